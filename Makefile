@@ -1,0 +1,53 @@
+# `make run` and `make test` are all a newcomer needs; both set the project up first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUNTIME_STAMP := $(VENV)/.runtime-installed
+TEST_STAMP    := $(VENV)/.test-installed
+PIP_INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+STUDIES ?= housing
+
+export DPCOST_DATA_MIRROR
+
+.PHONY: setup run test test-all bench serve serve-postgres clean lint
+
+run: $(RUNTIME_STAMP)
+	$(BIN)/dpcost run $(STUDIES) --profile standard
+
+test: $(TEST_STAMP) lint
+	$(BIN)/pytest -m "not slow and not network and not server and not browser and not audit"
+
+test-all: $(TEST_STAMP) lint
+	tests/install-browser.sh
+	$(BIN)/pytest -m "not network"
+
+lint: $(TEST_STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(TEST_STAMP)
+	$(BIN)/python -m tests.bench
+
+serve: $(RUNTIME_STAMP)
+	$(BIN)/python -m flows.serve
+
+serve-postgres: $(RUNTIME_STAMP)
+	$(BIN)/python -m flows.serve --postgres
+
+setup: $(TEST_STAMP)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(TEST_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable '.[test,dask]'
+	@touch $(RUNTIME_STAMP) $@
+
+clean:
+	rm -rf $(VENV) .dpcost reports/out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
