@@ -7,8 +7,6 @@ TEST_STAMP    := $(VENV)/.test-installed
 PIP_INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 STUDIES ?= housing
 
-export DPCOST_DATA_MIRROR
-
 .PHONY: setup run test test-all bench serve serve-postgres clean lint
 
 run: $(RUNTIME_STAMP)

@@ -1,0 +1,15 @@
+"""The mathematics of dpcost: private and non-private estimators on arrays.
+
+>>> import numpy as np, dpalgos
+>>> rng = np.random.default_rng(0)
+>>> X, y = rng.normal(size=(1000, 3)), rng.normal(size=1000)
+>>> dpalgos.estimate("ols", X, y, rng=rng).estimate.shape
+(3,)
+"""
+
+from dpalgos.api import Result, estimate
+from dpalgos.catalog import Estimator, catalog, get_estimator
+from dpalgos.errors import InputError
+from dpalgos.sample import Sample
+
+__all__ = ["Estimator", "InputError", "Result", "Sample", "catalog", "estimate", "get_estimator"]

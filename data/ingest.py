@@ -1,0 +1,222 @@
+"""Raw file → typed and checked table → Parquet, with its provenance inside."""
+
+import hashlib
+import json
+import logging
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data import datasets
+from data.errors import CorruptSource, CorruptTable, DataError
+from data.fetch import RawFile
+from data.registry import Dataset
+from data.store import atomic_write, sha256_file, store_dir
+from data.table import Repair, check_schema, describe, table_digest, typed
+from data.user_table import load_user_table
+
+__all__ = ["DatasetRef", "load_user_table", "read_table", "to_parquet"]
+
+STAND_IN_SEED = 1990
+
+_DATA_PACKAGE = Path(__file__).parent
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DatasetRef:
+    """A Parquet table in the store and where it came from; small enough to pass between tasks.
+
+    Attributes
+    ----------
+    name : str
+        Name of the dataset.
+    path : str
+        Absolute path of the Parquet file.
+    sha256 : str
+        Of the Parquet file's bytes; this alone identifies the data.
+    source_sha256, source_url, layout : str
+        Of the raw file; ``""`` for a stand-in.
+    origin : {"store", "mirror", "official", "stand-in"}
+        Where this run found the raw file; differs between the first run and the next.
+    data_source : {"real", "stand-in", "simulated"}
+    n_rows, rows_read : int
+        Rows of the table, and of the raw file.
+    repairs : tuple of Repair
+        What was dropped in between and why.
+    reasons : tuple of str
+        For a stand-in: each place tried for the real file and why it did not deliver.
+    """
+
+    name: str
+    path: str
+    sha256: str
+    source_sha256: str
+    source_url: str
+    layout: str
+    origin: str
+    data_source: Literal["real", "stand-in", "simulated"]
+    n_rows: int
+    rows_read: int
+    repairs: tuple[Repair, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types that JSON can hold."""
+        plain = asdict(self)
+        return {**plain, "repairs": list(plain["repairs"]), "reasons": list(self.reasons)}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "DatasetRef":
+        """Return the reference that `to_dict` wrote."""
+        repairs = tuple(Repair(**repair) for repair in plain["repairs"])
+        return cls(**{**plain, "repairs": repairs, "reasons": tuple(plain["reasons"])})
+
+
+def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
+    """Parse, check and store a dataset; a table stored before by the same code is reused if whole.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    raw : RawFile
+        From `data.fetch`; of origin ``"stand-in"`` a table is made up.
+    home : pathlib.Path
+        ``DPCOST_HOME``.
+
+    Returns
+    -------
+    DatasetRef
+
+    Raises
+    ------
+    CorruptSource
+        The content is not the published table: see `data.table`.
+    StoreError
+        The store cannot be written.
+    """
+    key = raw.sha256[:16] or "stand-in"
+    path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{_code_digest(dataset)[:8]}.parquet"
+    if stored := _stored(path):
+        return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
+
+    table, rows_read, repairs = _stand_in(dataset) if raw.origin == "stand-in" else _parse(dataset, raw)
+    if repairs:
+        _log.warning("%s: %d rows dropped (%s)", dataset.name, rows_read - len(table), describe(repairs))
+    ref = DatasetRef(
+        name=dataset.name,
+        path=str(path),
+        sha256="",
+        source_sha256=raw.sha256,
+        source_url=raw.source_url,
+        layout=raw.layout,
+        origin=raw.origin,
+        data_source="stand-in" if raw.origin == "stand-in" else "real",
+        n_rows=len(table),
+        rows_read=rows_read,
+        repairs=repairs,
+        reasons=raw.reasons,
+    )
+    arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
+    arrow = arrow.replace_schema_metadata(_metadata(ref, table))
+    atomic_write(path, lambda handle: pq.write_table(arrow, handle))
+    ref = replace(ref, sha256=sha256_file(path))
+    atomic_write(_sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
+    return ref
+
+
+def read_table(ref: DatasetRef) -> pd.DataFrame:
+    """Read a stored table, verified.
+
+    Raises
+    ------
+    CorruptTable
+        The file is gone or its checksum is not the reference's.
+    """
+    path = Path(ref.path)
+    try:
+        intact = sha256_file(path) == ref.sha256
+    except OSError:
+        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name}` again") from None
+    if not intact:
+        raise CorruptTable(
+            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name}` again"
+        )
+    table: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
+    return table
+
+
+def _parse(dataset: Dataset, raw: RawFile) -> tuple[pd.DataFrame, int, tuple[Repair, ...]]:
+    parsers = datasets.load(dataset.name).PARSERS
+    if raw.layout not in parsers:
+        raise DataError(
+            f"data/datasets/{dataset.name}.py has no parser for layout {raw.layout!r}; add it to PARSERS"
+        )
+    frame = parsers[raw.layout](Path(raw.path))
+    table, repairs = typed(frame, dataset)
+    if len(frame) != dataset.n_rows:
+        raise CorruptSource(
+            f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
+            "get the file again"
+        )
+    check_schema(table, dataset)
+    if dataset.table_sha256 and table_digest(table) != dataset.table_sha256:
+        dropped = f" after dropping rows ({describe(repairs)})" if repairs else ""
+        raise CorruptSource(
+            f"{dataset.name}: the table{dropped} is not the published one, its content digest differs; "
+            "get the file again"
+        )
+    return table, len(frame), repairs
+
+
+def _stand_in(dataset: Dataset) -> tuple[pd.DataFrame, int, tuple[Repair, ...]]:
+    frame = datasets.load(dataset.name).stand_in(dataset.n_rows, np.random.default_rng(STAND_IN_SEED))
+    table, repairs = typed(frame, dataset)
+    check_schema(table, dataset)
+    return table, len(frame), repairs
+
+
+def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
+    """Return what the Parquet file says of itself; nothing that differs between two runs."""
+    return {
+        "dpcost.dataset": ref.name,
+        "dpcost.data_source": ref.data_source,
+        "dpcost.source_sha256": ref.source_sha256,
+        "dpcost.source_url": ref.source_url,
+        "dpcost.layout": ref.layout,
+        "dpcost.table_sha256": table_digest(table),
+        "dpcost.rows_read": str(ref.rows_read),
+        "dpcost.repairs": json.dumps([asdict(repair) for repair in ref.repairs]),
+    }
+
+
+def _code_digest(dataset: Dataset) -> str:
+    """Return a digest of everything beside the raw file that the table depends on."""
+    digest = hashlib.sha256(repr((dataset.columns, dataset.n_rows, dataset.table_sha256)).encode())
+    for name in ("ingest.py", "table.py", "parsing.py", f"datasets/{dataset.name}.py"):
+        if (file := _DATA_PACKAGE / name).exists():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _stored(path: Path) -> DatasetRef | None:
+    """Return the reference of a table stored before, or None if it is absent or damaged."""
+    if not path.exists():
+        return None
+    try:
+        ref = DatasetRef.from_dict(json.loads(_sidecar(path).read_bytes()))
+        if sha256_file(path) == ref.sha256:
+            return ref
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    _log.warning("the stored table %s is damaged; it is built again", path)
+    return None

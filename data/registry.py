@@ -1,0 +1,286 @@
+"""The registry of datasets: addresses, checksums, provenance and public bounds, from ``registry.toml``."""
+
+import difflib
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from data.errors import DataError
+
+REGISTRY_FILE = Path(__file__).with_name("registry.toml")
+DTYPES = ("float64", "int64")
+
+_HEX = re.compile(r"[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column and what is public about it.
+
+    Attributes
+    ----------
+    name, dtype, unit : str
+        `dtype` is ``"float64"`` or ``"int64"``.
+    lower, upper : float
+        Public bounds; a file with a value outside them is refused.
+    center, scale : float or None
+        Public units ``(value - center) / scale``, or None where none were chosen.
+    bounds_source : str
+        Where the bounds and units come from.
+    """
+
+    name: str
+    dtype: str
+    unit: str
+    lower: float
+    upper: float
+    bounds_source: str
+    center: float | None = None
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file that holds a dataset.
+
+    Attributes
+    ----------
+    file : str
+        Path below ``DPCOST_DATA_MIRROR`` and below the store, with forward slashes.
+    url : str
+        Official address.
+    layout : str
+        Name of the parser in ``data/datasets/<dataset>.py``.
+    sha256 : str
+        All 64 digits, or ``""`` where only a part is known.
+    sha256_begins, sha256_ends : str
+        The known digits of a checksum known in part.
+    """
+
+    file: str
+    url: str
+    layout: str
+    sha256: str = ""
+    sha256_begins: str = ""
+    sha256_ends: str = ""
+
+    @property
+    def checksum_is_partial(self) -> bool:
+        """Whether only some digits of the checksum are known."""
+        return not self.sha256
+
+    @property
+    def expected_checksum(self) -> str:
+        """What is known of the checksum, in words."""
+        return self.sha256 or f"{self.sha256_begins}…{self.sha256_ends}"
+
+    def matches(self, sha256: str) -> bool:
+        """Whether a file's checksum agrees with all that is known of the right one."""
+        if self.sha256:
+            return sha256 == self.sha256
+        return sha256.startswith(self.sha256_begins) and sha256.endswith(self.sha256_ends)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset of the registry.
+
+    Attributes
+    ----------
+    name, title, description : str
+        `name` is the registry's key and the parser's module name.
+    privacy_unit : str
+        Whose presence or value a guarantee protects.
+    n_rows : int
+        Rows of the published table, before any is dropped.
+    license, citation : str
+    sources : tuple of Source
+        In the order in which they are tried.
+    columns : tuple of Column
+        In the order of the table.
+    table_sha256 : str
+        `data.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
+    """
+
+    name: str
+    title: str
+    description: str
+    privacy_unit: str
+    n_rows: int
+    license: str
+    citation: str
+    sources: tuple[Source, ...]
+    columns: tuple[Column, ...]
+    table_sha256: str = ""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the table."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """Return a column by name.
+
+        Raises
+        ------
+        DataError
+            No such column; the nearest name is suggested.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise DataError(f"{self.name} has no column {name!r}; {_suggest(name, self.column_names)}")
+
+
+def load_registry(path: Path | None = None) -> dict[str, Dataset]:
+    """Read and validate the registry.
+
+    Parameters
+    ----------
+    path : pathlib.Path, optional
+        Another registry file than the project's own.
+
+    Returns
+    -------
+    dict of str to Dataset
+
+    Raises
+    ------
+    DataError
+        The file is missing, is not TOML, or an entry is incomplete or contradictory.
+    """
+    path = path or REGISTRY_FILE
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise DataError(f"the registry {path} cannot be read; check that the file is there") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"the registry {path} is not valid TOML ({error}); mend that line") from None
+    return {name: _dataset(name, entry) for name, entry in document.items()}
+
+
+def get_dataset(name: str, path: Path | None = None) -> Dataset:
+    """Return one dataset of the registry.
+
+    Raises
+    ------
+    DataError
+        No such dataset; the nearest name is suggested.
+    """
+    registry = load_registry(path)
+    if name not in registry:
+        raise DataError(f"dataset {name!r} is not in the registry; {_suggest(name, tuple(registry))}")
+    return registry[name]
+
+
+def _suggest(name: str, known: tuple[str, ...]) -> str:
+    nearest = difflib.get_close_matches(str(name), known, n=1)
+    return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+
+
+def _dataset(name: str, entry: Any) -> Dataset:
+    where = f"registry entry {name!r}"
+    if not isinstance(entry, dict):
+        raise DataError(f"{where} must be a table, got {type(entry).__name__}; write [{name}] above its keys")
+    fields = dict(entry)
+    sources = tuple(_source(where, item) for item in _tables(where, fields, "sources"))
+    columns = tuple(_column(where, item) for item in _tables(where, fields, "columns"))
+    dataset: Dataset = _build(
+        Dataset, where, {**fields, "name": name, "sources": sources, "columns": columns}
+    )
+    if not name.isidentifier():
+        raise DataError(f"{where} must be a Python identifier, because data/datasets/{name}.py is its parser")
+    if dataset.n_rows < 1:
+        raise DataError(f"{where}: n_rows must be at least 1, got {dataset.n_rows}; count the published rows")
+    _check_hex(where, "table_sha256", dataset.table_sha256, 64)
+    for names, kind in ((dataset.column_names, "columns"), ([s.file for s in sources], "sources")):
+        if len(set(names)) < len(names):
+            raise DataError(f"{where}: two {kind} share a name; give each its own")
+    if not dataset.table_sha256 and any(source.checksum_is_partial for source in sources):
+        raise DataError(
+            f"{where}: a source whose sha256 is known only in part needs table_sha256 as well; add it"
+        )
+    return dataset
+
+
+def _source(where: str, fields: dict[str, Any]) -> Source:
+    where = f"{where}, source {fields.get('file')!r}"
+    source: Source = _build(Source, where, fields)
+    relative = PurePosixPath(source.file)
+    if relative.is_absolute() or ".." in relative.parts or not relative.parts:
+        raise DataError(f"{where}: file must be a path below the mirror; write e.g. 'housing/houses.zip'")
+    if not source.url.startswith(("https://", "http://")):
+        raise DataError(f"{where}: url must begin with https:// or http://, got {source.url!r}")
+    if source.sha256:
+        _check_hex(where, "sha256", source.sha256, 64)
+        if source.sha256_begins or source.sha256_ends:
+            raise DataError(f"{where}: sha256 is given whole and in part; keep only the whole one")
+    elif len(source.sha256_begins + source.sha256_ends) < 8:
+        raise DataError(f"{where}: give sha256, or at least 8 digits as sha256_begins and sha256_ends")
+    _check_hex(where, "sha256_begins", source.sha256_begins)
+    _check_hex(where, "sha256_ends", source.sha256_ends)
+    return source
+
+
+def _column(where: str, fields: dict[str, Any]) -> Column:
+    where = f"{where}, column {fields.get('name')!r}"
+    column: Column = _build(Column, where, fields)
+    if column.dtype not in DTYPES:
+        raise DataError(f"{where}: dtype must be one of {', '.join(DTYPES)}, got {column.dtype!r}")
+    if not column.lower < column.upper:
+        raise DataError(f"{where}: lower must be below upper, got {column.lower} and {column.upper}")
+    if (column.center is None) != (column.scale is None):
+        raise DataError(f"{where}: center and scale come together; give both or neither")
+    if column.scale is not None and column.scale <= 0:
+        raise DataError(f"{where}: scale must be positive, got {column.scale}")
+    return column
+
+
+_KINDS: dict[str, type] = {
+    "n_rows": int, "lower": float, "upper": float, "center": float, "scale": float, "sources": tuple,
+    "columns": tuple,
+}  # fmt: skip
+_MAY_BE_EMPTY = {"table_sha256", "sha256", "sha256_begins", "sha256_ends", "unit"}
+
+
+def _build(record: type, where: str, fields: dict[str, Any]) -> Any:
+    """Make one of the dataclasses above, with every key known, present and of its type."""
+    known = record.__dataclass_fields__  # type: ignore[attr-defined]
+    for key in fields:
+        if key not in known:
+            raise DataError(f"{where}: unknown key {key!r}; {_suggest(key, tuple(known))}")
+    optional = {"center", "scale", "table_sha256", "sha256", "sha256_begins", "sha256_ends"}
+    for key in known:
+        if key not in fields and key not in optional:
+            raise DataError(f"{where}: key {key!r} is missing; add it")
+    return record(**{key: _typed(where, key, value) for key, value in fields.items()})
+
+
+def _typed(where: str, key: str, value: Any) -> Any:
+    kind = _KINDS.get(key, str)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise DataError(f"{where}: {key} must be of type {kind.__name__}, got {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"{where}: {key} must be finite, got {value}")
+    if value == "" and key not in _MAY_BE_EMPTY:
+        raise DataError(f"{where}: {key} is empty; fill it in")
+    return value
+
+
+def _tables(where: str, fields: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the array of tables `key`, which must not be empty."""
+    items = fields.get(key)
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+        raise DataError(f"{where}: at least one [[….{key}]] is needed; add it")
+    return items
+
+
+def _check_hex(where: str, key: str, value: str, length: int | None = None) -> None:
+    if value and (not _HEX.fullmatch(value) or (length is not None and len(value) != length)):
+        wanted = f"{length} lower-case hexadecimal digits" if length else "lower-case hexadecimal digits"
+        raise DataError(f"{where}: {key} must be {wanted}, got {value!r}")

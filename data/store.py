@@ -1,0 +1,101 @@
+"""Where lasting files live, and the only way to write one: whole or not at all."""
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from data.errors import StoreError
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+_WRITE_FAULTS = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EFBIG: "the file is too large for this file system or the user limit; raise the limit",
+    errno.EROFS: "the file system is read-only; make it writable",
+    errno.EACCES: "permission is denied; make the folder writable",
+    errno.EPERM: "permission is denied; make the folder writable",
+    errno.EEXIST: "a file stands where a folder is needed; move it away",
+    errno.ENOTDIR: "a file stands where a folder is needed; move it away",
+    errno.EISDIR: "a folder stands where the file should go; move it away",
+    errno.EIO: "the disk reports an input/output error; check the disk",
+}
+
+
+def home() -> Path:
+    """Return the folder of everything that lasts and is not a report.
+
+    Returns
+    -------
+    pathlib.Path
+        ``DPCOST_HOME`` as an absolute path, or ``.dpcost`` in the project; it need not exist yet.
+    """
+    chosen = os.environ.get("DPCOST_HOME")
+    return Path(chosen).expanduser().resolve() if chosen else PROJECT_ROOT / ".dpcost"
+
+
+def store_dir(home: Path) -> Path:
+    """Return the folder of raw files and Parquet tables below `home`."""
+    return home / "store"
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes as 64 hexadecimal digits."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file so that nobody ever sees a part of it, not even after a power cut.
+
+    The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
+    the folder is flushed as well. After any error the hidden file is gone and `path` is as before.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The final name; its folder is created.
+    content : bytes or callable
+        What to write, or a function that writes it to the open binary file it is given. What the
+        function raises is passed on, so it may also verify what it wrote.
+
+    Raises
+    ------
+    StoreError
+        The disk is full, read-only or forbidden, or a file stands where a folder is needed.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "xb") as handle:
+            if callable(content):
+                content(handle)
+            else:
+                handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        if error.errno in _WRITE_FAULTS:
+            raise StoreError(
+                f"cannot write {path}: {_WRITE_FAULTS[error.errno]}, or choose another folder"
+            ) from None
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,86 @@
+"""The Gaussian mechanism, exactly (Balle & Wang 2018; Gaussian DP, Dong, Roth & Su 2022).
+
+T adaptively chosen releases with multipliers z_t are one Gaussian release with
+μ² = Σ 1/z_t², without slack, so everything here is in terms of μ = 1/z.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from dpalgos.errors import InputError
+
+# Calibration keeps this relative margin, so that rounding never turns a certificate above the request.
+_MARGIN = 1e-10
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the least δ at which μ-Gaussian DP gives (ε, δ)-DP.
+
+    δ(ε; μ) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2), evaluated in logarithms.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε ≥ 0.
+    mu : float
+        ℓ2 sensitivity over noise standard deviation, ≥ 0.
+    """
+    if mu == 0:
+        return 0.0
+    if not np.isfinite(mu):
+        return 1.0
+    first = log_ndtr(-epsilon / mu + mu / 2)
+    second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
+    return float(-np.exp(first) * np.expm1(min(second - first, 0.0)))
+
+
+def gaussian_epsilon(delta: float, mu: float) -> float:
+    """Return the least ε ≥ 0 at which μ-Gaussian DP gives (ε, δ)-DP; infinite for δ = 0 or μ = ∞."""
+    if mu == 0 or gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    if delta <= 0 or not np.isfinite(mu):
+        return float("inf")
+    upper = mu * mu / 2 + mu * np.sqrt(2 * np.log(1 / delta)) + 1e-12
+    root = brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, upper, xtol=1e-14, rtol=1e-13)
+    return float(root) * (1 + 1e-12)
+
+
+@lru_cache(maxsize=4096)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest μ for which μ-Gaussian DP gives (ε, δ)-DP.
+
+    The inverse of :func:`gaussian_epsilon`, rounded down by a relative 1e-10.
+
+    Raises
+    ------
+    InputError
+        If ε is not positive and finite, or δ is not in (0, 1).
+    """
+    check_budget(epsilon, delta)
+    low, high = 0.0, 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        low, high = high, 2 * high
+    root = brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, low, high, xtol=1e-16, rtol=1e-14)
+    return float(root) * (1 - _MARGIN)
+
+
+def noise_multiplier(epsilon: float, delta: float) -> float:
+    """Return z1(ε, δ): the least noise standard deviation per unit of ℓ2 sensitivity."""
+    return 1 / gaussian_mu(epsilon, delta)
+
+
+def check_budget(epsilon: object, delta: object) -> None:
+    """Refuse an (ε, δ) that is no privacy budget."""
+    if isinstance(epsilon, bool | str) or not _is_number(epsilon) or not (0 < float(epsilon) < np.inf):  # type: ignore[arg-type]
+        raise InputError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
+    if isinstance(delta, bool | str) or not _is_number(delta) or not (0 < float(delta) < 1):  # type: ignore[arg-type]
+        raise InputError(
+            f"delta must be a number above 0 and below 1, got {delta!r}; pass e.g. delta=1e-6, well below 1/n"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)

@@ -1,0 +1,129 @@
+"""The front door: one call for every estimator."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.events import Event
+from dpalgos.catalog import Estimator, check_calibration, get_estimator
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise import Noise
+from dpalgos.params import Params
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """What :func:`estimate` returns.
+
+    Attributes
+    ----------
+    estimate : (d,) array, or (d, R) for R > 1 replicates
+        The released answer.
+    certified_epsilon : float
+        The smallest ε, at ``delta``, that the events prove; NaN for a non-private estimator.
+    delta : float
+        The δ that was asked for; NaN for a non-private estimator.
+    events : tuple of Event
+        What one run released.
+    diagnostics : dict
+        Facts computed from released or public quantities only.
+    """
+
+    estimate: FloatArray
+    certified_epsilon: float
+    delta: float
+    events: tuple[Event, ...]
+    diagnostics: dict[str, Any]
+
+
+def estimate(
+    name: str,
+    X: object,
+    y: object = None,
+    *,
+    rng: np.random.Generator | None = None,
+    replicates: int = 1,
+    row_mask: object = None,
+    **keywords: Any,
+) -> Result:
+    """Run an estimator of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        An estimator's name; see :func:`dpalgos.catalog`.
+    X : (n, d) array_like or Sample
+        Rows of data; a :class:`Sample` (with its own y, mask and replicates) is not validated again.
+    y : (n,) array_like, optional
+        Responses; None for means.
+    rng : numpy.random.Generator
+        Required; there is no global random state. With ``replicates=R > 1``, replicate r draws
+        from ``rng.spawn(R)[r]``, so that a batch equals a loop over those generators.
+    replicates : int
+        R, the number of independent repetitions.
+    row_mask : (n, R) bool array, optional
+        The rows that each replicate uses; sensitivities use their number.
+    **keywords
+        ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
+        estimators; public bounds and settings as in the estimator's catalogue entry. They are
+        never read from X or y.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong; no value of the data is ever printed.
+    """
+    estimator = get_estimator(name)
+    params = build_params(estimator, keywords)
+    generators = _generators(rng, replicates)
+    if isinstance(X, Sample):
+        if X.n_replicates != replicates or y is not None or row_mask is not None:
+            raise InputError(
+                "a Sample brings its own y, row_mask and replicates; pass the same replicates, no others"
+            )
+        sample = X
+    else:
+        sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates)
+    transcript = Transcript(Noise(generators))
+    released = run(estimator, sample, params, transcript)
+    delta = getattr(params, "delta", float("nan"))
+    return Result(
+        estimate=released[:, 0] if replicates == 1 else released,
+        certified_epsilon=certified_epsilon(transcript.events, delta) if estimator.private else float("nan"),
+        delta=delta,
+        events=tuple(transcript.events),
+        diagnostics=transcript.diagnostics,
+    )
+
+
+def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
+    """Check an estimator's keywords and return them as its parameter object."""
+    params = estimator.parameters.build(estimator.name, keywords)
+    if estimator.private:
+        check_calibration(estimator, getattr(params, "calibration", ""))
+    return params
+
+
+def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+    """Run an estimator on a transcript of the caller's (tests and audits bring their own)."""
+    return np.asarray(estimator.function(sample, params, transcript))
+
+
+def _generators(rng: object, replicates: object) -> list[np.random.Generator]:
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(
+            f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
+            "pass e.g. rng=np.random.default_rng(0)"
+        )
+    if isinstance(replicates, bool) or not isinstance(replicates, int | np.integer) or replicates < 1:
+        raise InputError(f"replicates must be a whole number of at least 1, got {replicates!r}")
+    return [rng] if replicates == 1 else rng.spawn(int(replicates))

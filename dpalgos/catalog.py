@@ -1,0 +1,157 @@
+"""The one catalogue of estimators, filled by being there.
+
+Every module of the estimator packages registers what it defines; nothing else lists estimators.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dpalgos.errors import InputError, unknown_name
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import Params, describe
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+_PACKAGES = ("nonprivate", "central", "comparators")
+_ESTIMATORS: dict[str, "Estimator"] = {}
+
+EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator:
+    """An entry of the catalogue.
+
+    Attributes
+    ----------
+    name : str
+        As in :func:`dpalgos.estimate`.
+    title : str
+        For people.
+    task : str
+        What is estimated: ``"linear_regression"``, ``"mean"``, …
+    privacy_model : str
+        ``"none"``, ``"central"``, ``"local"`` or ``"user"``.
+    unit_of_privacy, neighboring_relation : str
+        What one neighbour differs in; empty for non-private estimators.
+    reference : str
+        Paper and algorithm number.
+    summary : str
+        One sentence on what it does.
+    calibrations : tuple of str
+        Which of ``"tight"`` and ``"paper"`` exist; empty for non-private estimators.
+    parameters : type
+        The class of its keywords.
+    function : callable
+        ``(sample, params, transcript) -> (d, R) array``.
+    example : dict
+        Public keywords that suit rows and responses of order one; used by the contract tests.
+    order : int
+        Stable number that decides its colour in figures; a new estimator takes the next free one.
+    """
+
+    name: str
+    title: str
+    task: str
+    privacy_model: str
+    unit_of_privacy: str
+    neighboring_relation: str
+    reference: str
+    summary: str
+    calibrations: tuple[str, ...]
+    parameters: type[Params]
+    function: EstimatorFunction
+    example: dict[str, Any]
+    order: int
+
+    @property
+    def private(self) -> bool:
+        """Whether the estimator is private at all."""
+        return self.privacy_model != "none"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as plain data."""
+        plain = ("name", "title", "task", "privacy_model", "unit_of_privacy", "neighboring_relation")
+        return {
+            **{key: getattr(self, key) for key in (*plain, "reference", "summary")},
+            "calibrations": list(self.calibrations),
+            "parameters": describe(self.parameters),
+        }
+
+
+def register(
+    *,
+    name: str,
+    title: str,
+    task: str,
+    reference: str,
+    summary: str,
+    parameters: type[Params],
+    privacy_model: str = "central",
+    unit_of_privacy: str = "row",
+    neighboring_relation: str = "replace-one",
+    calibrations: tuple[str, ...] = ("tight", "paper"),
+    example: dict[str, Any] | None = None,
+    order: int,
+) -> Callable[[EstimatorFunction], EstimatorFunction]:
+    """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
+
+    def add(function: EstimatorFunction) -> EstimatorFunction:
+        private = privacy_model != "none"
+        _ESTIMATORS[name] = Estimator(
+            name=name,
+            title=title,
+            task=task,
+            privacy_model=privacy_model,
+            unit_of_privacy=unit_of_privacy if private else "",
+            neighboring_relation=neighboring_relation if private else "",
+            reference=reference,
+            summary=summary,
+            calibrations=calibrations if private else (),
+            parameters=parameters,
+            function=function,
+            example=example or {},
+            order=order,
+        )
+        return function
+
+    return add
+
+
+def catalog() -> list[Estimator]:
+    """Return every estimator, sorted by name."""
+    _discover()
+    return [_ESTIMATORS[name] for name in sorted(_ESTIMATORS)]
+
+
+def get_estimator(name: str) -> Estimator:
+    """Return one entry of the catalogue.
+
+    Raises
+    ------
+    InputError
+        If there is no such name; the message names the nearest match.
+    """
+    _discover()
+    if not isinstance(name, str) or name not in _ESTIMATORS:
+        raise unknown_name("estimator", name, _ESTIMATORS)
+    return _ESTIMATORS[name]
+
+
+def check_calibration(estimator: Estimator, calibration: str) -> None:
+    """Refuse a calibration that the estimator does not have."""
+    if calibration not in estimator.calibrations:
+        allowed = " or ".join(repr(item) for item in estimator.calibrations)
+        raise InputError(f"calibration of {estimator.name} must be {allowed}, got {calibration!r}")
+
+
+@cache
+def _discover() -> None:
+    for package in _PACKAGES:
+        parent = importlib.import_module(f"dpalgos.{package}")
+        for module in pkgutil.iter_modules(parent.__path__):
+            importlib.import_module(f"dpalgos.{package}.{module.name}")

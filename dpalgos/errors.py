@@ -1,0 +1,19 @@
+"""The one exception for what a caller can mend."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """An argument is wrong; the message names it, its value, what is allowed and what to do.
+
+    Values of ``X`` and ``y`` are private and never appear in a message.
+    """
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """Build the error for a name that is not in a list, with its nearest match."""
+    names = sorted(known)
+    nearest = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of: {', '.join(names)}"
+    return InputError(f"{kind} must be a known name, got {name!r}; {hint}")

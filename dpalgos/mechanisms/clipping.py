@@ -1,0 +1,30 @@
+"""Truncation of rows, responses and iterates: what makes a sensitivity finite.
+
+Clipping is a part of the guarantee, not an assumption on the data: estimators always apply it.
+"""
+
+import numpy as np
+
+from dpalgos.typing import FloatArray
+
+
+def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
+    """Scale the rows of X (n, d) whose ℓ2 norm exceeds ``bound`` down to it."""
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny)))
+
+
+def truncate(values: FloatArray, bound: float) -> FloatArray:
+    """Clip every entry to [-bound, bound] (Π_R of paper A for scalars)."""
+    return np.clip(values, -bound, bound)
+
+
+def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:
+    """Project the columns of ``coef`` (d, R) onto the ℓ2 ball (Π_C of paper A)."""
+    norms = np.linalg.norm(coef, axis=0)
+    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norms, np.finfo(float).tiny)))
+
+
+def clip_factor(norms: FloatArray, level: float | FloatArray) -> FloatArray:
+    """Return min(1, level / norm), the factor that clips a vector of that norm."""
+    return np.asarray(np.minimum(1.0, level / np.maximum(norms, np.finfo(float).tiny)))

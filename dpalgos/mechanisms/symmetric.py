@@ -1,0 +1,39 @@
+"""Symmetric matrices as vectors: svec(M) = (M_ii, √2 M_ij for i < j).
+
+An isometry from the Frobenius norm to ℓ2, so that Gaussian noise of standard deviation σ on
+svec(M) is σ on the diagonal and σ/√2 off it, and the matrix stays symmetric.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from dpalgos.typing import FloatArray, IntArray
+
+
+def svec(matrices: FloatArray) -> FloatArray:
+    """Turn (R, p, p) symmetric matrices into (p(p+1)/2, R) vectors."""
+    first, second, scale = _layout(matrices.shape[-1])
+    return (matrices[:, first, second] * scale).T
+
+
+def unsvec(vectors: FloatArray, p: int) -> FloatArray:
+    """Turn (p(p+1)/2, R) vectors back into (R, p, p) symmetric matrices."""
+    first, second, scale = _layout(p)
+    entries = vectors.T / scale
+    matrices = np.empty((vectors.shape[1], p, p))
+    matrices[:, first, second] = entries
+    matrices[:, second, first] = entries
+    return matrices
+
+
+def quadratic_forms(X: FloatArray, matrices: FloatArray) -> FloatArray:
+    """Return x_i' M_r x_i for every row and matrix, (n, R), as one matrix product."""
+    first, second, scale = _layout(X.shape[1])
+    return (X[:, first] * X[:, second] * scale) @ svec(matrices)
+
+
+@cache
+def _layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
+    first, second = np.triu_indices(p)
+    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))

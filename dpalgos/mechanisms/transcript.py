@@ -1,0 +1,128 @@
+"""The transcript of a private run: every release adds its noise and its event in one call.
+
+An estimator never touches a random source; it asks the transcript to release a quantity of known
+sensitivity. So nothing can be released without being accounted for, and tests can replay a run.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpalgos.accounting.events import Event, FailureEvent, GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.noise import Noise
+from dpalgos.typing import FloatArray
+
+
+class Transcript:
+    """Releases quantities with noise, for R replicates at once, and records what was released.
+
+    Parameters
+    ----------
+    noise : Noise
+        The random source.
+
+    Attributes
+    ----------
+    events : list of Event
+        One per release; shared by the replicates, which are separate hypothetical runs.
+    diagnostics : dict
+        Facts about the run computed from released or public quantities only.
+    """
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+        self.events: list[Event] = []
+        self.diagnostics: dict[str, FloatArray | float | str] = {}
+
+    @property
+    def n_replicates(self) -> int:
+        """Number of replicates R."""
+        return self._noise.n_replicates
+
+    def gaussian(
+        self,
+        value: FloatArray,
+        *,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+        noise_std: float | FloatArray | None = None,
+    ) -> FloatArray:
+        """Release vectors with Gaussian noise.
+
+        Parameters
+        ----------
+        value : (k, R) array
+            One vector per replicate.
+        l2_sensitivity : float or (R,) array
+            How far a neighbour moves the vector, in ℓ2.
+        noise_multiplier : float
+            Noise standard deviation over sensitivity, as accounted.
+        label : str
+            Names the quantity in the record.
+        noise_std : float or (R,) array, optional
+            The noise really added, where it is not ``noise_multiplier * l2_sensitivity``: the event
+            then carries the multiplier, which must be proved by the caller to be its lower bound.
+
+        Returns
+        -------
+        (k, R) array
+        """
+        self.events.append(
+            GaussianEvent(
+                label=label, noise_multiplier=noise_multiplier, l2_sensitivity=_plain(l2_sensitivity)
+            )
+        )
+        std = noise_multiplier * np.asarray(l2_sensitivity) if noise_std is None else noise_std
+        return self._release(value, lambda: std * self._noise.normal(value.shape[0]))
+
+    def laplace(
+        self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
+        self.events.append(PureEvent(label=label, epsilon=epsilon, sensitivity=_plain(l1_sensitivity)))
+        scale = np.asarray(l1_sensitivity) / epsilon
+        return self._release(value, lambda: scale * self._noise.laplace(value.shape[0]))
+
+    def gaussian_sketch(
+        self,
+        gram: FloatArray,
+        *,
+        n_rows: int,
+        row_bound_squared: float,
+        ridge: float,
+        label: str,
+    ) -> FloatArray:
+        """Release ``n_rows`` independent draws of N(0, gram), where gram ⪰ ridge · I.
+
+        Parameters
+        ----------
+        gram : (R, p, p) array
+            A'A + ridge · I per replicate.
+
+        Returns
+        -------
+        (R, n_rows, p) array
+        """
+        self.events.append(
+            GaussianSketchEvent(label=label, n_rows=n_rows, row_bound_squared=row_bound_squared, ridge=ridge)
+        )
+        n_columns = gram.shape[-1]
+        normals = self._noise.normal(n_rows, n_columns)
+        return np.moveaxis(normals, -1, 0) @ np.swapaxes(np.linalg.cholesky(gram), -1, -2)
+
+    def may_fail(self, delta: float, label: str) -> None:
+        """Charge a probability ``delta`` that the rest of the record does not hold."""
+        self.events.append(FailureEvent(label=label, delta=delta))
+
+    def note(self, name: str, value: FloatArray | float | str) -> None:
+        """Keep a diagnostic; it must follow from released or public quantities."""
+        self.diagnostics[name] = value
+
+    def _release(self, value: FloatArray, perturbation: Callable[[], FloatArray]) -> FloatArray:
+        return value + perturbation()
+
+
+def _plain(sensitivity: float | FloatArray) -> float | FloatArray:
+    values = np.asarray(sensitivity, dtype=float)
+    return float(values.flat[0]) if np.all(values == values.flat[0]) else values.copy()

@@ -1,0 +1,82 @@
+"""Sources of randomness with replicates as a trailing axis.
+
+Replicate r draws from its own generator only, so that a batch of R replicates equals R single
+runs. Seeded generators are for research: they are neither cryptographic nor hardened against
+floating-point leaks.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpalgos.typing import FloatArray
+
+_BLOCK = 128
+
+
+class Noise:
+    """Standard draws for R independent replicates.
+
+    Parameters
+    ----------
+    rngs : sequence of numpy.random.Generator
+        One generator per replicate.
+
+    Notes
+    -----
+    Each generator is asked for blocks, which are then used in order and never twice: asking a
+    hundred generators for six numbers each, fifty times over, would cost more than the algebra.
+    """
+
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        self._rngs = list(rngs)
+        self._blocks: dict[str, FloatArray] = {}
+
+    @property
+    def n_replicates(self) -> int:
+        """Number of replicates R."""
+        return len(self._rngs)
+
+    def normal(self, *shape: int) -> FloatArray:
+        """Draw standard normals of shape ``(*shape, R)``."""
+        return self._draw("standard_normal", shape)
+
+    def laplace(self, *shape: int) -> FloatArray:
+        """Draw Laplace variables of scale 1 and shape ``(*shape, R)``."""
+        return self._draw("laplace", shape)
+
+    def gumbel(self, *shape: int) -> FloatArray:
+        """Draw standard Gumbel variables of shape ``(*shape, R)``."""
+        return self._draw("gumbel", shape)
+
+    def select(self, replicates: slice) -> "Noise":
+        """Return the source that draws for some of the replicates."""
+        return Noise(self._rngs[replicates])
+
+    def _draw(self, kind: str, shape: tuple[int, ...]) -> FloatArray:
+        count = int(np.prod(shape))
+        block = self._blocks.get(kind)
+        if block is None or block.shape[0] < count:
+            fresh = self._fresh(kind, max(count, _BLOCK))
+            block = fresh if block is None else np.concatenate([block, fresh])
+        self._blocks[kind] = block[count:]
+        return block[:count].reshape(*shape, self.n_replicates)
+
+    def _fresh(self, kind: str, count: int) -> FloatArray:
+        draws = np.empty((self.n_replicates, count))
+        for row, rng in zip(draws, self._rngs, strict=True):
+            row[:] = (
+                rng.standard_normal(count) if kind == "standard_normal" else getattr(rng, kind)(size=count)
+            )
+        return draws.T
+
+
+class NoNoise(Noise):
+    """Every perturbation is zero: the limit that the tests compare with; never private."""
+
+    def _fresh(self, kind: str, count: int) -> FloatArray:
+        return np.zeros((count, self.n_replicates))
+
+    def select(self, replicates: slice) -> "NoNoise":
+        """Return the silent source for some of the replicates."""
+        return NoNoise(self._rngs[replicates])

@@ -1,0 +1,53 @@
+"""Ordinary least squares, the non-private answer that private regressions are compared with.
+
+    β̂ = argmin_β ‖y − Xβ‖₂
+
+No intercept is added. Rank-deficient problems get the minimum-norm solution.
+
+Replicates are solved from their Gram matrices, which one matrix product brings for all of them.
+Normal equations square the condition number, so that replicates whose scaled Gram matrix is too
+ill-conditioned for ten correct digits, and single runs, go through a singular value decomposition.
+"""
+
+import numpy as np
+
+from dpalgos.catalog import register
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import Params
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+_LARGEST_CONDITION = 1e5
+
+
+@register(
+    name="ols",
+    title="Ordinary least squares",
+    order=1,
+    task="linear_regression",
+    privacy_model="none",
+    reference="the non-private answer",
+    summary="Least squares without privacy.",
+    parameters=Params,
+)
+def ols(sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+    """Return the least-squares coefficients, (d, R)."""
+    y = sample.response()
+    if sample.row_mask is None:
+        coef = np.linalg.lstsq(sample.X, y, rcond=None)[0]
+        return np.repeat(coef[:, None], sample.n_replicates, axis=1)
+    d = sample.n_features
+    moments = sample.second_moments(np.column_stack([sample.X, y]))
+    gram, cross = moments[:, :d, :d], moments[:, :d, d]
+    scale = np.sqrt(np.einsum("rjj->rj", gram))
+    scale[scale == 0] = 1.0
+    scaled = gram / (scale[:, :, None] * scale[:, None, :])
+    eigenvalues = np.linalg.eigvalsh(scaled)
+    sound = eigenvalues[:, 0] * _LARGEST_CONDITION > eigenvalues[:, -1]
+    coef = np.empty((d, sample.n_replicates))
+    solved = np.linalg.solve(scaled[sound], (cross / scale)[sound][:, :, None])[:, :, 0]
+    coef[:, sound] = (solved / scale[sound]).T
+    for replicate in np.flatnonzero(~sound):
+        rows = sample.row_mask[:, replicate]
+        coef[:, replicate] = np.linalg.lstsq(sample.X[rows], y[rows], rcond=None)[0]
+    return coef

@@ -1,0 +1,130 @@
+"""Keywords of an estimator: frozen dataclasses whose fields say what is allowed.
+
+A field is declared with one of the helpers below; the base class checks every field once, on
+construction, so that an estimator can trust its parameters.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.gaussian import check_budget
+from dpalgos.errors import InputError, unknown_name
+
+Check = Callable[[str, Any], Any]
+
+
+def positive(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
+    """Declare a positive finite number; ``optional`` also allows None."""
+    return _declare(doc, _positive(optional), default)
+
+
+def count(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
+    """Declare a positive integer; ``optional`` also allows None."""
+    return _declare(doc, _count(optional), default)
+
+
+def choice(doc: str, options: tuple[Any, ...], *, default: Any = MISSING) -> Any:
+    """Declare one of a few values."""
+    return _declare(doc, _choice(options), default)
+
+
+def checked(doc: str, check: Check, *, default: Any = MISSING) -> Any:
+    """Declare a field with a check of its own: ``check(name, value)`` returns the clean value."""
+    return _declare(doc, check, default)
+
+
+def _declare(doc: str, check: Check, default: Any) -> Any:
+    metadata = {"doc": doc, "check": check}
+    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
+
+
+def _positive(optional: bool) -> Check:
+    def check(name: str, value: Any) -> float | None:
+        if value is None and optional:
+            return None
+        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        if not number or not 0 < float(value) < np.inf:
+            raise InputError(f"{name} must be a positive finite number, got {value!r}; pass e.g. {name}=1.0")
+        return float(value)
+
+    return check
+
+
+def _count(optional: bool) -> Check:
+    def check(name: str, value: Any) -> int | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InputError(
+                f"{name} must be a whole number of at least 1, got {value!r}; pass e.g. {name}=5"
+            )
+        return int(value)
+
+    return check
+
+
+def _choice(options: tuple[Any, ...]) -> Check:
+    def check(name: str, value: Any) -> Any:
+        if not any(value is option or value == option for option in options):
+            allowed = ", ".join(repr(option) for option in options)
+            raise InputError(f"{name} must be one of {allowed}, got {value!r}")
+        return value
+
+    return check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Keywords of a non-private estimator (none of its own)."""
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            check = item.metadata.get("check")
+            if check is not None:
+                object.__setattr__(self, item.name, check(item.name, getattr(self, item.name)))
+
+    @classmethod
+    def build(cls, estimator: str, keywords: dict[str, Any]) -> "Params":
+        """Construct from keywords; unknown and missing ones are refused by name."""
+        fields = {item.name: item for item in dataclasses.fields(cls)}
+        for name in keywords:
+            if name not in fields:
+                raise InputError(f"{estimator}: {unknown_name('keyword', name, list(fields) or ['(none)'])}")
+        for name, item in fields.items():
+            if name not in keywords and item.default is MISSING:
+                raise InputError(f"{estimator} needs the keyword {name} ({item.metadata['doc']}), got none")
+        return cls(**keywords)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateParams(Params):
+    """Keywords that every private estimator has."""
+
+    epsilon: float = field(metadata={"doc": "asked ε, positive and finite"})
+    delta: float = field(metadata={"doc": "asked δ, in (0, 1)"})
+    calibration: str = choice(
+        "'tight': the least noise that is proved; 'paper': as printed", ("tight", "paper"), default="tight"
+    )
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        super().__post_init__()
+
+
+def describe(params: type[Params]) -> list[dict[str, Any]]:
+    """Return name, documentation and default of each keyword, for catalogues."""
+    return [
+        {
+            "name": item.name,
+            "doc": item.metadata.get("doc", ""),
+            "required": item.default is MISSING,
+            **({} if item.default is MISSING else {"default": item.default}),
+        }
+        for item in dataclasses.fields(params)
+    ]

@@ -1,0 +1,270 @@
+"""The command line: ``dpcost``."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from data.errors import DataError
+from data.store import home
+from dpalgos import InputError
+from flows.progress import say
+from tasks.spec import PROFILES, SpecError
+
+app = typer.Typer(
+    help="Measure what privacy costs: private and non-private estimators side by side on real data.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+_CommandLineError: Any = typer.BadParameter.__mro__[
+    1
+]  # the parser's own base class, which typer does not export
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+ProfileOption = Annotated[str, typer.Option(help=f"One of {', '.join(PROFILES)}.")]
+Reps = Annotated[int | None, typer.Option(help="Replicates per cell, instead of the profile's.")]
+Seed = Annotated[int | None, typer.Option(help="From which all randomness is derived.")]
+Workers = Annotated[int | None, typer.Option(help="Blocks at a time; the number of cores by default.")]
+Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of the reports; reports/out by default.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
+
+
+class UsageError(ValueError):
+    """The user's input is wrong; the message is one sentence."""
+
+
+@app.command()
+def run(
+    studies: Annotated[list[str], typer.Argument(help="Study names, or paths of study files.")],
+    profile: ProfileOption = "standard",
+    reps: Reps = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    engine: Engine = "local",
+    out: Out = None,
+    offline: Offline = False,
+) -> None:
+    """Run studies, ingest to report."""
+    command = " ".join(["dpcost", *sys.argv[1:]])
+    options = {"profile": profile, "reps": reps, "seed": seed, "offline": offline, "command": command}
+    _run_studies(studies, options, workers=workers, engine=engine, out=out)
+
+
+@app.command()
+def rerun(
+    study: str,
+    task: Annotated[
+        str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, collect or render.")
+    ],
+    cell: Annotated[str | None, typer.Option(help="Key of one cell, with --task run_block.")] = None,
+    profile: Annotated[str | None, typer.Option(help="The last run's by default.")] = None,
+    reps: Reps = None,
+    seed: Seed = None,
+    out: Out = None,
+    offline: Offline = False,
+) -> None:
+    """Run one task, or one cell of it, again; everything else comes from the cache."""
+    from flows.rerun import rerun_options
+
+    options = rerun_options(study, task, cell, out, profile=profile, reps=reps, seed=seed)
+    _run_studies([study], {**options, "offline": offline}, workers=None, engine="local", out=out)
+
+
+@app.command()
+def ingest(
+    datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
+    offline: Offline = False,
+) -> None:
+    """Fetch, verify and convert datasets to Parquet, and no more."""
+    from data.fetch import fetch_or_stand_in, mirror_from_environment
+    from data.ingest import to_parquet
+    from data.registry import get_dataset, load_registry
+
+    for name in datasets or sorted(load_registry()):
+        dataset = get_dataset(name)
+        raw = fetch_or_stand_in(
+            dataset,
+            home=home(),
+            mirror=mirror_from_environment(),
+            offline=offline,
+            progress=sys.stderr.isatty(),
+        )
+        ref = to_parquet(dataset, raw, home=home())
+        repaired = (
+            "; ".join(f"{repair.count} rows: {repair.reason}" for repair in ref.repairs) or "no row dropped"
+        )
+        typer.echo(
+            f"{name}: {ref.n_rows:,} of {ref.rows_read:,} rows, {ref.data_source}, {repaired} → {ref.path}"
+        )
+        for reason in ref.reasons:
+            say(f"  {reason}")
+
+
+@app.command()
+def report(
+    studies: Annotated[list[str] | None, typer.Argument(help="All that have results by default.")] = None,
+    out: Out = None,
+) -> None:
+    """Rebuild reports from stored results; computes no estimator."""
+    from flows.rerun import rebuild_reports
+
+    index, rebuilt = rebuild_reports(studies, out)
+    typer.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
+
+
+@app.command()
+def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
+    """Say what differs between two runs, beyond their error bars."""
+    from flows.rerun import read_results
+    from reports.compare import compare_results, describe
+
+    differences = compare_results(read_results(first), read_results(second))
+    typer.echo(json.dumps(differences, indent=1) if as_json else describe(differences))
+
+
+@app.command()
+def studies(as_json: AsJson = False) -> None:
+    """List the studies."""
+    from flows.catalogue import find_study, study_names
+
+    found = [find_study(name) for name in study_names()]
+    rows = [
+        {"name": s.name, "title": s.title, "dataset": s.dataset, "question": s.question.strip()}
+        for s in found
+    ]
+    _list(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
+
+
+@app.command()
+def estimators(as_json: AsJson = False) -> None:
+    """List the estimators."""
+    import dpalgos
+
+    rows = [entry.to_dict() for entry in dpalgos.catalog()]
+    _list(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
+
+
+@app.command()
+def datasets(as_json: AsJson = False) -> None:
+    """List the datasets."""
+    from data.registry import load_registry
+
+    rows = [
+        {
+            "name": d.name,
+            "title": d.title,
+            "rows": d.n_rows,
+            "privacy_unit": d.privacy_unit,
+            "license": d.license,
+            "citation": d.citation,
+            "sources": [source.url for source in d.sources],
+            "columns": [column.name for column in d.columns],
+        }
+        for d in load_registry().values()
+    ]
+    _list(rows, as_json, lambda row: f"{row['name']:<16}{row['rows']:>8,} rows  {row['title']}")
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Show what ran, and what is stored."""
+    from flows.inventory import recent_runs, totals
+
+    runs, stored = recent_runs(home()), totals(home())
+    if as_json:
+        typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
+        return
+    for item in runs:
+        typer.echo(f"{item['started']}  {item['study']:<16}{item['profile']:<10}{item['status']}")
+    if not runs:
+        typer.echo("nothing has run yet; start with: dpcost run housing")
+    for kind, total in stored.items():
+        typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
+
+
+@cache_app.command("list")
+def cache_list(as_json: AsJson = False) -> None:
+    """List the stored results."""
+    from flows.inventory import entries
+
+    rows = [entry.to_dict() for entry in entries(home())]
+    _list(rows, as_json, lambda row: f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}")
+
+
+@cache_app.command("verify")
+def cache_verify(as_json: AsJson = False) -> None:
+    """Check every stored result against its checksum; exit 1 if any is damaged."""
+    from flows.inventory import entries
+
+    found = entries(home())
+    damaged = [entry.to_dict() for entry in found if entry.state == "damaged"]
+    if as_json:
+        typer.echo(json.dumps({"checked": len(found), "damaged": damaged}, indent=1))
+    else:
+        for row in damaged:
+            typer.echo(f"damaged  {row['name']}")
+        typer.echo(
+            f"{len(found)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
+        )
+    if damaged:
+        raise typer.Exit(1)
+
+
+@cache_app.command("prune")
+def cache_prune(
+    everything: Annotated[bool, typer.Option("--all", help="Also what is up to date.")] = False,
+) -> None:
+    """Delete stored results that are damaged, or that the current code would not use."""
+    from flows.inventory import prune
+
+    removed, freed = prune(home(), everything=everything)
+    typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
+
+
+def main() -> None:
+    """Run the command line; every mistake of the user's ends in one sentence and exit status 2."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
+    except _CommandLineError as error:
+        where = f"; see {error.ctx.command_path} --help" if error.ctx else ""
+        _fail(f"{error.format_message().rstrip('.')}{where}")
+    except (InputError, DataError, SpecError, UsageError) as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        say("\ninterrupted; finished blocks are stored, run the same command again to go on")
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or type(error).__name__}", status=1)
+
+
+def _run_studies(
+    studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
+) -> None:
+    from flows.catalogue import find_study
+    from flows.launch import check_options, launch
+
+    check_options(options, workers=workers, engine=engine, out=out)
+    specs = [find_study(study) for study in studies]
+    index = launch(specs, studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
+    typer.echo(index)
+
+
+def _list(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, Any]], str]) -> None:
+    typer.echo(json.dumps(rows, indent=1) if as_json else "\n".join(map(line, rows)))
+
+
+def _fail(sentence: str, status: int = 2) -> None:
+    say(f"dpcost: {sentence}")
+    sys.exit(status)

@@ -1,0 +1,205 @@
+"""The story of a study: bring the data, prepare it, run the blocks, collect, report."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, runtime
+from prefect.artifacts import create_markdown_artifact
+from prefect.futures import PrefectFuture, as_completed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from data.store import PROJECT_ROOT, home
+from flows import journal
+from flows.catalogue import find_study
+from flows.progress import progress, say
+from tasks.cells import Block
+from tasks.collect import collect
+from tasks.digest import cache_key, page_key
+from tasks.fetch import fetch
+from tasks.manifest import now
+from tasks.parquet import parquet
+from tasks.prepare import prepare
+from tasks.records import Record, intact
+from tasks.render import render, write_index
+from tasks.run_block import data_limit, run_block
+from tasks.spec import Profile, StudySpec
+
+DEFAULT_SEED = 20191112
+REPORTS = PROJECT_ROOT / "reports" / "out"
+
+
+_THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
+
+
+@flow(name="study", task_runner=_THREADS)
+def run_study(
+    study: str,
+    profile: Profile = "standard",
+    reps: int | None = None,
+    seed: int = DEFAULT_SEED,
+    offline: bool = False,
+    out: str | None = None,
+    refresh_task: str | None = None,
+    refresh_cell: str | None = None,
+    command: str = "",
+) -> dict[str, Any]:
+    """Run one study from ingest to report, and return where the report lies.
+
+    Parameters
+    ----------
+    study : str
+        A study's name, or the path of its file.
+    profile : {"smoke", "standard", "paper"}
+    reps : int, optional
+        Replicates per cell, instead of the profile's.
+    seed : int
+        From which all randomness of the study is derived.
+    offline : bool
+        Never use the network.
+    out : str, optional
+        Folder of the reports; ``reports/out`` in the project by default.
+    refresh_task, refresh_cell : str, optional
+        Run this task (of ``run_block`` the one cell, if given) again although it is stored.
+    command : str
+        What the user typed, for the record.
+    """
+    spec = find_study(study)
+    run = _Run(spec, Path(out) if out else REPORTS, refresh_task, refresh_cell)
+    context: dict[str, Any] = {
+        "profile": profile,
+        "replicates": reps or spec.replicates[profile],
+        "seed": seed,
+        "command": command or f"dpcost run {study} --profile {profile}",
+        "started": now(),
+    }
+    with journal.exclusive_run(home(), say), _recorded(study, profile):
+        table = run.table(offline)
+        designs: dict[str, Record] = {mode: run.design(table, mode) for mode in spec.prepare}
+        blocks = spec.blocks(
+            profile, replicates=context["replicates"], seed=seed, data_source=table["data_source"]
+        )
+        parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
+        results = run.collected(parts)
+        report = run.rendered(table, results, context)
+        index = write_index(run.out)
+    _attach(spec, report)
+    return {
+        "report": report["report"],
+        "index": str(index),
+        "headline": report["headline"],
+        "flow_run_id": str(runtime.flow_run.id),
+        "n_task_runs": run.n_task_runs,
+    }
+
+
+class _Run:
+    """The tasks of one run, each found in the cache or computed."""
+
+    def __init__(
+        self, spec: StudySpec, out: Path, refresh_task: str | None, refresh_cell: str | None
+    ) -> None:
+        self.spec, self.out = spec, out.resolve()
+        self._plain = spec.model_dump(mode="json")
+        self._task, self._cell = refresh_task, refresh_cell
+        self.n_task_runs = 0
+
+    def table(self, offline: bool) -> dict[str, Any]:
+        """Bring the data: the store is its own cache, verified on every use."""
+        self.n_task_runs += 2
+        table: dict[str, Any] = parquet(fetch(self.spec.dataset, offline))
+        if table["data_source"] != "real":
+            say(f"note: {self.spec.dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
+        return table
+
+    def design(self, table: dict[str, Any], mode: str) -> Record:
+        inputs = [self.spec.dataset, self.spec.response, list(self.spec.covariates), mode]
+        key = cache_key("design", table["sha256"], *inputs)
+        return self._now(prepare, key, self._plain, table, mode)
+
+    def blocks(self, blocks: list[Block], designs: dict[str, Record]) -> list[Record]:
+        """Run the blocks side by side, the longest first; return their records in a fixed order."""
+        submitted: dict[PrefectFuture[Record], Block] = {}
+        records: dict[str, Record] = {}
+        with progress(len(blocks), sum(block.work for block in blocks)) as shown:
+            for block in sorted(blocks, key=lambda block: -block.work):
+                submitted[self._submit(block, designs[block.prepare])] = block
+            for future in as_completed(list(submitted)):
+                block = submitted[future]
+                record = future.result()
+                if not intact(record):
+                    record = self._submit(block, designs[block.prepare], again=True).result()
+                records[block.key] = record
+                shown.advance(block.work)
+        return [records[block.key] for block in blocks]
+
+    def limit(self, blocks: list[Block], designs: dict[str, Record]) -> list[Record]:
+        """Compute the data's own limit on the headline's design."""
+        if not self.spec.deleted_rows:
+            return []
+        mode = self.spec.headline.prepare
+        block = next(block for block in blocks if block.prepare == mode)
+        key = cache_key(
+            "limit", self.spec.name, block.data_source, designs[mode]["sha256"], self.spec.deleted_rows
+        )
+        return [self._now(data_limit, key, block.to_dict(), designs[mode], list(self.spec.deleted_rows))]
+
+    def collected(self, parts: list[Record]) -> Record:
+        folder = self.out / self.spec.name
+        key = cache_key("results", [part["sha256"] for part in parts], str(folder))
+        return self._now(collect, key, parts, str(folder))
+
+    def rendered(self, table: dict[str, Any], results: Record, context: dict[str, Any]) -> Record:
+        settings = [context[name] for name in ("profile", "replicates", "seed")]
+        key = page_key("page", self._plain, table["sha256"], results, settings)
+        return self._now(render, key, self._plain, table, results, context)
+
+    def _now(self, task: Any, key: str, *arguments: Any) -> Record:
+        """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
+        self.n_task_runs += 1
+        record: Record = task.with_options(refresh_cache=self._task == task.name)(key, *arguments)
+        if not intact(record):
+            self.n_task_runs += 1
+            record = task.with_options(refresh_cache=True)(key, *arguments)
+        return record
+
+    def _submit(self, block: Block, design: Record, *, again: bool = False) -> "PrefectFuture[Record]":
+        self.n_task_runs += 1
+        only = self._cell if self._cell in _cell_keys(block) and not again else None
+        chosen = self._task == run_block.name and (self._cell is None or only is not None)
+        key = cache_key("block", block.to_dict(), design["sha256"])
+        task = run_block.with_options(refresh_cache=chosen or again, task_run_name=f"run_block {block.key}")
+        return task.submit(key, block.to_dict(), design, only)
+
+
+@contextmanager
+def _recorded(study: str, profile: str) -> Iterator[None]:
+    """Keep the run in the journal, so that a run whose process dies is known for what it is."""
+    flow_run_id, status = str(runtime.flow_run.id), "failed"
+    journal.begin(home(), flow_run_id, study, profile=profile)
+    try:
+        yield
+        status = "completed"
+    except (KeyboardInterrupt, SystemExit):
+        status = "interrupted"
+        raise
+    finally:
+        journal.end(home(), flow_run_id, status)
+
+
+def _attach(spec: StudySpec, report: Record) -> None:
+    """Attach the report to the flow run as an artifact of the server."""
+    folder = Path(report["report"]).parent
+    markdown = (
+        f"# {spec.title}\n\n{report['headline']}\n\n[Open the report]({(folder / 'report.html').as_uri()})\n"
+    )
+    body = (folder / "report.md").read_text(encoding="utf-8")
+    create_markdown_artifact(
+        key=f"report-{spec.name.replace('_', '-')}", markdown=f"{markdown}\n{body}", description=spec.title
+    )
+
+
+def _cell_keys(block: Block) -> set[str]:
+    return {cell.key for cell in block.cells}

@@ -1,0 +1,250 @@
+"""What the table says, in words: every number on top of a page is computed here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from reports.noise import noise_comparisons, noise_sentence
+from reports.numbers import count, error_bar, num, rule_text, setting, times, words
+from reports.page import Guide, StudyPage
+from reports.view import Point, Series, Setting, View
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One big number with its caption; `role` and `slot` (an estimator's order) decide its colour."""
+
+    value: str
+    caption: str
+    role: str
+    slot: int | None = None
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The top of a page.
+
+    Attributes
+    ----------
+    sentence : str
+        The best private error, the non-private one, the zero vector's.
+    verdict, choice : str
+        Which private estimators are worse than the zero vector; which one is best at which size.
+    data, noise : str
+        Real or not; what the printed noise does.
+    limits : tuple of str
+        What theory and the data themselves allow.
+    """
+
+    sentence: str
+    verdict: str
+    choice: str
+    data: str
+    noise: str
+    limits: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Who is where at one size: private series from best to worst, non-private ones, the zero vector."""
+
+    private: tuple[tuple[Series, Point], ...]
+    non_private: tuple[Series, Point] | None
+    zero: float
+
+    @property
+    def best(self) -> tuple[Series, Point] | None:
+        """The private series with the smallest mean error."""
+        return self.private[0] if self.private else None
+
+    @property
+    def worse_than_zero(self) -> tuple[Series, ...]:
+        """Private series whose mean error exceeds the zero vector's."""
+        return tuple(s for s, p in self.private if p.mean > self.zero)
+
+
+def rank(series: Sequence[Series], x: float) -> Ranking:
+    """Rank the series of a setting by mean error at size `x`."""
+    answered = [(s, p) for s in series if (p := s.at(x)) is not None and p.answered]
+    ordered = sorted(answered, key=lambda pair: pair[1].mean)
+    private = tuple(pair for pair in ordered if pair[0].role == "private")
+    without = [pair for pair in ordered if pair[0].role == "nonprivate"]
+    zero = [pair[1].mean for pair in ordered if pair[0].role == "zero"]
+    if not zero:
+        zero = [p.mean for s in series if s.role == "zero" for p in s.points if p.answered]
+    return Ranking(private, without[0] if without else None, zero[0] if zero else math.nan)
+
+
+def condition(view: View, where: Setting) -> str:
+    """Write a setting: "ε = 0.5, δ = 10/m¹·¹"."""
+    return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.rule)}"
+
+
+def build_headline(view: View) -> Headline:
+    """Compute the top of a study's page."""
+    page, where, x = view.page, view.headline, view.headline_size
+    data = data_sentence(page)
+    if where is None or x is None:
+        text = "No private estimator has run in this study yet, so there is no cost of privacy to report."
+        return Headline(text, "", "", data, "", (), ())
+    series = view.series(where)
+    ranking = rank(series, x)
+    return Headline(
+        sentence=_sentence(view, where, x, ranking),
+        verdict=_verdict(ranking),
+        choice=best_by_size(view, series),
+        data=data,
+        noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
+        limits=_limits(view, x, ranking),
+        tiles=_tiles(ranking),
+    )
+
+
+def _with_error(point: Point) -> str:
+    if not (math.isfinite(point.se) and point.se > 0):
+        return num(point.mean)
+    return f"{num(point.mean)} (standard error {error_bar(point.se)})"
+
+
+def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
+    start = f"At {condition(view, where)} and {view.page.x_symbol} = {setting(x)}"
+    if ranking.best is None:
+        return f"{start}, no private estimator gave an answer; the reasons are listed below."
+    best, point = ranking.best
+    text = f"{start}, the best private estimate ({best.full}) has a mean error of {_with_error(point)}."
+    if ranking.non_private is not None:
+        series, other = ranking.non_private
+        text += f" Without privacy ({series.full}) it would be {num(other.mean)}."
+    if math.isfinite(ranking.zero):
+        text += f" Answering zero without looking at the data gives {num(ranking.zero)}."
+    return text
+
+
+def _verdict(ranking: Ranking) -> str:
+    if ranking.best is None or not math.isfinite(ranking.zero):
+        return ""
+    worse, total = ranking.worse_than_zero, len(ranking.private)
+    if ranking.best[1].mean > ranking.zero:
+        return (
+            "No private estimator is worth its noise here: even the best one is further from the truth than "
+            "the zero vector."
+        )
+    if not worse:
+        return f"All {total} private estimates are better than the zero vector." if total > 1 else ""
+    verb = "is" if len(worse) == 1 else "are"
+    names = "; ".join(s.label for s in worse)
+    return f"{len(worse)} of the {total} private estimates {verb} worse than the zero vector: {names}."
+
+
+def best_by_size(view: View, series: Sequence[Series]) -> str:
+    """Say which private estimator has the smallest mean error at which sizes, and where zero wins."""
+    runs: dict[str, list[float]] = {}
+    zero_wins: list[float] = []
+    name = ""
+    for x in view.sizes:
+        ranking = rank(series, x)
+        if ranking.best is None:
+            continue
+        best, point = ranking.best
+        name = best.full
+        runs.setdefault(best.label, []).append(x)
+        if point.mean > ranking.zero:
+            zero_wins.append(x)
+    if not runs:
+        return ""
+    symbol = view.page.x_symbol
+    if len(runs) == 1:
+        text = f"The smallest private error comes from {name} at every {symbol}."
+    else:
+        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, view.sizes)}" for label, xs in runs.items())
+        text = f"The smallest private error comes from: {listed}."
+    answered = sum(len(xs) for xs in runs.values())
+    if 0 < len(zero_wins) < answered:
+        text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
+    elif zero_wins:
+        text += f" The zero vector beats them all at every {symbol}."
+    return text
+
+
+def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
+    if len(xs) > 2 and _consecutive(xs, sizes):
+        return f"{setting(xs[0])} to {setting(xs[-1])}"
+    return words(setting(x) for x in xs)
+
+
+def _consecutive(xs: Sequence[float], sizes: Sequence[float]) -> bool:
+    first = sizes.index(xs[0])
+    return tuple(xs) == tuple(sizes[first : first + len(xs)])
+
+
+def data_sentence(page: StudyPage) -> str:
+    """Say what the data are: real, simulated, or a stand-in."""
+    data = page.dataset
+    rows = count(data.n_rows, "row")
+    if data.data_source == "stand-in":
+        why = f" Why: {' '.join(data.reasons)}" if data.reasons else ""
+        return (
+            f"These are not the real data: {data.title} could not be reached, and {rows} of a made-up "
+            f"stand-in with the same columns were used. No number here says anything about them.{why}"
+        )
+    if data.data_source == "simulated":
+        return f"The data are simulated: {data.title}, {rows}; the truth is known."
+    dropped = sum(number for _, number in data.repairs)
+    tail = (
+        f"; {count(dropped, 'row')} dropped or repaired" if dropped else "; nothing was dropped or repaired"
+    )
+    return f"The data are real: {data.title}, {rows}{tail}."
+
+
+def guide_at(guide: Guide, x: float) -> float:
+    """Interpolate a theory line at a size, on log scales; NaN outside its range."""
+    if len(guide.n) < 2 or not min(guide.n) <= x <= max(guide.n):
+        return math.nan
+    pairs = sorted(zip(guide.n, guide.value, strict=True))
+    for (x0, y0), (x1, y1) in pairwise(pairs):
+        if x0 <= x <= x1:
+            if min(y0, y1) <= 0 or x0 == x1:
+                return y0
+            share = math.log(x / x0) / math.log(x1 / x0)
+            return math.exp(math.log(y0) + share * (math.log(y1) - math.log(y0)))
+    return math.nan
+
+
+def _limits(view: View, x: float, ranking: Ranking) -> tuple[str, ...]:
+    out = []
+    symbol = view.page.x_symbol
+    for guide in view.page.guides:
+        value = guide_at(guide, x)
+        if not math.isfinite(value):
+            continue
+        text = f"Theory ({guide.label}) draws its line at {num(value)} for {symbol} = {setting(x)}"
+        if ranking.best is not None:
+            ratio = ranking.best[1].mean / value
+            text += f"; the best private error is {times(ratio)} times that"
+        out.append(f"{text}.")
+    for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
+        texts = [f.text.rstrip(".") for f in view.page.findings if f.research_only == private]
+        if texts:
+            out.append(f"The data's own limit{note}: {'; '.join(texts)}.")
+    return tuple(out)
+
+
+def _tiles(ranking: Ranking) -> tuple[Tile, ...]:
+    tiles = []
+    best, other = ranking.best, ranking.non_private
+    if best is not None:
+        tiles.append(
+            Tile(num(best[1].mean), f"best private error: {best[0].full}", "best", best[0].info.order)
+        )
+    if other is not None:
+        tiles.append(Tile(num(other[1].mean), f"without privacy: {other[0].full}", "nonprivate"))
+    if best is not None and other is not None and other[1].mean > 0:
+        ratio = best[1].mean / other[1].mean
+        tiles.append(Tile(times(ratio), "times the error without privacy", "cost"))
+    if math.isfinite(ranking.zero):
+        tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
+    return tuple(tiles)

@@ -1,0 +1,114 @@
+"""Numbers and lists as people write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+_SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
+
+
+def num(value: float) -> str:
+    """Write a number with three significant digits, or two below 0.1: 0.109, 0.0072, 1,230."""
+    if not math.isfinite(value):
+        return "∞" if value == math.inf else "−∞" if value == -math.inf else "none"
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-4 or abs(value) >= 1e6:
+        return scientific(value)
+    return _significant(value, 3 if abs(value) >= 0.0995 else 2)
+
+
+def short(value: float) -> str:
+    """Write a number with two significant digits and no trailing zero: 0.5, 2, 0.035, 12."""
+    if not math.isfinite(value) or value == 0 or abs(value) < 1e-4:
+        return num(value)
+    text = _significant(value, 2)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def setting(value: float) -> str:
+    """Write a chosen number such as ε without rounding it: 0.5, 2, 0.125."""
+    return f"{value:,.6g}".replace("-", "−")
+
+
+def error_bar(value: float) -> str:
+    """Write a standard error: one significant digit, two where the first is 1."""
+    if not math.isfinite(value) or value <= 0:
+        return num(value)
+    if value < 1e-4:
+        return scientific(value, digits=0)
+    first = int(f"{value:.1e}"[0])
+    return _significant(value, 2 if first == 1 else 1)
+
+
+def scientific(value: float, digits: int = 1) -> str:
+    """Write a number as 3.2 × 10⁻⁵."""
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+    return power if mantissa == "1" else f"{mantissa} × {power}".replace("-", "−")
+
+
+def _significant(value: float, digits: int) -> str:
+    value = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.replace("-", "−")
+
+
+def times(ratio: float) -> str:
+    """Write a ratio: 2.5, 15, 120."""
+    return f"{float(f'{ratio:.2g}'):,.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
+
+
+def span(values: Sequence[float]) -> str:
+    """Write the range of some numbers: "0.034–0.036", or one number where both ends look the same."""
+    finite = [v for v in values if math.isfinite(v)]
+    if not finite:
+        return ""
+    low, high = num(min(finite)), num(max(finite))
+    return low if low == high else f"{low}–{high}"
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    """Write "1 row", "2,345 rows"."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def words(items: Iterable[str]) -> str:
+    """Join words: "a, b and c"."""
+    listed = list(items)
+    if len(listed) <= 1:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
+
+
+def rule_text(rule: str) -> str:
+    """Write a rule for δ with real superscripts: "10/m^1.1" becomes "10/m¹·¹"."""
+    out, power = "", False
+    for char in rule:
+        if char == "^":
+            power = True
+        elif power and (char in "0123456789.-+"):
+            out += char.translate(_SUPERSCRIPT)
+        else:
+            power = False
+            out += char
+    return out
+
+
+def duration(seconds: float | None) -> str:
+    """Write a length of time: "48 s", "2 min 5 s", "1 h 12 min"; empty where unknown."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"

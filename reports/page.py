@@ -1,0 +1,204 @@
+"""What a report needs to know beside the results table: frozen records, passed in by the task layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+ZERO = "zero"  # the estimator that answers zero without looking at the data
+
+
+@dataclass(frozen=True)
+class EstimatorInfo:
+    """An estimator as a reader sees it.
+
+    Attributes
+    ----------
+    order : int
+        Stable number in the catalogue; it decides the colour on the whole site (see `palette`).
+    short : str
+        Name in figures and tables where `title` is too long; empty means `title`.
+    """
+
+    name: str
+    title: str
+    reference: str
+    privacy_model: str
+    unit: str
+    neighbors: str
+    public_inputs: tuple[str, ...]
+    summary: str
+    order: int
+    short: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name for figures and tables."""
+        return self.short or self.title
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A line of the theory: `value[i]` is the predicted error at size `n[i]`."""
+
+    label: str
+    n: tuple[float, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Something taken as public: what, its value, and where that value comes from."""
+
+    what: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True)
+class BudgetPart:
+    """How one estimator splits its budget: (label, share) pairs; `variant` "" means every variant."""
+
+    estimator: str
+    variant: str
+    parts: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the data come from.
+
+    Attributes
+    ----------
+    data_source : {"real", "stand-in", "simulated"}
+    repairs : tuple of (str, int)
+        Reason and number of rows dropped or repaired.
+    reasons : tuple of str
+        Why a stand-in was used: one sentence per source that could not be reached.
+    """
+
+    dataset: str
+    title: str
+    data_source: str
+    n_rows: int
+    rows_read: int
+    repairs: tuple[tuple[str, int], ...]
+    source_url: str
+    source_sha256: str
+    license: str
+    citation: str
+    origin: str
+    privacy_unit: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A number about the data themselves, computed for research and not private.
+
+    `drawn` findings become a thin horizontal line at `value` in the main figure.
+    """
+
+    label: str
+    value: float
+    text: str
+    research_only: bool = True
+    drawn: bool = True
+
+
+@dataclass(frozen=True)
+class CellLabel:
+    """What the results table can't say about a cell.
+
+    Attributes
+    ----------
+    delta_rule : str
+        How δ depends on the size, e.g. ``"10/m^1.1"``; empty for non-private cells. A cell without a
+        label counts as a cell with a constant δ, shown as that number.
+    flags : tuple of str
+        Remarks for people, e.g. ``"outside the proof: the lemma needs δ ≤ 0.011"``; each becomes a
+        footnote of the table.
+    """
+
+    delta_rule: str = ""
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StudyPage:
+    """Everything on a study's page that is not in the results table.
+
+    Attributes
+    ----------
+    question : str
+        What was asked, in two sentences.
+    headline : mapping
+        `epsilon`, `delta_label` (a `CellLabel.delta_rule`), `n` and `variant` (a prepare mode) of the
+        headline; where the table lacks that setting the nearest one is taken.
+    axis_label, metric_label : str
+        Words for the size axis and the error axis, units included, without "lower is better".
+    variants : mapping of str to str
+        Prepare mode or form → its explanation in one or two sentences.
+    started, finished : str
+        ISO 8601 times.
+    cells : mapping of str to CellLabel
+        Keyed by the `cell` column.
+    unprotected_variants : tuple of str
+        Prepare modes whose own step is not private.
+    x_column, x_symbol : str
+        The column on the horizontal axis and its symbol in sentences.
+    links : tuple of (str, str)
+        Label and relative address, shown under "Reproduce", e.g. the scorecard.
+    """
+
+    name: str
+    title: str
+    question: str
+    dataset: Provenance
+    estimators: tuple[EstimatorInfo, ...]
+    headline: Mapping[str, Any]
+    axis_label: str
+    metric: str
+    metric_label: str
+    variants: Mapping[str, str] = field(default_factory=dict)
+    guides: tuple[Guide, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    budgets: tuple[BudgetPart, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    rerun_commands: tuple[str, ...] = ()
+    profile: str = ""
+    started: str = ""
+    finished: str = ""
+    machine: str = ""
+    cells: Mapping[str, CellLabel] = field(default_factory=dict)
+    unprotected_variants: tuple[str, ...] = ("paper",)
+    x_column: str = "n"
+    x_symbol: str = "m"
+    links: tuple[tuple[str, str], ...] = ()
+
+    def estimator(self, name: str) -> EstimatorInfo:
+        """Return the record of an estimator; an unlisted one is shown under its own name, last."""
+        for info in self.estimators:
+            if info.name == name:
+                return info
+        title = name.replace("_", " ")
+        return EstimatorInfo(name, title, "", "", "", "", (), "", order=len(self.estimators) + 100)
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time in seconds, or None where a time is missing."""
+        if not (self.started and self.finished):
+            return None
+        begin, end = datetime.fromisoformat(self.started), datetime.fromisoformat(self.finished)
+        return (end - begin).total_seconds()
+
+
+def split_variant(variant: str) -> tuple[str, str]:
+    """Split ``"public, residual-clipped"`` into the prepare mode and the form (either may be empty)."""
+    prepare, _, form = variant.partition(", ")
+    return prepare, form

@@ -1,0 +1,218 @@
+"""Every figure of a study: which ones, with which words, as SVG and PNG."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from reports import chart, svg
+from reports.certified import CertifiedFigure, certified_range, draw_certified
+from reports.chart import PANEL_REACH, LineFigure, Reference, Size
+from reports.figures import draw
+from reports.headline import condition, rank
+from reports.numbers import num, rule_text, setting, span, words
+from reports.tables import flagged_sizes
+from reports.view import Series, Setting, View
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: its file's name without ending, its alt text, its bytes (PNG where one is needed)."""
+
+    name: str
+    alt: str
+    svg: bytes
+    png: bytes | None = None
+
+
+@dataclass(frozen=True)
+class PanelGroup:
+    """Small multiples along one quantity: a heading, a computed sentence, and (caption, picture) pairs."""
+
+    heading: str
+    sentence: str
+    panels: tuple[tuple[str, Picture], ...]
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """All figures of a study; None or empty where the table holds nothing to draw."""
+
+    main: Picture | None
+    narrow: Picture | None
+    card: Picture | None
+    certified: Picture | None
+    groups: tuple[PanelGroup, ...]
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files to write, by relative path."""
+        out: dict[str, bytes] = {}
+        pictures = [self.main, self.card, self.certified]
+        pictures += [picture for group in self.groups for _, picture in group.panels]
+        for picture in pictures:
+            if picture is not None:
+                out[f"figures/{picture.name}.svg"] = picture.svg
+                if picture.png is not None:
+                    out[f"figures/{picture.name}.png"] = picture.png
+        return out
+
+
+def banner(data_source: str, brief: bool = False) -> str:
+    """Return the warning that goes on every figure; empty for real data."""
+    if data_source == "stand-in":
+        return "stand-in data" if brief else "STAND-IN DATA: not the real data set"
+    return "simulated data" if data_source == "simulated" else ""
+
+
+def draw_all(view: View) -> Pictures:
+    """Draw every figure of a study."""
+    where = view.headline
+    if where is None:
+        return Pictures(None, None, None, None, ())
+    series = view.series(where)
+    limits = chart.error_limits([series], [f.value for f in view.page.findings if f.drawn])
+    spec = _spec(view, where, series, limits)
+    alt = main_alt(view, where, series)
+    main = _picture("main", alt, spec, chart.WIDE, png=True)
+    narrow = _picture("main-narrow", alt, spec, chart.NARROW, png=False)
+    groups = _groups(view, where)
+    card_spec = LineFigure(
+        series,
+        (),
+        chart.error_limits([series], reach=PANEL_REACH),
+        spec.sizes,
+        spec.flagged,
+        spec.x_label,
+        spec.y_label,
+        banner=banner(view.page.dataset.data_source, brief=True),
+    )
+    card = _picture("card", alt, card_spec, chart.CARD, png=False)
+    return Pictures(main, narrow, card, _certified(view, where, series), groups)
+
+
+def _picture(name: str, alt: str, spec: LineFigure, size: Size, png: bool) -> Picture:
+    fig = draw(spec, size)
+    title = f"{spec.banner}. {alt}" if spec.banner else alt
+    return Picture(name, title, svg.to_svg(fig, name, title), svg.to_png(fig) if png else None)
+
+
+def _spec(
+    view: View, where: Setting, series: tuple[Series, ...], limits: tuple[float, float], panel: bool = False
+) -> LineFigure:
+    page = view.page
+    sizes = tuple(sorted({p.x for s in series for p in s.points}))
+    references: list[Reference] = []
+    if not panel and sizes:
+        references = [Reference(g.label, tuple(g.n), tuple(g.value)) for g in page.guides if len(g.n) > 1]
+        ends = (sizes[0] / 1.12, sizes[-1] * 1.12)
+        references += [
+            Reference(f"{f.label}: {num(f.value)}", ends, (f.value, f.value), dash=True)
+            for f in page.findings
+            if f.drawn and math.isfinite(f.value) and f.value > 0
+        ]
+    return LineFigure(
+        series=series,
+        references=tuple(references),
+        limits=limits,
+        sizes=sizes,
+        flagged=flagged_sizes(series),
+        x_label=page.axis_label,
+        y_label=page.metric_label,
+        title=_panel_title(view, where) if panel else "",
+        banner=banner(page.dataset.data_source, brief=panel),
+    )
+
+
+def _panel_title(view: View, where: Setting) -> str:
+    text = condition(view, where)
+    return f"{text}, {where.prepare}" if len(view.prepares) > 1 and where.prepare else text
+
+
+def main_alt(view: View, where: Setting, series: tuple[Series, ...]) -> str:
+    """State the figure's finding for readers who can't see it."""
+    x = view.headline_size
+    if x is None:
+        return ""
+    return _alt(view, where, series, x)
+
+
+def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> str:
+    ranking = rank(series, x)
+    symbol = view.page.x_symbol
+    text = f"Error against {symbol} on log–log axes, {condition(view, where)}"
+    text += f", preparation {where.prepare}." if where.prepare else "."
+    facts = []
+    if ranking.best is not None:
+        facts.append(f"the best private estimate is {ranking.best[0].label} with {num(ranking.best[1].mean)}")
+    if ranking.non_private is not None:
+        facts.append(f"without privacy it is {num(ranking.non_private[1].mean)}")
+    if math.isfinite(ranking.zero):
+        facts.append(f"the zero vector has {num(ranking.zero)}")
+    if facts:
+        text += f" At {symbol} = {setting(x)} {words(facts)}."
+    worse = ranking.worse_than_zero
+    if ranking.private and math.isfinite(ranking.zero):
+        text += f" {len(worse)} of {len(ranking.private)} private estimates are worse than the zero vector."
+    return text
+
+
+def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
+    wanted = {
+        "How the error changes with ε": [
+            (f"ε = {setting(e)}", Setting(e, head.rule, head.prepare)) for e in view.epsilons
+        ],
+        "How it changes with δ": [
+            (f"δ = {rule_text(r)}", Setting(head.epsilon, r, head.prepare)) for r in view.rules
+        ],
+        "How it changes with the preparation of the data": [
+            (f"preparation “{p}”" if p else "no preparation", Setting(head.epsilon, head.rule, p))
+            for p in view.prepares
+        ],
+    }
+    kept = {heading: items for heading, items in wanted.items() if len(items) > 1}
+    settings = list(dict.fromkeys(where for items in kept.values() for _, where in items))
+    series = {where: view.series(where) for where in settings}
+    limits = chart.error_limits(list(series.values()), reach=PANEL_REACH)
+    drawn: dict[Setting, Picture] = {}
+    for where in settings:
+        x = view.headline_size or 1.0
+        spec = _spec(view, where, series[where], limits, panel=True)
+        name = _slug(f"panel-eps{where.epsilon:g}-delta-{where.rule}-{where.prepare}")
+        drawn[where] = _picture(name, _alt(view, where, series[where], x), spec, chart.PANEL, png=True)
+    return tuple(
+        PanelGroup(heading, _trend(view, items, series), tuple((caption, drawn[w]) for caption, w in items))
+        for heading, items in kept.items()
+    )
+
+
+def _trend(view: View, items: list[tuple[str, Setting]], series: dict[Setting, tuple[Series, ...]]) -> str:
+    x = view.headline_size
+    if x is None:
+        return ""
+    parts = []
+    for caption, where in items:
+        best = rank(series[where], x).best
+        if best is not None:
+            parts.append(f"{num(best[1].mean)} at {caption} ({best[0].name})")
+    if not parts:
+        return ""
+    return f"Smallest mean private error at {view.page.x_symbol} = {setting(x)}: {'; '.join(parts)}."
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("^", "")).strip("-")
+
+
+def _certified(view: View, where: Setting, series: tuple[Series, ...]) -> Picture | None:
+    private = tuple(s for s in series if s.role == "private" and certified_range(s))
+    if not private:
+        return None
+    fig = draw_certified(
+        CertifiedFigure(private, where.epsilon, banner(view.page.dataset.data_source, brief=True))
+    )
+    proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in private)
+    alt = f"Proven ε where {setting(where.epsilon)} was asked: {proved}."
+    warning = banner(view.page.dataset.data_source)
+    alt = f"{warning}. {alt}" if warning else alt
+    return Picture("certified", alt, svg.to_svg(fig, "certified", alt), svg.to_png(fig))

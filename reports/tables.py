@@ -1,0 +1,275 @@
+"""Tables as data: computed once, written as HTML and as Markdown by the templates."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from reports.headline import condition
+from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
+from reports.page import split_variant
+from reports.view import CALIBRATION_WORDS, Point, Series, Setting, View
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the main table; `kind` is "best", "worse", "plain" or "missing"."""
+
+    text: str
+    se: str = ""
+    sort: float = math.inf
+    kind: str = "plain"
+    title: str = ""
+    flags: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the main table: one series."""
+
+    name: str
+    noise: str
+    slot: int | None
+    role: str
+    cells: tuple[Cell, ...]
+    certified: Cell
+    audited: Cell
+    flags: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A size: its number, δ times it, and whether that is at least one."""
+
+    text: str
+    delta_times: str
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class ErrorTable:
+    """Mean error by series and size at one setting; `key` explains the letters."""
+
+    title: str
+    group: str
+    epsilon: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    key: tuple[tuple[str, str], ...]
+    audited: bool
+    csv: str = field(repr=False, default="")
+
+    @property
+    def any_flagged(self) -> bool:
+        """Whether δ times the size reaches one anywhere."""
+        return any(column.flagged for column in self.columns)
+
+
+class _Footnotes:
+    """Letters for remarks, in order of first use."""
+
+    def __init__(self) -> None:
+        self.letters: dict[str, str] = {}
+
+    def mark(self, text: str) -> str:
+        return self.letters.setdefault(text, chr(ord("a") + min(len(self.letters), 25)))
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        return tuple((letter, text) for text, letter in self.letters.items())
+
+
+def setting_title(view: View, where: Setting) -> str:
+    """Write a setting with its prepare mode: "ε = 0.5, δ = 10/m¹·¹, prepared: public"."""
+    text = condition(view, where)
+    return f"{text}, preparation “{where.prepare}”" if where.prepare else text
+
+
+def error_table(view: View, where: Setting) -> ErrorTable:
+    """Build the table of one setting."""
+    series = view.series(where)
+    xs = sorted({p.x for s in series for p in s.points})
+    notes = _Footnotes()
+    best = {x: _best(series, x) for x in xs}
+    zero = {x: _zero(series, x) for x in xs}
+    rows = []
+    for item in series:
+        flags = _row_flags(view, where, item, notes)
+        cells = tuple(_cell(view, item, x, best[x], zero[x], notes) for x in xs)
+        rows.append(
+            Row(
+                name=item.name,
+                noise=CALIBRATION_WORDS.get(item.calibration, ""),
+                slot=item.info.order if item.role == "private" else None,
+                role=item.role,
+                cells=cells,
+                certified=_epsilon(item, [p.certified for p in item.points]),
+                audited=_epsilon(item, [p.audited for p in item.points]),
+                flags="".join(flags),
+            )
+        )
+    return ErrorTable(
+        title=setting_title(view, where),
+        group=f"δ = {rule_text(where.rule)}" + (f", preparation “{where.prepare}”" if where.prepare else ""),
+        epsilon=setting(where.epsilon),
+        columns=tuple(_column(series, x) for x in xs),
+        rows=tuple(rows),
+        key=notes.key,
+        audited=any(math.isfinite(p.audited) for s in series for p in s.points),
+        csv=_csv(view, where),
+    )
+
+
+def _best(series: tuple[Series, ...], x: float) -> float:
+    means = [s.mean_at(x) for s in series if s.role == "private"]
+    finite = [m for m in means if math.isfinite(m)]
+    return min(finite) if finite else math.nan
+
+
+def _zero(series: tuple[Series, ...], x: float) -> float:
+    """The zero vector's error at a size; where it was not run there, at its nearest size."""
+    points = [p for s in series if s.role == "zero" for p in s.points if p.answered]
+    return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
+
+
+def _cell(view: View, series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> Cell:
+    point = series.at(x)
+    if point is None:
+        return Cell("not run", kind="missing", title="this cell is not part of the profile that ran")
+    if not point.answered:
+        word = point.status if point.status in {"failed", "refused"} else "no value"
+        return Cell(word, kind="missing", title=point.message)
+    kind = "plain"
+    if series.role == "private":
+        kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
+    se = error_bar(point.se) if point.se > 0 else ""
+    title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
+    marks = [
+        notes.mark(flag)
+        for flag in (view.page.cells[point.cell].flags if point.cell in view.page.cells else ())
+    ]
+    if point.n_failed:
+        marks.append(notes.mark("some repetitions failed or were refused; the mean is over the others"))
+    return Cell(num(point.mean), se, point.mean, kind, title, "".join(sorted(set(marks))))
+
+
+def _epsilon(series: Series, values: list[float]) -> Cell:
+    if series.role != "private":
+        return Cell("sees no data" if series.role == "zero" else "not private", kind="missing")
+    finite = [v for v in values if math.isfinite(v)]
+    if not finite:
+        return Cell("none", kind="missing", title="no ε was computed for these cells")
+    return Cell(span(finite), sort=max(finite))
+
+
+def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) -> list[str]:
+    if series.role != "private":
+        return []
+    flags = []
+    if where.prepare in view.page.unprotected_variants:
+        flags.append(
+            notes.mark("standardised with the full data: that step is not private and not counted in ε")
+        )
+    certified = [p.certified for p in series.points if math.isfinite(p.certified)]
+    if certified and max(certified) > where.epsilon * 1.001:
+        flags.append(notes.mark("the printed noise is too small: less private than asked"))
+    if certified and max(certified) < where.epsilon / 1.25:
+        flags.append(notes.mark("more noise than the promise needs: more private than asked"))
+    return flags
+
+
+def _column(series: tuple[Series, ...], x: float) -> Column:
+    products = [delta_times(p) for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
+    if not products:
+        return Column(setting(x), "", False)
+    return Column(setting(x), short(max(products)), max(products) >= 1)
+
+
+def delta_times(point: Point) -> float:
+    """Return δ times the size: the number of people a mechanism at that δ may expose outright."""
+    return point.delta * point.x
+
+
+def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
+    """Return the sizes where δ times the size is at least one."""
+    found = {
+        p.x
+        for s in series
+        for p in s.points
+        if s.role == "private" and math.isfinite(p.delta) and delta_times(p) >= 1
+    }
+    return tuple(sorted(found))
+
+
+def _csv(view: View, where: Setting) -> str:
+    t = view.table
+    private = (t["epsilon"] == where.epsilon) & (t["rule"] == where.rule) & (t["prepare"] == where.prepare)
+    rows = t[private | (t["role"] != "private")]
+    return summary_csv(rows.drop(columns=["prepare", "form", "rule", "role", "x"]))
+
+
+def summary_csv(summary: pd.DataFrame) -> str:
+    """Write a summary as CSV with ten significant digits."""
+    return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
+
+
+@dataclass(frozen=True)
+class CertifiedRow:
+    """Certified ε of one series for every ε asked."""
+
+    label: str
+    slot: int
+    printed: bool
+    values: tuple[str, ...]
+
+
+def certified_rows(view: View, rule: str, prepare: str) -> tuple[CertifiedRow, ...]:
+    """Tabulate the certified ε by the ε asked for, at one rule for δ and one prepare mode."""
+    values: dict[str, dict[float, str]] = {}
+    slots: dict[str, tuple[int, bool]] = {}
+    for epsilon in view.epsilons:
+        for series in view.series(Setting(epsilon, rule, prepare)):
+            if series.role != "private":
+                continue
+            found = span([p.certified for p in series.points])
+            values.setdefault(series.label, {})[epsilon] = found
+            slots[series.label] = (series.info.order, series.calibration == "paper")
+    return tuple(
+        CertifiedRow(label, *slots[label], tuple(row.get(e, "") or "none" for e in view.epsilons))
+        for label, row in values.items()
+    )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Repetitions that gave no answer for one reason."""
+
+    what: str
+    status: str
+    repetitions: int
+    where: str
+    why: str
+
+
+def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
+    """Group what failed or was refused by estimator, noise, variant and reason; most frequent first."""
+    page = view.page
+    bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
+    out = []
+    keys = ["estimator", "calibration", "variant", "status", "message"]
+    for (name, calibration, variant, status, message), rows in bad.groupby(keys, sort=False):
+        prepare, form = split_variant(str(variant))
+        noise = CALIBRATION_WORDS.get(str(calibration), "")
+        label = ", ".join(part for part in (page.estimator(str(name)).label, form, noise) if part)
+        sizes = Counter(float(x) for x in rows[page.x_column])
+        places = f"{page.x_symbol} = {words(setting(x) for x in sorted(sizes))}"
+        asked = sorted({float(e) for e in rows["epsilon"].dropna()})
+        if asked:
+            places += f"; ε = {words(setting(e) for e in asked)}"
+        if prepare:
+            places += f"; preparation “{prepare}”"
+        out.append(Failure(label, str(status), len(rows), places, str(message)))
+    return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))

@@ -1,0 +1,261 @@
+"""A study's table as a reader thinks of it: settings, series, points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from reports.numbers import num
+from reports.page import ZERO, EstimatorInfo, StudyPage, split_variant
+
+CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
+BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """What a figure or a table holds fixed: ε, the rule for δ, and how the data were prepared."""
+
+    epsilon: float
+    rule: str
+    prepare: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """One cell: its size and the summary of its repetitions."""
+
+    x: float
+    mean: float
+    se: float
+    q10: float
+    q90: float
+    n_ok: int
+    n_failed: int
+    certified: float
+    audited: float
+    delta: float
+    status: str
+    message: str
+    cell: str
+
+    @property
+    def answered(self) -> bool:
+        """Whether any repetition gave a finite answer."""
+        return self.n_ok > 0 and math.isfinite(self.mean)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: estimator × calibration × form; `role` is "private", "nonprivate" or "zero"."""
+
+    info: EstimatorInfo
+    calibration: str
+    form: str
+    role: str
+    form_index: int
+    points: tuple[Point, ...]
+
+    @property
+    def name(self) -> str:
+        """Name without the noise: "AdaSSP", "Noisy gradient descent (residual-clipped)"."""
+        return f"{self.info.label} ({self.form})" if self.form else self.info.label
+
+    @property
+    def label(self) -> str:
+        """Name with the noise: "AdaSSP, printed noise"."""
+        words = CALIBRATION_WORDS.get(self.calibration)
+        return f"{self.name}, {words}" if words else self.name
+
+    @property
+    def brief(self) -> str:
+        """Name for a line's end: "AdaSSP, printed"."""
+        words = BRIEF_WORDS.get(self.calibration)
+        return f"{self.name}, {words}" if words else self.name
+
+    @property
+    def full(self) -> str:
+        """Name for sentences, the title written out: "Preconditioned regression, tight noise"."""
+        words = CALIBRATION_WORDS.get(self.calibration, "")
+        return ", ".join(part for part in (self.info.title, self.form, words) if part)
+
+    def at(self, x: float) -> Point | None:
+        """Return the point at a size, if the cell ran."""
+        return next((p for p in self.points if p.x == x), None)
+
+    def mean_at(self, x: float) -> float:
+        """Return the mean error at a size; NaN where there is none."""
+        point = self.at(x)
+        return point.mean if point is not None and point.answered else math.nan
+
+
+@dataclass(frozen=True)
+class View:
+    """The summary of a study's headline metric, with the words of its page.
+
+    Attributes
+    ----------
+    page : StudyPage
+    table : DataFrame
+        `summarise`'s rows of the headline metric with the columns `prepare, form, rule, role, x` added.
+    """
+
+    page: StudyPage
+    table: pd.DataFrame
+
+    @classmethod
+    def build(cls, summary: pd.DataFrame, page: StudyPage) -> View:
+        """Add what the page knows to the summary of the headline metric."""
+        table = summary[summary["metric"] == page.metric].reset_index(drop=True).copy()
+        parts = [split_variant(v) for v in table["variant"]]
+        table["prepare"] = [prepare for prepare, _ in parts]
+        table["form"] = [form for _, form in parts]
+        table["x"] = table[page.x_column].astype("float64") if len(table) else []
+        table["role"] = [
+            "zero" if name == ZERO else "nonprivate" if model == "none" else "private"
+            for name, model in zip(table["estimator"], table["privacy_model"], strict=True)
+        ]
+        table["rule"] = [
+            _rule(page, cell, delta) for cell, delta in zip(table["cell"], table["delta"], strict=True)
+        ]
+        return cls(page, table)
+
+    @cached_property
+    def private(self) -> pd.DataFrame:
+        """The rows of private estimators."""
+        return self.table[self.table["role"] == "private"]
+
+    @cached_property
+    def epsilons(self) -> tuple[float, ...]:
+        """Every ε asked for, ascending."""
+        return tuple(sorted({float(e) for e in self.private["epsilon"]}))
+
+    @cached_property
+    def rules(self) -> tuple[str, ...]:
+        """Every rule for δ; the headline's first."""
+        return _head_first(self.private["rule"], self.page.headline.get("delta_label"))
+
+    @cached_property
+    def prepares(self) -> tuple[str, ...]:
+        """Every prepare mode of a private estimator; the headline's first."""
+        return _head_first(self.private["prepare"], self.page.headline.get("variant"))
+
+    @cached_property
+    def sizes(self) -> tuple[float, ...]:
+        """Every size on the horizontal axis, ascending."""
+        return tuple(sorted({float(x) for x in self.table["x"]}))
+
+    @cached_property
+    def headline(self) -> Setting | None:
+        """The headline's setting, or the nearest one that the table holds; None without private rows."""
+        if self.private.empty:
+            return None
+        asked = float(self.page.headline.get("epsilon", 0.5))
+        nearest = min(self.epsilons, key=lambda e: (abs(math.log(e / asked)), e))
+        return Setting(nearest, self.rules[0], self.prepares[0])
+
+    @cached_property
+    def headline_size(self) -> float | None:
+        """The size of the headline: the one on the grid nearest to the one asked for."""
+        if not self.sizes:
+            return None
+        asked = float(self.page.headline.get("n", self.sizes[-1]))
+        return min(self.sizes, key=lambda x: (abs(math.log(x / asked)), x))
+
+    @cached_property
+    def settings(self) -> tuple[Setting, ...]:
+        """Every setting that holds private rows; the headline's first, then by prepare, δ and ε."""
+        found = [
+            Setting(e, r, p)
+            for p in self.prepares
+            for r in self.rules
+            for e in self.epsilons
+            if not self._rows(Setting(e, r, p)).empty
+        ]
+        return tuple(sorted(found, key=lambda s: s != self.headline))
+
+    def _rows(self, setting: Setting) -> pd.DataFrame:
+        t = self.private
+        fits = (t["epsilon"] == setting.epsilon) & (t["rule"] == setting.rule)
+        return t[fits & (t["prepare"] == setting.prepare)]
+
+    def series(self, setting: Setting | None) -> tuple[Series, ...]:
+        """Return every line of a setting: private ones by catalogue order, then non-private, then zero."""
+        rows = [] if setting is None else [self._rows(setting)]
+        prepare = setting.prepare if setting else ""
+        for _, others in self.table[self.table["role"] != "private"].groupby("estimator", sort=False):
+            fitting = others[others["prepare"] == prepare]
+            rows.append(fitting if len(fitting) else others[others["prepare"] == others["prepare"].iloc[0]])
+        if not rows:
+            return ()
+        out = []
+        keys = ["estimator", "calibration", "form", "role"]
+        for (name, calibration, form, role), frame in pd.concat(rows).groupby(keys, sort=False):
+            info = self.page.estimator(str(name))
+            forms = self.forms.get(str(name), ("",))
+            points = tuple(_point(row) for row in frame.sort_values("x").itertuples())
+            out.append(Series(info, str(calibration), str(form), str(role), forms.index(str(form)), points))
+        rank = {"private": 0, "nonprivate": 1, "zero": 2}
+        noise = {"tight": 0, "paper": 1}
+        return tuple(
+            sorted(
+                out,
+                key=lambda s: (
+                    rank[s.role],
+                    s.info.order,
+                    s.info.name,
+                    s.form_index,
+                    noise.get(s.calibration, 2),
+                ),
+            )
+        )
+
+    @cached_property
+    def forms(self) -> dict[str, tuple[str, ...]]:
+        """The forms of each estimator, the plain one first."""
+        grouped = self.table.groupby("estimator", sort=False)["form"]
+        return {str(name): tuple(sorted({str(f) for f in forms})) for name, forms in grouped}
+
+    @cached_property
+    def repetitions(self) -> tuple[int, int]:
+        """The smallest and the largest number of repetitions of a private cell."""
+        rows = self.private if not self.private.empty else self.table
+        counts = rows["n_ok"] + rows["n_failed"]
+        return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+
+
+def _rule(page: StudyPage, cell: str, delta: float) -> str:
+    label = page.cells.get(cell)
+    if label is not None and label.delta_rule:
+        return label.delta_rule
+    return num(delta) if math.isfinite(delta) else ""
+
+
+def _head_first(values: Iterable[str], head: object) -> tuple[str, ...]:
+    found = list(dict.fromkeys(str(v) for v in values))
+    return tuple(sorted(found, key=lambda v: (v != head, found.index(v))))
+
+
+def _point(row: object) -> Point:
+    def get(name: str) -> float:
+        return float(getattr(row, name))
+
+    return Point(
+        x=get("x"),
+        mean=get("mean"),
+        se=get("se"),
+        q10=get("q10"),
+        q90=get("q90"),
+        n_ok=int(get("n_ok")),
+        n_failed=int(get("n_failed")),
+        certified=get("certified_epsilon"),
+        audited=get("audited_epsilon"),
+        delta=get("delta"),
+        status=str(getattr(row, "status", "ok")),
+        message=str(getattr(row, "message", "")),
+        cell=str(getattr(row, "cell", "")),
+    )

@@ -1,0 +1,116 @@
+"""Cells and blocks: the unit of work and the unit of scheduling.
+
+A cell is an estimator with its settings, at one size and one (ε, δ); its replicates run together. A
+block is a bundle of cells that share the data they read. Both are plain, frozen and JSON-able, and
+every random number is derived from them, so that any retry, order or machine gives the same bytes.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One estimator at one setting.
+
+    Attributes
+    ----------
+    variant : str
+        Prepare mode, then the form: ``"public, residual-clipped"``.
+    calibration : str
+        ``"none"``, ``"tight"`` or ``"paper"``.
+    epsilon, delta : float or None
+        What is asked; None for non-private estimators.
+    delta_rule : str
+        How δ follows from n, e.g. ``"10/n^1.1"``; empty for non-private estimators.
+    n : int
+        Rows per replicate.
+    params : dict
+        Public keywords of the estimator.
+    """
+
+    estimator: str
+    variant: str
+    calibration: str
+    epsilon: float | None
+    delta: float | None
+    delta_rule: str
+    n: int
+    params: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        """The cell's name within its study, e.g. ``adassp:public:tight:eps=0.5:delta=1/n^2:n=2000``."""
+        parts = [self.estimator, self.variant.replace(", ", "+")]
+        if self.calibration != "none":
+            parts += [self.calibration, f"eps={self.epsilon:g}", f"delta={self.delta_rule}"]
+        return ":".join([*parts, f"n={self.n}"])
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keywords for :func:`dpalgos.estimate`."""
+        if self.calibration == "none":
+            return dict(self.params)
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "calibration": self.calibration}
+        return {**budget, **self.params}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Cells of one study that share a prepared design and its random rows.
+
+    Attributes
+    ----------
+    prepare : str
+        Prepare mode of the design.
+    replicates, seed : int
+        Replicates per cell, and the study's seed.
+    """
+
+    study: str
+    dataset: str
+    data_source: str
+    prepare: str
+    n: int
+    replicates: int
+    seed: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def key(self) -> str:
+        """The block's name within its study."""
+        return f"{self.prepare}:n={self.n}"
+
+    @property
+    def work(self) -> int:
+        """A rough measure of the work in it, for the order of execution and the time left."""
+        return len(self.cells) * (self.n + 500)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the block as plain data."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "Block":
+        """Rebuild a block from :meth:`to_dict`."""
+        return cls(**{**plain, "cells": tuple(Cell(**cell) for cell in plain["cells"])})
+
+
+def derive_seed(seed: int, *names: object) -> int:
+    """Return a 63-bit seed that follows from the study's seed and the names of what it is for."""
+    digest = hashlib.sha256(json.dumps([seed, *map(str, names)]).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def row_generators(block: Block) -> list[np.random.Generator]:
+    """Return the generators that draw the rows of each replicate.
+
+    They depend on study, size and seed only, so that all estimators see the same subsamples.
+    """
+    return np.random.default_rng(derive_seed(block.seed, block.study, "rows", block.n)).spawn(
+        block.replicates
+    )

@@ -1,0 +1,17 @@
+"""Collect the rows of all blocks into one results table."""
+
+from pathlib import Path
+
+import pandas as pd
+from prefect import task
+
+from reports.results import to_parquet_bytes, validate_results
+from tasks.policy import BY_KEY
+from tasks.records import Record, written
+
+
+@task(name="collect", **BY_KEY)
+def collect(key: str, parts: list[Record], out: str) -> Record:
+    """Write ``results.parquet`` from the parts, in their order, and return its record."""
+    rows = pd.concat([pd.read_parquet(part["path"]) for part in parts], ignore_index=True)
+    return written(Path(out) / "results.parquet", to_parquet_bytes(validate_results(rows)), rows=len(rows))

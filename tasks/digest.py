@@ -1,0 +1,53 @@
+"""What a cached result depends on: digests of code, libraries and inputs, and the keys made of them."""
+
+import hashlib
+import json
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Code that a number in a results table depends on, and code that a page depends on.
+COMPUTING = ("dpalgos", "data/prepare.py", "tasks/block.py", "tasks/cells.py", "tasks/limit.py")
+RENDERING = ("reports", "tasks/page.py", "tasks/spec.py", "dpalgos/theory", "dpalgos/catalog.py")
+_SUFFIXES = {".py", ".toml", ".jinja", ".html", ".md", ".css", ".js"}
+
+
+@cache
+def code_digest(parts: tuple[str, ...] = COMPUTING) -> str:
+    """Return a sha256 over the paths and bytes of the project's files below ``parts``."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for path in _files(ROOT / part):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def cache_key(name: str, *inputs: Any) -> str:
+    """Return the key of a computation: its name, inputs, code and numerical libraries."""
+    libraries = {library: version(library) for library in ("numpy", "scipy")}
+    return _key(name, [*inputs, code_digest(COMPUTING), libraries])
+
+
+def page_key(name: str, *inputs: Any) -> str:
+    """Return the key of a rendered page: its name, inputs, code and plotting library."""
+    return _key(name, [*inputs, code_digest(RENDERING), version("matplotlib")])
+
+
+def _key(name: str, content: list[Any]) -> str:
+    blob = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return f"{name}-{hashlib.sha256(blob.encode()).hexdigest()[:32]}"
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = (file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    return sorted(
+        file
+        for file in found
+        if "out" not in file.relative_to(ROOT).parts and "__pycache__" not in file.parts
+    )

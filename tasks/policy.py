@@ -1,0 +1,28 @@
+"""How tasks are cached: on a key that the flow computes from everything the result depends on.
+
+The key is the name of the record file in the result store, so that it serves as the tool to look a
+result up or to delete it. There is no lock: one run at a time uses a home folder.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from prefect.cache_policies import CachePolicy
+
+
+@dataclass
+class ByKey(CachePolicy):
+    """Cache on the task's own ``key`` argument."""
+
+    def compute_key(
+        self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any
+    ) -> str | None:
+        """Return the argument ``key``."""
+        return str(inputs["key"])
+
+
+BY_KEY: dict[str, Any] = {
+    "cache_policy": ByKey(),
+    "persist_result": True,
+    "result_serializer": "json",
+}

@@ -1,0 +1,65 @@
+"""Prepare a study's design in one mode and store it."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from prefect import task
+
+from data.ingest import DatasetRef, read_table
+from data.prepare import Design, design
+from data.registry import get_dataset
+from data.store import home
+from tasks.policy import BY_KEY
+from tasks.records import Record, written
+from tasks.spec import StudySpec
+
+
+@task(name="prepare", **BY_KEY)
+def prepare(key: str, spec: dict[str, Any], table: dict[str, Any], mode: str) -> Record:
+    """Return the record of the design that a study uses in one prepare mode."""
+    study = StudySpec(**spec)
+    ref = DatasetRef.from_dict(table)
+    prepared = design(
+        read_table(ref),
+        get_dataset(study.dataset),
+        response=study.response,
+        covariates=study.covariates,
+        variant="public" if mode == "public" else "paper",
+    )
+    return written(home() / "cache" / "designs" / f"{key}.parquet", design_bytes(prepared))
+
+
+def design_bytes(prepared: Design) -> bytes:
+    """Serialise a design as Parquet: a column per column, the rest as metadata."""
+    facts = {
+        "to_z": prepared.to_z.tolist(),
+        "private": prepared.private,
+        "note": prepared.note,
+        "variant": prepared.variant,
+    }
+    columns = {name: prepared.X[:, j] for j, name in enumerate(prepared.column_names)}
+    table = pa.table({**columns, "response": prepared.y})
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"design": json.dumps(facts)}), buffer)
+    return buffer.getvalue()
+
+
+def load_design(path: str | Path) -> Design:
+    """Read a design back."""
+    table = pq.read_table(path)
+    facts = json.loads(table.schema.metadata[b"design"])
+    names = tuple(table.column_names[:-1])
+    return Design(
+        X=np.column_stack([table[name].to_numpy() for name in names]),
+        y=table["response"].to_numpy().copy(),
+        column_names=names,
+        to_z=np.array(facts["to_z"]),
+        private=facts["private"],
+        note=facts["note"],
+        variant=facts["variant"],
+    )

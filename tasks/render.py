@@ -1,0 +1,51 @@
+"""Render a study's report, and the index over all studies."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from prefect import task
+
+from data.store import atomic_write
+from reports.index import CARD_FIGURE, Card, card_from, render_index
+from reports.study import render_study
+from tasks.digest import RENDERING
+from tasks.manifest import build_manifest
+from tasks.page import build_page
+from tasks.policy import BY_KEY
+from tasks.records import Record, written
+from tasks.spec import StudySpec
+
+
+@task(name="render", **BY_KEY)
+def render(
+    key: str, spec: dict[str, Any], table: dict[str, Any], results: Record, context: dict[str, Any]
+) -> Record:
+    """Write the report beside its results table; return the manifest's record with the headline."""
+    study = StudySpec(**spec)
+    return write_report(study, Path(results["path"]), build_manifest(study, table, results, context))
+
+
+def write_report(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> Record:
+    """Write everything of a report but the results table itself, the manifest last."""
+    out = results_path.parent
+    results = pd.read_parquet(results_path)
+    page = build_page(spec, results, manifest)
+    files = render_study(results, page)
+    for name, content in files.items():
+        atomic_write(out / name, content)
+    card = card_from(page, results, files.get(CARD_FIGURE))
+    atomic_write(out / "card.json", card.to_json().encode())
+    body = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
+    return written(
+        out / "manifest.json", body, code=RENDERING, headline=card.headline, report=str(out / "report.html")
+    )
+
+
+def write_index(out: Path) -> Path:
+    """Write the page over all studies from the cards that lie beside their reports."""
+    cards = [Card.from_json(path.read_bytes()) for path in sorted(out.glob("*/card.json"))]
+    for name, content in render_index(cards).items():
+        atomic_write(out / name, content)
+    return out / "index.html"

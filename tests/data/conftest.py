@@ -1,0 +1,144 @@
+"""Published-looking archives and a scripted web server; nothing here uses the network."""
+
+import hashlib
+import io
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.datasets import housing
+from data.registry import Dataset, Source, get_dataset
+from data.store import PROJECT_ROOT
+
+STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published file if it is mirrored, else made-up rows in the same layout."""
+
+    dataset: Dataset
+    tgz: bytes
+    n_capped: int
+
+
+def rows_of(table: pd.DataFrame, columns: tuple[str, ...], number: str, separator: str) -> str:
+    values = table[list(columns)].to_numpy(dtype=float)
+    return "".join(separator.join(number % value for value in row) + "\n" for row in values)
+
+
+def make_tgz(text: str, member: str = "CaliforniaHousing/cal_housing.data") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo(member)
+        info.size = len(text.encode())
+        archive.addfile(info, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def make_zip(text: str, member: str = "cadata.txt") -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, text)
+    return buffer.getvalue()
+
+
+def with_tgz(dataset: Dataset, payload: bytes, url: str = "http://127.0.0.1:9/data") -> Dataset:
+    """Return the dataset as if `payload` were its only published file."""
+    source = Source("housing/cal_housing.tgz", url, "cal_housing_tgz", hashlib.sha256(payload).hexdigest())
+    return replace(dataset, sources=(source,))
+
+
+@pytest.fixture(scope="session")
+def published() -> Published:
+    mirror = os.environ.get("DPCOST_DATA_MIRROR")
+    for folder in (Path(mirror) if mirror else None, PROJECT_ROOT.parent / "shared" / "data"):
+        if folder and (file := folder / "housing" / "cal_housing.tgz").exists():
+            return Published(get_dataset("housing"), file.read_bytes(), 965)
+    table = housing.stand_in(20_640, np.random.default_rng(0))
+    tgz = make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
+    dataset = replace(with_tgz(get_dataset("housing"), tgz), table_sha256="")
+    return Published(dataset, tgz, int((table["median_house_value"] == 500_001).sum()))
+
+
+@pytest.fixture(scope="session")
+def small_table() -> pd.DataFrame:
+    return housing.stand_in(300, np.random.default_rng(1))
+
+
+@pytest.fixture
+def small(small_table: pd.DataFrame) -> Callable[..., tuple[Dataset, bytes]]:
+    """Make a small published file, after the text of its rows was tampered with."""
+
+    def build(tamper: Callable[[list[str]], list[str]] = list) -> tuple[Dataset, bytes]:
+        lines = rows_of(small_table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines()
+        tampered = tamper(lines)
+        payload = make_tgz("".join(line + "\n" for line in tampered))
+        dataset = replace(get_dataset("housing"), n_rows=len(tampered), table_sha256="")
+        return with_tgz(dataset, payload), payload
+
+    return build
+
+
+@dataclass
+class Web:
+    """A web server on loopback that answers each address with a list of replies, the last one forever."""
+
+    address: str
+    replies: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def serve(self, path: str, *replies: bytes | int, cut_off: int = 0) -> str:
+        """Answer with bytes, or with an error status; `cut_off` bytes are promised and withheld."""
+        self.replies[path] = [
+            (200, reply, len(reply) + cut_off) if isinstance(reply, bytes) else (reply, b"", 0)
+            for reply in replies
+        ]
+        return self.address + path
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("data.fetch.RETRY_WAIT_SECONDS", 0.0)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            site.asked.append(self.path)
+            queue = site.replies.get(self.path, [(404, b"", 0)])
+            status, body, length = queue.pop(0) if len(queue) > 1 else queue[0]
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site = Web(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def build() -> SimpleNamespace:
+    """The helpers above, for the tests."""
+    return SimpleNamespace(
+        rows_of=rows_of, tgz=make_tgz, zip=make_zip, with_tgz=with_tgz, preamble=STATLIB_PREAMBLE
+    )

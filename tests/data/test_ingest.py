@@ -1,0 +1,279 @@
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from data.datasets import housing
+from data.errors import CorruptSource, CorruptTable, DataError, StoreError
+from data.fetch import RawFile
+from data.ingest import DatasetRef, read_table, to_parquet
+from data.registry import Dataset, Source, get_dataset
+from data.table import Repair, table_digest
+
+SENTINEL = "123456.789"
+
+Small = Callable[..., tuple[Dataset, bytes]]
+
+
+def raw_of(folder: Path, dataset: Dataset, payload: bytes) -> RawFile:
+    source = dataset.sources[0]
+    file = folder / "raw" / source.file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(payload)
+    sha256 = hashlib.sha256(payload).hexdigest()
+    return RawFile(dataset.name, str(file), sha256, source.url, source.layout, "mirror")
+
+
+def replacing(row: int, field: int, text: str) -> Callable[[list[str]], list[str]]:
+    def tamper(lines: list[str]) -> list[str]:
+        fields = lines[row].split(",")
+        fields[field] = text
+        return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
+
+    return tamper
+
+
+def test_the_published_file(tmp_path: Path, published: Any) -> None:
+    dataset = published.dataset
+    ref = to_parquet(dataset, raw_of(tmp_path, dataset, published.tgz), home=tmp_path)
+    assert ref.source_sha256 == dataset.sources[0].sha256
+    assert (ref.n_rows, ref.rows_read, ref.repairs, ref.data_source) == (20_640, 20_640, (), "real")
+
+    table = read_table(ref)
+    assert tuple(table.columns) == dataset.column_names
+    assert [str(dtype) for dtype in table.dtypes] == [column.dtype for column in dataset.columns]
+    assert (table["median_house_value"] == 500_001).sum() == published.n_capped
+    assert dataset.table_sha256 in ("", table_digest(table))
+
+
+def test_both_layouts_give_the_same_table(tmp_path: Path, published: Any, build: SimpleNamespace) -> None:
+    tgz = to_parquet(published.dataset, raw_of(tmp_path, published.dataset, published.tgz), home=tmp_path)
+    rows = build.rows_of(read_table(tgz), housing.STATLIB_COLUMNS, "%.16e", "  ")
+    payload = build.zip(build.preamble + rows)
+    source = Source("housing/houses.zip", "http://x", "statlib_zip", hashlib.sha256(payload).hexdigest())
+    dataset = replace(published.dataset, sources=(source,), table_sha256=table_digest(read_table(tgz)))
+    statlib = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    assert statlib.path != tgz.path
+    assert table_digest(read_table(statlib)) == table_digest(read_table(tgz))
+
+
+def test_the_content_digest_refuses_another_table(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    dataset = replace(dataset, table_sha256="0" * 64)
+    with pytest.raises(CorruptSource, match="not the published one, its content digest differs"):
+        to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+
+
+def test_provenance_is_inside_the_parquet(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small(replacing(5, 3, "many"))
+    ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    metadata = {k.decode(): v.decode() for k, v in pq.read_schema(ref.path).metadata.items()}
+    assert metadata == {
+        "dpcost.dataset": "housing",
+        "dpcost.data_source": "real",
+        "dpcost.source_sha256": ref.source_sha256,
+        "dpcost.source_url": ref.source_url,
+        "dpcost.layout": "cal_housing_tgz",
+        "dpcost.table_sha256": table_digest(read_table(ref)),
+        "dpcost.rows_read": "300",
+        "dpcost.repairs": '[{"reason": "text in number column total_rooms", "count": 1}]',
+    }
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    raw = raw_of(tmp_path, dataset, payload)
+    one = to_parquet(dataset, raw, home=tmp_path / "one")
+    two = to_parquet(dataset, replace(raw, origin="store"), home=tmp_path / "two")
+    assert one.sha256 == two.sha256
+    assert Path(one.path).read_bytes() == Path(two.path).read_bytes()
+
+
+def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset, payload = small()
+    raw = raw_of(tmp_path, dataset, payload)
+    first = to_parquet(dataset, raw, home=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setitem(housing.PARSERS, "cal_housing_tgz", None)
+        assert to_parquet(dataset, replace(raw, origin="store"), home=tmp_path) == replace(
+            first, origin="store"
+        )
+
+    whole = Path(first.path).read_bytes()
+    sidecar = Path(first.path).with_suffix(".json")
+    for damage in (
+        lambda: Path(first.path).write_bytes(whole[:-1]),
+        lambda: sidecar.write_text("{"),
+        sidecar.unlink,
+    ):
+        damage()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert to_parquet(dataset, raw, home=tmp_path) == first
+        assert "is damaged; it is built again" in caplog.text
+        assert Path(first.path).read_bytes() == whole
+
+
+def test_a_damaged_or_missing_table_is_not_read(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    Path(ref.path).write_bytes(b"junk")
+    with pytest.raises(CorruptTable, match=r"sha256 differs.*run `dpcost ingest housing` again"):
+        read_table(ref)
+    Path(ref.path).unlink()
+    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest housing` again"):
+        read_table(ref)
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+
+    dataset, payload = small()
+    raw = raw_of(tmp_path, dataset, payload)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("data.store.os.fsync", fail)
+    with pytest.raises(StoreError, match="the disk is full"):
+        to_parquet(dataset, raw, home=tmp_path / "home")
+    assert [p for p in (tmp_path / "home").rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "reason"),
+    [
+        (3, f"x{SENTINEL}", "text in number column total_rooms"),
+        (3, "", "blank or NaN in column total_rooms"),
+        (3, "NaN", "blank or NaN in column total_rooms"),
+        (0, "-inf", "infinity in column longitude"),
+        (3, SENTINEL, "fraction in a whole-number column total_rooms"),
+    ],
+)
+def test_a_bad_row_is_dropped_and_counted(
+    tmp_path: Path, small: Small, caplog: pytest.LogCaptureFixture, field: int, text: str, reason: str
+) -> None:
+    dataset, payload = small(replacing(7, field, text))
+    with caplog.at_level(logging.WARNING):
+        ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    assert (ref.n_rows, ref.rows_read, ref.repairs) == (299, 300, (Repair(reason, 1),))
+    assert f"1 rows dropped ({reason}: 1)" in caplog.text
+    assert SENTINEL not in caplog.text
+    assert len(read_table(ref)) == 299
+
+
+def every_row(field: int, text: str) -> Callable[[list[str]], list[str]]:
+    def tamper(lines: list[str]) -> list[str]:
+        for row in range(20):
+            lines = replacing(row, field, text)(lines)
+        return lines
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (
+            every_row(3, f"x{SENTINEL}"),
+            r"20 of 300 rows are unusable \(text in number column total_rooms: 20\)",
+        ),
+        (every_row(7, SENTINEL), "median_income outside its public bounds in 20 rows"),
+        (replacing(4, 8, "600000"), "median_house_value outside its public bounds in 1 rows"),
+        (lambda lines: [line.rsplit(",", 1)[0] for line in lines], "has 8 columns, 9 are expected"),
+        (lambda lines: [f"{line},{SENTINEL}" for line in lines], "has 10 columns, 9 are expected"),
+        (lambda lines: [*lines, f"{lines[0]},{SENTINEL}"], "rows with too many columns, 9 are expected"),
+        (lambda lines: [], "has no rows"),
+    ],
+)
+def test_bad_content_is_one_sentence_without_values(
+    tmp_path: Path, small: Small, tamper: Callable[[list[str]], list[str]], message: str
+) -> None:
+    dataset, payload = small(tamper)
+    with pytest.raises(CorruptSource, match=message) as caught:
+        to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path / "home")
+    assert SENTINEL not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert not (tmp_path / "home").exists()
+
+
+def test_rows_must_be_as_many_as_published(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    dataset = replace(dataset, n_rows=301)
+    with pytest.raises(CorruptSource, match="has 300 rows, 301 were published"):
+        to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+
+
+def test_a_missing_and_an_extra_column(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, payload = small()
+    raw = raw_of(tmp_path, dataset, payload)
+    parse = housing.PARSERS["cal_housing_tgz"]
+    monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parse(p).drop(columns="population"))
+    with pytest.raises(CorruptSource, match="column 'population' is missing"):
+        to_parquet(dataset, raw, home=tmp_path)
+    monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parse(p).assign(extra=1))
+    with pytest.raises(CorruptSource, match="the file has 10 columns, the registry 9"):
+        to_parquet(dataset, raw, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [(b"\x1f\x8b junk", "truncated or damaged archive"), (None, "holds no file cal_housing.data")],
+)
+def test_an_archive_that_cannot_be_opened(
+    tmp_path: Path, small: Small, build: SimpleNamespace, payload: bytes | None, message: str
+) -> None:
+    dataset, _ = small()
+    raw = raw_of(tmp_path, dataset, payload or build.tgz("", member="other.txt"))
+    with pytest.raises(CorruptSource, match=message):
+        to_parquet(dataset, raw, home=tmp_path)
+
+
+def test_unknown_layout_and_unknown_parser_file(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    raw = raw_of(tmp_path, dataset, payload)
+    with pytest.raises(DataError, match="no parser for layout 'other'"):
+        to_parquet(dataset, replace(raw, layout="other"), home=tmp_path)
+    with pytest.raises(DataError, match=r"write data/datasets/nowhere\.py"):
+        to_parquet(replace(dataset, name="nowhere"), raw, home=tmp_path)
+
+
+def test_the_stand_in_has_the_same_schema_and_says_what_it_is(tmp_path: Path) -> None:
+    dataset = get_dataset("housing")
+    raw = RawFile("housing", "", "", "", "", "stand-in", ("the mirror: not set",))
+    ref = to_parquet(dataset, raw, home=tmp_path / "one")
+    assert (ref.data_source, ref.origin, ref.reasons) == ("stand-in", "stand-in", raw.reasons)
+    assert (ref.n_rows, ref.source_sha256) == (20_640, "")
+    table = read_table(ref)
+    assert tuple(table.columns) == dataset.column_names
+    assert pq.read_schema(ref.path).metadata[b"dpcost.data_source"] == b"stand-in"
+    assert to_parquet(dataset, raw, home=tmp_path / "two").sha256 == ref.sha256
+    for column in dataset.columns:
+        if column.scale is not None:
+            assert abs(table[column.name].mean() - column.center) < column.scale
+            assert 0.5 < table[column.name].std() / column.scale < 2
+
+
+def test_a_reference_survives_json(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small(replacing(2, 3, ""))
+    ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    ref = replace(ref, reasons=("a", "b"))
+    assert DatasetRef.from_dict(json.loads(json.dumps(ref.to_dict()))) == ref
+    assert hash(ref) == hash(DatasetRef.from_dict(ref.to_dict()))
+
+
+def test_numbers_are_read_exactly(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small(replacing(3, 0, "-118.12345678901234567"))
+    ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    assert np.asarray(read_table(ref)["longitude"])[3] == -118.12345678901234567

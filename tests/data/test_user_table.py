@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.errors import DataError
+from data.ingest import load_user_table
+
+SENTINEL = "123456.789"
+
+
+def csv(folder: Path, text: str) -> Path:
+    path = folder / "mine.csv"
+    path.write_text(text)
+    return path
+
+
+def test_csv_and_parquet_give_the_same_table(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"who": ["ann", "bob"], "x": [0.1, 2.0], "n": [1, 2], "unused": ["a", None]})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    frame.set_index("n", drop=False).to_parquet(tmp_path / "mine.parquet")
+    for name in ("mine.csv", "mine.parquet"):
+        table = load_user_table(tmp_path / name, ["x", "n"], labels=["who"])
+        assert list(table.columns) == ["x", "n", "who"]
+        assert table["x"].tolist() == [0.1, 2.0]
+        assert table["n"].dtype == np.float64
+        assert table["who"].tolist() == ["ann", "bob"]
+
+
+def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
+    assert load_user_table(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
+    with pytest.raises(DataError, match="text in number column number 2 in 1 of 1 rows"):
+        load_user_table(csv(tmp_path, "a,b\n1,x\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"x,z\n{SENTINEL},1\n", "has no column 'y' among its 2; check the header"),
+        (f"{SENTINEL},y\n1,2\n", "has no column 'x'"),
+        (f"x,y\n1,{SENTINEL}b\n2,3\n", "text in number column 'y' in 1 of 2 rows"),
+        ("x,y\n1,True\n2,False\n", "text in number column 'y' in 2 of 2 rows"),
+        (f"x,y\n{SENTINEL},\n2,3\n", "blank or NaN in column 'y' in 1 of 2 rows"),
+        (f"x,y\n{SENTINEL},nan\n", "blank or NaN in column 'y' in 1 of 1 rows"),
+        (f"x,y\n{SENTINEL},inf\n", "infinity in column 'y' in 1 of 1 rows"),
+        ("x,y\n", "has no rows"),
+        ("", "is empty"),
+        (f"x,x,y\n{SENTINEL},1,2\n", "two columns of the same name"),
+        (f"x,y\n{SENTINEL},1,2\n", "rows with more fields than the header"),
+        (f"x,y\n1,2\n{SENTINEL},1,2\n", "not a well-formed .csv file"),
+    ],
+)
+def test_a_faulty_file_is_one_sentence_without_values(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        load_user_table(csv(tmp_path, text), ["x", "y"])
+    assert SENTINEL not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_files_that_are_no_tables(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.csv is not a file; check the path"):
+        load_user_table(tmp_path / "none.csv", ["x"])
+    with pytest.raises(DataError, match=r"must end in \.csv or \.parquet, got '\.xlsx'"):
+        load_user_table(tmp_path / "mine.xlsx", ["x"])
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match="is not a file"):
+        load_user_table(tmp_path / "folder.csv", ["x"])
+    (tmp_path / "mine.parquet").write_text(SENTINEL)
+    with pytest.raises(DataError, match=r"not a well-formed \.parquet file") as caught:
+        load_user_table(tmp_path / "mine.parquet", ["x"])
+    assert SENTINEL not in str(caught.value)
+    (tmp_path / "latin.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
+    with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
+        load_user_table(tmp_path / "latin.csv", ["x"])
+
+
+def test_labels_must_not_be_blank(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="blank in column 'who' in 1 of 2 rows"):
+        load_user_table(csv(tmp_path, "who,x\nann,1\n,2\n"), ["x"], labels=["who"])
