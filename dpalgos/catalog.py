@@ -5,7 +5,7 @@ Every module of the estimator packages registers what it defines; nothing else l
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,6 +19,8 @@ from dpalgos.typing import FloatArray
 _PACKAGES = ("nonprivate", "central", "comparators")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
+Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+Witnesses = Callable[[Any, int, Sequence[FloatArray]], dict[str, Neighbors]]
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 
 
@@ -50,6 +52,10 @@ class Estimator:
         ``(sample, params, transcript) -> (d, R) array``.
     example : dict
         Public keywords that suit rows and responses of order one; used by the contract tests.
+    witnesses : callable or None
+        ``(params, d, published) -> {label: (X, y, X', y')}``: neighbouring data sets at which a release
+        of that label attains its sensitivity, given what was published (recorded on one row); the
+        executable half of the privacy argument.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
     """
@@ -66,6 +72,7 @@ class Estimator:
     parameters: type[Params]
     function: EstimatorFunction
     example: dict[str, Any]
+    witnesses: Witnesses | None
     order: int
 
     @property
@@ -96,6 +103,7 @@ def register(
     neighboring_relation: str = "replace-one",
     calibrations: tuple[str, ...] = ("tight", "paper"),
     example: dict[str, Any] | None = None,
+    witnesses: Witnesses | None = None,
     order: int,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
@@ -115,6 +123,7 @@ def register(
             parameters=parameters,
             function=function,
             example=example or {},
+            witnesses=witnesses,
             order=order,
         )
         return function

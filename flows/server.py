@@ -32,6 +32,7 @@ Say = Callable[[str], object]
 HOST = "127.0.0.1"
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 10.0
+SEND_TIMEOUT = 5.0
 MAX_RESTARTS = 5
 LOG_LIMIT = 5_000_000
 
@@ -429,7 +430,10 @@ def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
     """Apply `settings` to this process and its children, whether or not Prefect is imported already."""
     try:
         with _environment(settings), _settings_follow_environment():
-            yield
+            try:
+                yield
+            finally:
+                _send_what_is_queued()
     finally:
         _settings_follow_environment()
 
@@ -494,6 +498,19 @@ def _place_in_stop_order(path: Path) -> int:
     order = ("worker", "server", "postgres")
     name = path.name.partition("-")[0]
     return order.index(name) if name in order else len(order)
+
+
+def _send_what_is_queued() -> None:
+    """Let Prefect's background senders finish and be forgotten.
+
+    They keep the address they began with: left alone, they would hold up this process at its exit, trying to
+    reach a server that is gone, and serve no other server in the same process.
+    """
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for sender in (EventsWorker, APILogWorker):
+        sender.drain_all(timeout=SEND_TIMEOUT, at_exit=False)
 
 
 def _settings_follow_environment() -> contextlib.AbstractContextManager[object]:

@@ -43,7 +43,7 @@ class Size:
 
 
 WIDE = Size(960, 590, left=52, right=232, top=48, bottom=62, font=12.5, dense_ticks=True)
-NARROW = Size(390, 620, left=36, right=132, top=66, bottom=60, font=10.5, phone=True)
+NARROW = Size(390, 620, left=36, right=140, top=66, bottom=60, font=10.5, phone=True)
 PANEL = Size(430, 345, left=40, right=132, top=51, bottom=40, font=11.5, full_labels=False, bands=False)
 CARD = Size(430, 325, left=40, right=132, top=51, bottom=38, font=11.5, full_labels=False)
 LETTER = 0.6  # width of a letter as a share of the font size, generous

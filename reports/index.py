@@ -16,7 +16,7 @@ from reports.page import StudyPage
 from reports.plots import banner
 from reports.results import summarise
 from reports.study import when
-from reports.text import html_environment, stylesheet
+from reports.text import html_environment, stylesheet, unbroken
 from reports.view import View
 
 CARD_FIGURE = "figures/card.svg"  # among the files of `render_study`: what `card_from` wants
@@ -93,4 +93,4 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
         for i, card in enumerate(sorted(cards, key=lambda c: (c.title, c.name)))
     ]
     text = html_environment().get_template("index.html.jinja").render(cards=shown, css=stylesheet())
-    return {"index.html": text.encode("utf-8")}
+    return {"index.html": unbroken(text).encode("utf-8")}

@@ -118,7 +118,7 @@ def _labelled(frame: Frame) -> list[Series]:
 def _end_label(frame: Frame, series: Series) -> str:
     text = series.brief if frame.size.full_labels else series.info.label
     letters = int((frame.size.right - 20) / (frame.size.font * LETTER))
-    return "\n".join(textwrap.wrap(text, letters, break_long_words=False))
+    return "\n".join(textwrap.wrap(text, letters, break_long_words=False, break_on_hyphens=False))
 
 
 def add_words(fig: Figure, frame: Frame) -> None:

@@ -12,6 +12,7 @@ from reports.chart import PANEL_REACH, LineFigure, Reference, Size
 from reports.figures import draw
 from reports.headline import condition, rank
 from reports.numbers import num, rule_text, setting, span, words
+from reports.page import Finding
 from reports.tables import flagged_sizes
 from reports.view import Series, Setting, View
 
@@ -59,10 +60,10 @@ class Pictures:
 
 
 def banner(data_source: str, brief: bool = False) -> str:
-    """Return the warning that goes on every figure; empty for real data."""
+    """Return the warning that goes on the page and on every figure; empty unless a stand-in was used."""
     if data_source == "stand-in":
         return "stand-in data" if brief else "STAND-IN DATA: not the real data set"
-    return "simulated data" if data_source == "simulated" else ""
+    return ""
 
 
 def draw_all(view: View) -> Pictures:
@@ -107,7 +108,7 @@ def _spec(
         references = [Reference(g.label, tuple(g.n), tuple(g.value)) for g in page.guides if len(g.n) > 1]
         ends = (sizes[0] / 1.12, sizes[-1] * 1.12)
         references += [
-            Reference(f"{f.label}: {num(f.value)}", ends, (f.value, f.value), dash=True)
+            Reference(_limit_label(f), ends, (f.value, f.value), dash=True)
             for f in page.findings
             if f.drawn and math.isfinite(f.value) and f.value > 0
         ]
@@ -122,6 +123,11 @@ def _spec(
         title=_panel_title(view, where) if panel else "",
         banner=banner(page.dataset.data_source, brief=panel),
     )
+
+
+def _limit_label(finding: Finding) -> str:
+    text = f"{finding.label}: {num(finding.value)}"
+    return f"{text} (not private)" if finding.research_only else text
 
 
 def _panel_title(view: View, where: Setting) -> str:

@@ -15,14 +15,14 @@ import pandera.pandas as pa
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
-        "study": "string",
-        "dataset": "string",
-        "data_source": "string",
-        "estimator": "string",
-        "variant": "string",
-        "cell": "string",
-        "calibration": "string",
-        "privacy_model": "string",
+        "study": "str",
+        "dataset": "str",
+        "data_source": "str",
+        "estimator": "str",
+        "variant": "str",
+        "cell": "str",
+        "calibration": "str",
+        "privacy_model": "str",
         "epsilon": "float64",
         "delta": "float64",
         "certified_epsilon": "float64",
@@ -32,11 +32,11 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "s": "Int64",
         "replicate": "int64",
         "seed": "Int64",
-        "metric": "string",
+        "metric": "str",
         "value": "float64",
         "seconds": "float64",
-        "status": "string",
-        "message": "string",
+        "status": "str",
+        "message": "str",
     }
 )
 
@@ -181,7 +181,9 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
         checked = SCHEMA.validate(df.loc[:, list(COLUMNS)].reset_index(drop=True))
     except pa.errors.SchemaError as error:
         raise ResultsError(_sentence(error, df.reset_index(drop=True))) from None
-    return checked
+    except pa.errors.SchemaErrors as errors:  # what coercion raises
+        raise ResultsError(_sentence(errors.schema_errors[0], df.reset_index(drop=True))) from None
+    return checked.astype(dict(COLUMNS))
 
 
 def _s(items: list[str]) -> str:
@@ -256,19 +258,17 @@ def summarise(df: pd.DataFrame) -> pd.DataFrame:
     ok = (df["status"] == "ok").to_numpy(dtype=bool)
     value = df["value"].where(ok)
     by_cell = value.groupby(code)
-    first = df.groupby(code)[list(GROUP_COLUMNS)].nth(0).reset_index(drop=True)
-    out = first.copy()
+    out = df.groupby(code)[list(GROUP_COLUMNS)].nth(0).reset_index(drop=True)
     for name in ("certified_epsilon", "audited_epsilon"):
         out[name] = df[name].groupby(code).max().to_numpy()
     out["seconds"] = df["seconds"].groupby(code).mean().to_numpy()
     out["status"] = "ok"
     out["message"] = ""
-    notable = df[~ok | (df["message"] != "")]
-    if not notable.empty:
-        notable_code = code[notable.index.get_indexer_for(notable.index)]
-        notable_code = code[(~ok) | (df["message"] != "").to_numpy(dtype=bool)]
-        messages = notable["message"].groupby(notable_code).agg(_distinct)
+    remarked = ~ok | (df["message"] != "").to_numpy(dtype=bool)
+    if remarked.any():
+        messages = df["message"][remarked].groupby(code[remarked]).agg(_distinct)
         out.loc[messages.index, "message"] = messages.to_numpy()
+    if not ok.all():
         bad = df["status"][~ok].groupby(code[~ok]).first()
         out.loc[bad.index, "status"] = bad.to_numpy()
     out["mean"] = by_cell.mean().to_numpy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -258,18 +257,20 @@ def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
     """Group what failed or was refused by estimator, noise, variant and reason; most frequent first."""
     page = view.page
     bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
+    variants = [split_variant(str(v)) for v in bad["variant"]]
+    bad = bad.assign(prepare=[p for p, _ in variants], form=[f for _, f in variants])
     out = []
-    keys = ["estimator", "calibration", "variant", "status", "message"]
-    for (name, calibration, variant, status, message), rows in bad.groupby(keys, sort=False):
-        prepare, form = split_variant(str(variant))
-        noise = CALIBRATION_WORDS.get(str(calibration), "")
-        label = ", ".join(part for part in (page.estimator(str(name)).label, form, noise) if part)
-        sizes = Counter(float(x) for x in rows[page.x_column])
-        places = f"{page.x_symbol} = {words(setting(x) for x in sorted(sizes))}"
+    keys = ["estimator", "calibration", "form", "status", "message"]
+    for (name, calibration, form, status, message), rows in bad.groupby(keys, sort=False):
+        series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
+        places = [
+            f"{page.x_symbol} = {words(setting(x) for x in sorted({float(x) for x in rows[page.x_column]}))}"
+        ]
         asked = sorted({float(e) for e in rows["epsilon"].dropna()})
         if asked:
-            places += f"; ε = {words(setting(e) for e in asked)}"
-        if prepare:
-            places += f"; preparation “{prepare}”"
-        out.append(Failure(label, str(status), len(rows), places, str(message)))
+            places.append(f"ε = {words(setting(e) for e in asked)}")
+        prepares = [f"“{p}”" for p in dict.fromkeys(rows["prepare"]) if p]
+        if prepares:
+            places.append(f"preparation {words(prepares)}")
+        out.append(Failure(series.label, str(status), len(rows), "; ".join(places), str(message)))
     return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))

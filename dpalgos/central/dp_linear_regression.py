@@ -29,13 +29,13 @@ References
 Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.gaussian import noise_multiplier
-from dpalgos.catalog import register
+from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
 from dpalgos.mechanisms.transcript import Transcript
@@ -70,6 +70,26 @@ class DPLinearRegressionParams(PrivateParams):
             )
 
 
+def witnesses(
+    params: DPLinearRegressionParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return neighbours whose last gradients differ by the sensitivity, given the published ones."""
+    coef: FloatArray = np.zeros((d, 1))
+    for gradient in published[:-1]:
+        coef = project_l2_ball(coef - _step_size(params) * gradient, params.coef_bound)
+    along = coef[:, 0] / max(float(np.linalg.norm(coef)), np.finfo(float).tiny)
+    across = np.linalg.svd(along[None, :])[2][-1]
+    if params.residual_bound is not None:
+        row, far = params.covariate_bound * across[None, :], np.full(1, 1e6)
+        return {"gradient": (row, far, row, -far)}
+    t = _steepest(float(np.linalg.norm(coef)) * params.covariate_bound, params.response_bound)
+    rows = [
+        params.covariate_bound * (t * along + sign * np.sqrt(1 - t**2) * across)[None, :] for sign in (1, -1)
+    ]
+    response = np.full(1, -params.response_bound)
+    return {"gradient": (rows[0], response, rows[1], response)}
+
+
 @register(
     name="dp_linear_regression",
     title="Noisy gradient descent",
@@ -82,15 +102,16 @@ class DPLinearRegressionParams(PrivateParams):
         "covariate_bound": 2.0,
         "response_bound": 3.0,
         "coef_bound": 2.0,
-        "n_iterations": 4,
-        "step_size": 0.3,
+        "n_iterations": 10,
+        "step_size": 2.0,
     },
+    witnesses=witnesses,
 )
 def dp_linear_regression(
     sample: Sample, params: DPLinearRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    step = 2 / params.covariate_bound**2 if params.step_size is None else params.step_size
+    step = _step_size(params)
     gradient = _residual_clipped_gradient if params.residual_bound is not None else _gradient
     gradient_at = gradient(sample, params)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
@@ -130,10 +151,18 @@ def gradient_sensitivity(
     t = (−R + √(R² + 8a²)) / (4a). In one dimension the value is an upper bound.
     """
     a = np.asarray(predictor_bound, dtype=float)
-    # The same root without cancellation for small a: (−R + √(R² + 8a²)) / (4a) = 2a / (R + √(R² + 8a²)).
-    t = 2 * a / (response_bound + np.sqrt(response_bound**2 + 8 * a**2))
+    t = _steepest(a, response_bound)
     change = 2 * covariate_bound * (a * t + response_bound) * np.sqrt(1 - t**2)
     return np.asarray(change / n_rows)
+
+
+def _steepest(a: float | FloatArray, response_bound: float) -> FloatArray:
+    # (−R + √(R² + 8a²)) / (4a) without its cancellation for small a.
+    return np.asarray(2 * a / (response_bound + np.sqrt(response_bound**2 + 8 * np.square(a))))
+
+
+def _step_size(params: DPLinearRegressionParams) -> float:
+    return 2 / params.covariate_bound**2 if params.step_size is None else params.step_size
 
 
 def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> FloatArray:

@@ -32,13 +32,14 @@ What to expect: directions of X whose second moment lies below the noise floor a
 on the housing data lean on stopping early, which cancels part of the clipping bias.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.gaussian import gaussian_mu
-from dpalgos.catalog import register
+from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipping import clip_factor
 from dpalgos.mechanisms.symmetric import quadratic_forms, svec, unsvec
@@ -95,6 +96,21 @@ class PreconditionedRegressionParams(PrivateParams):
     )
 
 
+def witnesses(
+    params: PreconditionedRegressionParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return, for each release, neighbours that differ by its sensitivity; far above any clip level."""
+    first, last, zero = np.zeros((1, d)), np.zeros((1, d)), np.zeros(1)
+    first[0, 0] = last[0, -1] = 1e6
+    large = np.full(1, 1e6)
+    return {
+        "rows above a level": (first, large, 0 * first, zero),
+        "second moments": (first, zero, last, zero),
+        "gradients above a level": (first, large, 0 * first, zero),
+        "preconditioned gradient": (first, 1e9 * large, first, -1e9 * large),
+    }
+
+
 @register(
     name="preconditioned_regression",
     title="Preconditioned regression",
@@ -104,6 +120,7 @@ class PreconditionedRegressionParams(PrivateParams):
     summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no bounds.",
     parameters=PreconditionedRegressionParams,
     calibrations=("tight",),
+    witnesses=witnesses,
 )
 def preconditioned_regression(
     sample: Sample, params: PreconditionedRegressionParams, transcript: Transcript

@@ -21,12 +21,13 @@ References
 Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.gaussian import noise_multiplier
-from dpalgos.catalog import register
+from dpalgos.catalog import Neighbors, register
 from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
 from dpalgos.mechanisms.symmetric import svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
@@ -45,6 +46,20 @@ class AdaSSPParams(PrivateParams):
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
 
+def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return, for each release, neighbours that differ by its sensitivity."""
+    row, response = params.covariate_bound, params.response_bound
+    axes, zero = row * np.eye(d), np.zeros(d)
+    same, other = axes.copy(), axes.copy()
+    other[-1] = axes[0]  # the last axis loses its only row
+    up, down = np.full(1, response), np.full(1, -response)
+    return {
+        "least eigenvalue": (same, zero, other, zero),
+        "X'X": (axes[:1], zero[:1], axes[-1:], zero[:1]),
+        "X'y": (axes[:1], up, axes[:1], down),
+    }
+
+
 @register(
     name="adassp",
     title="AdaSSP",
@@ -54,6 +69,7 @@ class AdaSSPParams(PrivateParams):
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
     parameters=AdaSSPParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0},
+    witnesses=witnesses,
 )
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""

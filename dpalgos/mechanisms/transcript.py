@@ -46,7 +46,6 @@ class Transcript:
         l2_sensitivity: float | FloatArray,
         noise_multiplier: float,
         label: str,
-        noise_std: float | FloatArray | None = None,
     ) -> FloatArray:
         """Release vectors with Gaussian noise.
 
@@ -60,9 +59,6 @@ class Transcript:
             Noise standard deviation over sensitivity, as accounted.
         label : str
             Names the quantity in the record.
-        noise_std : float or (R,) array, optional
-            The noise really added, where it is not ``noise_multiplier * l2_sensitivity``: the event
-            then carries the multiplier, which must be proved by the caller to be its lower bound.
 
         Returns
         -------
@@ -73,8 +69,8 @@ class Transcript:
                 label=label, noise_multiplier=noise_multiplier, l2_sensitivity=_plain(l2_sensitivity)
             )
         )
-        std = noise_multiplier * np.asarray(l2_sensitivity) if noise_std is None else noise_std
-        return self._release(value, lambda: std * self._noise.normal(value.shape[0]))
+        std = noise_multiplier * np.asarray(l2_sensitivity)
+        return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
 
     def laplace(
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
@@ -82,7 +78,7 @@ class Transcript:
         """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
         self.events.append(PureEvent(label=label, epsilon=epsilon, sensitivity=_plain(l1_sensitivity)))
         scale = np.asarray(l1_sensitivity) / epsilon
-        return self._release(value, lambda: scale * self._noise.laplace(value.shape[0]))
+        return self._publish(value, lambda: value + scale * self._noise.laplace(value.shape[0]))
 
     def gaussian_sketch(
         self,
@@ -108,8 +104,12 @@ class Transcript:
             GaussianSketchEvent(label=label, n_rows=n_rows, row_bound_squared=row_bound_squared, ridge=ridge)
         )
         n_columns = gram.shape[-1]
-        normals = self._noise.normal(n_rows, n_columns)
-        return np.moveaxis(normals, -1, 0) @ np.swapaxes(np.linalg.cholesky(gram), -1, -2)
+
+        def rows() -> FloatArray:
+            normals = np.moveaxis(self._noise.normal(n_rows, n_columns), -1, 0)
+            return np.asarray(normals @ np.swapaxes(np.linalg.cholesky(gram), -1, -2))
+
+        return self._publish(gram, rows)
 
     def may_fail(self, delta: float, label: str) -> None:
         """Charge a probability ``delta`` that the rest of the record does not hold."""
@@ -119,8 +119,9 @@ class Transcript:
         """Keep a diagnostic; it must follow from released or public quantities."""
         self.diagnostics[name] = value
 
-    def _release(self, value: FloatArray, perturbation: Callable[[], FloatArray]) -> FloatArray:
-        return value + perturbation()
+    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        """Return what is released of a private value; the one place that audits and tests replace."""
+        return noisy()
 
 
 def _plain(sensitivity: float | FloatArray) -> float | FloatArray:

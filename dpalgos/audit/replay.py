@@ -1,0 +1,41 @@
+"""Record a run's releases, and replay them on a neighbouring data set.
+
+Adaptive composition is about the change of each private value *given the same earlier releases*. A
+replayed run publishes what the recorded run published, so that the two runs' private values, release
+by release, are what the sensitivities must bound.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise import Noise
+from dpalgos.typing import FloatArray
+
+
+class RecordingTranscript(Transcript):
+    """Also keeps the private values and what was published; for audits and tests, never for release."""
+
+    def __init__(self, noise: Noise) -> None:
+        super().__init__(noise)
+        self.values: list[FloatArray] = []
+        self.published: list[FloatArray] = []
+
+    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        self.values.append(np.array(value))
+        self.published.append(noisy())
+        return self.published[-1]
+
+
+class ReplayTranscript(RecordingTranscript):
+    """Publishes what an earlier run published."""
+
+    def __init__(self, noise: Noise, published: Sequence[FloatArray]) -> None:
+        super().__init__(noise)
+        self._script = list(published)
+
+    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        self.values.append(np.array(value))
+        self.published.append(self._script[len(self.published)])
+        return self.published[-1]

@@ -1,0 +1,340 @@
+"""One suite that every estimator of the catalogue must pass; a new one is covered by being registered."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.composition import sketch_renyi
+from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.api import build_params, run
+from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.noise import Noise, NoNoise
+from dpalgos.params import describe
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 0.5, "delta": 1e-4}
+COEF = np.array([1.0, -0.5, 0.25])
+EVERY = dpalgos.catalog()
+PRIVATE = [(e, c) for e in EVERY for c in e.calibrations]
+ALL = [(e, None) for e in EVERY if not e.private] + PRIVATE
+IDS = {"ids": lambda value: getattr(value, "name", value)}
+every = pytest.mark.parametrize(("estimator", "calibration"), ALL, **IDS)
+private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
+
+
+def keywords(estimator, calibration, **changes):
+    budget = {**BUDGET, "calibration": calibration} if estimator.private else {}
+    return {**budget, **estimator.example, **changes}
+
+
+def problem(n=400, seed=0, spread=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, len(COEF)))
+    return X, X @ COEF + spread * rng.standard_normal(n)
+
+
+def wild(n, rng):
+    """Rows far outside every bound: what clipping is for."""
+    return 5 * rng.standard_t(1.5, (n, len(COEF))), 5 * rng.standard_t(1.5, n)
+
+
+def estimate(estimator, calibration, X, y, seed=1, changes=None, **options):
+    return dpalgos.estimate(
+        estimator.name,
+        X,
+        y,
+        rng=np.random.default_rng(seed),
+        **keywords(estimator, calibration, **(changes or {})),
+        **options,
+    )
+
+
+def record(estimator, calibration, X, y, seed=2, n_replicates=1, transcript=RecordingTranscript):
+    made = transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
+    sample = Sample(X, y, n_replicates=n_replicates)
+    run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), made)
+    return made
+
+
+def replay(estimator, calibration, X, y, recorded):
+    again = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+    run(estimator, Sample(X, y), build_params(estimator, keywords(estimator, calibration)), again)
+    return again
+
+
+def releases(transcript):
+    """Events that published something, in order, with their private values."""
+    events = [e for e in transcript.events if isinstance(e, GaussianEvent | PureEvent | GaussianSketchEvent)]
+    return zip(events, transcript.values, strict=True)
+
+
+def excess(event, value, other):
+    """How far two private values lie apart, in units of the declared sensitivity."""
+    if isinstance(event, GaussianSketchEvent):
+        ratio = event.row_bound_squared / event.ridge
+        inverse = np.linalg.inv(np.linalg.cholesky(value[0]))
+        eigenvalues = np.linalg.eigvalsh(inverse @ other[0] @ inverse.T)
+        moved = np.abs(eigenvalues - 1)
+        assert (moved > 1e-9).sum() <= 2
+        assert np.linalg.eigvalsh(value[0])[0] >= event.ridge * (1 - 1e-9)
+        return float(moved.max() / ratio)
+    order = 2 if isinstance(event, GaussianEvent) else 1
+    bound = event.l2_sensitivity if isinstance(event, GaussianEvent) else event.sensitivity
+    return float(np.linalg.norm((value - other)[:, 0], order) / np.max(bound))
+
+
+@private
+def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
+    rng = np.random.default_rng(5)
+    for trial in range(60):
+        X, y = wild(6, rng) if trial % 2 else problem(6, seed=trial)
+        other_X, other_y = X.copy(), y.copy()
+        row, response = wild(1, rng)
+        other_X[2], other_y[2] = (
+            row[0] * 10.0 ** rng.integers(-2, 3),
+            response[0] * 10.0 ** rng.integers(-2, 3),
+        )
+        first = record(estimator, calibration, X, y, seed=trial)
+        second = replay(estimator, calibration, other_X, other_y, first)
+        pairs = zip(releases(first), releases(second), strict=True)
+        for (event, value), (_, other) in pairs:
+            assert excess(event, value, other) <= 1 + 1e-9, event.label
+
+
+@private
+def test_the_witness_attains_the_sensitivity(estimator, calibration):
+    params = build_params(estimator, keywords(estimator, calibration))
+    recorded = record(estimator, calibration, *problem(1))
+    witnesses = estimator.witnesses(params, len(COEF), recorded.published)
+    reached: dict[str, float] = {}
+    for label, (X, y, other_X, other_y) in witnesses.items():
+        assert (X.shape, y.shape) == (other_X.shape, other_y.shape)
+        assert (np.column_stack([X, y]) != np.column_stack([other_X, other_y])).any(axis=1).sum() <= 1
+        first, second = (
+            replay(estimator, calibration, *data, recorded) for data in ((X, y), (other_X, other_y))
+        )
+        for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
+            if event.label == label:
+                reached[label] = max(reached.get(label, 0.0), excess(event, value, other))
+    labels = {event.label for event, _ in releases(record(estimator, calibration, *problem(6)))}
+    additive = labels - {"sketch"}  # a sketch is bounded by its ridge, tested above
+    assert set(reached) >= additive
+    assert all(reached[label] >= 0.999 for label in additive), reached
+
+
+@private
+def test_noise_has_the_declared_scale(estimator, calibration):
+    n_replicates = 3000
+    recorded = record(estimator, calibration, *problem(), n_replicates=n_replicates)
+    (event, value), published = next(iter(releases(recorded))), recorded.published[0]
+    if isinstance(event, GaussianSketchEvent):
+        second_moment = np.einsum("rkp,rkq->pq", published, published) / (n_replicates * event.n_rows)
+        np.testing.assert_allclose(second_moment, value[0], rtol=0.01, atol=0.01 * np.trace(value[0]))
+        return
+    noise = (published - value).ravel()
+    if isinstance(event, GaussianEvent):
+        std = event.noise_multiplier * np.max(event.l2_sensitivity)
+    else:
+        std = np.sqrt(2) * np.max(event.sensitivity) / event.epsilon
+    ratio = noise.std() / std
+    assert abs(noise.mean()) < 5 * std / np.sqrt(noise.size)
+    assert 0.93 < ratio < 1.07
+    for wrong in (2 / 3, 3 / 2):  # the band above would catch these
+        assert not 0.93 < ratio * wrong < 1.07
+
+
+@private
+def test_certified_epsilon(estimator, calibration):
+    for epsilon, delta in ((0.1, 1e-8), (0.5, 1e-4), (2.0, 1e-3)):
+        result = estimate(estimator, calibration, *problem(), changes={"epsilon": epsilon, "delta": delta})
+        if calibration == "tight":
+            assert 0.99 * epsilon <= result.certified_epsilon <= epsilon
+        else:
+            assert 0 <= result.certified_epsilon < np.inf
+        assert result.delta == delta
+
+
+@private
+def test_events_do_not_depend_on_the_data(estimator, calibration):
+    costs = []
+    for X, y in (problem(50), wild(50, np.random.default_rng(0))):
+        events = record(estimator, calibration, X, y).events
+        costs.append(
+            [(type(e), e.label, getattr(e, "noise_multiplier", getattr(e, "epsilon", None))) for e in events]
+        )
+    assert costs[0] == costs[1]
+
+
+@every
+def test_large_epsilon_gives_the_non_private_answer(estimator, calibration):
+    if estimator.name == "zero":
+        assert not estimate(estimator, calibration, *problem()).estimate.any()
+        return
+    X, y = problem(4000)
+    changes = {"epsilon": 100.0, "delta": 0.1} if estimator.private else {}
+    answer = estimate(estimator, calibration, X, y, changes=changes).estimate
+    ols = np.linalg.lstsq(X, y, rcond=None)[0]
+    assert np.linalg.norm(answer - ols) < 0.1 * np.linalg.norm(ols)
+
+
+@every
+def test_without_noise_nothing_is_random(estimator, calibration):
+    X, y = problem()
+    params = build_params(estimator, keywords(estimator, calibration))
+    answers = []
+    for seed in (0, 1):
+        if any(isinstance(e, GaussianSketchEvent) for e in record(estimator, calibration, X, y).events):
+            return  # a sketch is random by itself
+        transcript = RecordingTranscript(NoNoise([np.random.default_rng(seed)]))
+        answers.append(run(estimator, Sample(X, y), params, transcript))
+    np.testing.assert_array_equal(*answers)
+    assert np.isfinite(answers[0]).all()
+
+
+@every
+def test_the_seed_decides(estimator, calibration):
+    X, y = problem()
+    first, again = (estimate(estimator, calibration, X, y, seed=3).estimate for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    if estimator.private:
+        assert (first != estimate(estimator, calibration, X, y, seed=4).estimate).any()
+
+
+@every
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_batch_equals_a_loop(estimator, calibration, masked):
+    X, y = problem(300)
+    n_replicates = 5
+    mask = np.random.default_rng(9).random((300, n_replicates)) < 0.6 if masked else None
+    batch = estimate(estimator, calibration, X, y, seed=7, replicates=n_replicates, row_mask=mask)
+    assert batch.estimate.shape == (3, n_replicates)
+    for replicate, rng in enumerate(np.random.default_rng(7).spawn(n_replicates)):
+        rows = slice(None) if mask is None else mask[:, replicate]
+        single = dpalgos.estimate(
+            estimator.name, X[rows], y[rows], rng=rng, **keywords(estimator, calibration)
+        )
+        np.testing.assert_allclose(batch.estimate[:, replicate], single.estimate, rtol=1e-10, atol=1e-10)
+        assert single.certified_epsilon == pytest.approx(batch.certified_epsilon, nan_ok=True)
+
+
+@every
+def test_more_replicates_do_not_change_the_first(estimator, calibration):
+    X, y = problem(100)
+    few, many = (estimate(estimator, calibration, X, y, replicates=r).estimate for r in (2, 9))
+    np.testing.assert_allclose(few, many[:, :2], rtol=1e-10, atol=1e-10)
+
+
+@every
+def test_inputs_are_left_alone_and_layout_does_not_matter(estimator, calibration):
+    X, y = problem(120)
+    kept_X, kept_y = X.copy(), y.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = estimate(estimator, calibration, X, y).estimate
+        fortran = estimate(estimator, calibration, np.asfortranarray(X), y).estimate
+        strided = estimate(estimator, calibration, np.repeat(X, 2, axis=0)[::2], y).estimate
+        single = estimate(estimator, calibration, X.astype(np.float32), y.astype(np.float32)).estimate
+        extreme = estimate(estimator, calibration, *wild(120, np.random.default_rng(0))).estimate
+    np.testing.assert_array_equal(X, kept_X)
+    np.testing.assert_array_equal(y, kept_y)
+    np.testing.assert_allclose(fortran, plain, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(strided, plain, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(single, plain, rtol=1e-3, atol=1e-3)
+    assert single.dtype == np.float64
+    assert np.isfinite(extreme).all()
+
+
+@every
+@pytest.mark.parametrize("shape", ["one_row", "one_column", "constant_column", "more_columns_than_rows"])
+def test_odd_shapes_are_answered_or_refused(estimator, calibration, shape):
+    X, y = problem(30)
+    X, y = {
+        "one_row": (X[:1], y[:1]),
+        "one_column": (X[:, :1], y),
+        "constant_column": (np.column_stack([X, np.zeros(30)]), y),
+        "more_columns_than_rows": (np.tile(X[:4], (1, 3)), y[:4]),
+    }[shape]
+    answer = estimate(estimator, calibration, X, y).estimate
+    assert answer.shape == (X.shape[1],)
+    assert np.isfinite(answer).all()
+
+
+SECRET = 123456.789
+BAD_DATA = {
+    "nan": (lambda X, y: (_with(X, np.nan), y), "X must be finite"),
+    "infinity": (lambda X, y: (_with(X, np.inf), y), "X must be finite"),
+    "nan_response": (lambda X, y: (X, np.where(np.arange(len(y)) == 1, np.nan, y)), "y must be finite"),
+    "text": (lambda X, y: (np.full(X.shape, str(SECRET)), y), "X must hold numbers"),
+    "objects": (lambda X, y: (X.astype(object), y), "X must hold numbers"),
+    "one_dimension": (lambda X, y: (y, y), r"X must have shape \(n, d\)"),
+    "three_dimensions": (lambda X, y: (X[None], y), r"X must have shape \(n, d\)"),
+    "no_rows": (lambda X, y: (X[:0], y[:0]), "X must have at least one row"),
+    "no_columns": (lambda X, y: (X[:, :0], y), "X must have at least one row and one column"),
+    "short_response": (lambda X, y: (X, y[:-1]), "y must have one entry per row"),
+    "response_matrix": (lambda X, y: (X, y[:, None]), r"y must have shape \(n,\)"),
+}
+
+
+def _with(X, value):
+    X = X.copy()
+    X[0, 0], X[1, 1] = SECRET, value
+    return X
+
+
+@every
+@pytest.mark.parametrize("fault", BAD_DATA)
+def test_bad_data_are_refused_without_being_shown(estimator, calibration, fault):
+    spoil, message = BAD_DATA[fault]
+    X, y = spoil(*problem(20))
+    with pytest.raises(dpalgos.InputError, match=message) as caught:
+        estimate(estimator, calibration, X, y)
+    assert str(SECRET) not in str(caught.value)
+
+
+@private
+@pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, "0.5", None, True, [0.5]])
+def test_bad_epsilon(estimator, calibration, epsilon):
+    with pytest.raises(dpalgos.InputError, match="epsilon must be a positive finite number"):
+        estimate(estimator, calibration, *problem(20), changes={"epsilon": epsilon})
+
+
+@private
+@pytest.mark.parametrize("delta", [0, 1, 1.5, -1e-9, np.nan, "1e-5", None])
+def test_bad_delta(estimator, calibration, delta):
+    with pytest.raises(dpalgos.InputError, match="delta must be a number above 0 and below 1"):
+        estimate(estimator, calibration, *problem(20), changes={"delta": delta})
+
+
+@every
+def test_keywords_are_checked(estimator, calibration):
+    X, y = problem(20)
+    with pytest.raises(dpalgos.InputError, match="keyword must be a known name, got 'no_such_keyword'"):
+        estimate(estimator, calibration, X, y, changes={"no_such_keyword": 1})
+    for item in describe(estimator.parameters):
+        given = keywords(estimator, calibration)
+        if item["required"]:
+            del given[item["name"]]
+            with pytest.raises(dpalgos.InputError, match=item["name"]):
+                dpalgos.estimate(estimator.name, X, y, rng=np.random.default_rng(0), **given)
+        if item["name"].endswith(("_bound", "step_size", "n_iterations", "n_sketch_rows")):
+            for bad in (0, -1.0, np.nan, "2", True):
+                with pytest.raises(dpalgos.InputError, match=item["name"]):
+                    estimate(estimator, calibration, X, y, changes={item["name"]: bad})
+
+
+@every
+def test_the_catalogue_entry_is_complete(estimator, calibration):
+    entry = estimator.to_dict()
+    assert estimator.title
+    assert estimator.reference
+    assert estimator.summary
+    assert entry["name"] == estimator.name
+    assert all(item["doc"] for item in entry["parameters"])
+    assert len({other.order for other in EVERY}) == len(EVERY)
+    assert estimator.function.__doc__
+
+
+def test_sketch_renyi_is_infinite_without_a_ridge():
+    assert np.isinf(sketch_renyi(5, 1.0)).all()

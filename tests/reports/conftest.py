@@ -1,0 +1,73 @@
+"""One rendering per session: drawing is what costs time."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from synthetic import PROVENANCE, synthetic_page, synthetic_results
+
+from reports.study import render_study
+
+HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
+
+
+@pytest.fixture(scope="session")
+def results():
+    return synthetic_results(replicates=5)
+
+
+@pytest.fixture(scope="session")
+def page(results):
+    return synthetic_page(results)
+
+
+@pytest.fixture(scope="session")
+def files(results, page):
+    return render_study(results, page)
+
+
+@pytest.fixture(scope="session")
+def standin_results():
+    return synthetic_results(replicates=1, data_source="stand-in", sizes=(100, 20600))
+
+
+@pytest.fixture(scope="session")
+def standin_page(standin_results):
+    """A stand-in page on which every free text is hostile."""
+    page = synthetic_page(standin_results)
+    dataset = replace(
+        PROVENANCE,
+        data_source="stand-in",
+        title=HOSTILE,
+        origin=HOSTILE,
+        source_url="javascript:alert(1)",
+        reasons=(HOSTILE,),
+        repairs=((HOSTILE, 3),),
+    )
+    estimators = tuple(
+        replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE, short="<b>short</b>")
+        for e in page.estimators
+    )
+    return replace(
+        page,
+        title=HOSTILE,
+        question=HOSTILE,
+        dataset=dataset,
+        estimators=estimators,
+        notes=(HOSTILE,),
+        axis_label="m <i>",
+        metric_label="error <i>",
+        command=HOSTILE,
+        machine=HOSTILE,
+        manifest={HOSTILE: HOSTILE},
+        links=(("bad", "javascript:alert(1)"), ("scorecard", "../scorecard/report.html")),
+    )
+
+
+@pytest.fixture(scope="session")
+def standin_files(standin_results, standin_page):
+    return render_study(standin_results, standin_page)

@@ -1,0 +1,72 @@
+import itertools
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports import palette
+from reports.chart import error_limits
+from reports.layout import clearest, interpolate_log, spread
+
+PLACES = st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=12)
+
+
+@given(PLACES)
+def test_labels_never_overlap_and_stay_inside(wanted):
+    heights = [0.05 + 0.02 * (i % 3) for i in range(len(wanted))]
+    places = spread(wanted, heights, 0.0, 1.0)
+    ordered = sorted(zip(places, heights, strict=True))
+    for (low, h_low), (high, h_high) in itertools.pairwise(ordered):
+        assert high - low >= (h_low + h_high) / 2 - 1e-9
+    assert ordered[0][0] - ordered[0][1] / 2 >= -1e-9
+    assert ordered[-1][0] + ordered[-1][1] / 2 <= 1 + 1e-9
+
+
+def test_labels_that_fit_stay_where_they_are():
+    assert spread([0.2, 0.8, 0.5], [0.1] * 3, 0.0, 1.0) == [0.2, 0.8, 0.5]
+    assert spread([], [], 0.0, 1.0) == []
+
+
+def test_too_many_labels_are_shrunk_alike():
+    places = spread([0.5] * 10, [0.2] * 10, 0.0, 1.0)
+    assert min(places) >= 0
+    assert max(places) <= 1
+
+
+def test_clearest_avoids_the_other_line():
+    line = interpolate_log([1, 1000], [1, 1])
+    other = interpolate_log([1, 30], [1.02, 1.02])
+    found = clearest(line, [other], (1, 1000), (0.1, 10), width=0.2, offsets=(0.03,))
+    assert found is not None
+    assert found[0] > 60
+
+
+def test_clearest_without_room():
+    outside = interpolate_log([1, 1000], [100, 100])
+    assert clearest(outside, [], (1, 1000), (0.1, 10), width=0.2, offsets=(0.03,)) is None
+
+
+def test_interpolation_outside_is_nan():
+    assert math.isnan(interpolate_log([1, 2], [1, 2])(3))
+
+
+def test_limits_do_not_squash(results, page):
+    from reports.results import summarise
+    from reports.view import View
+
+    view = View.build(summarise(results), page)
+    series = view.series(view.headline)
+    low, high = error_limits([series])
+    private = [p.mean for s in series if s.role == "private" for p in s.points if p.answered]
+    non_private = [p.mean for s in series if s.role == "nonprivate" for p in s.points]
+    assert min(non_private) < low < min(private)
+    assert high > max(private)
+    assert error_limits([]) == (0.1, 1.0)
+
+
+def test_colours_are_stable_and_distinct():
+    assert [palette.slot(i) for i in (0, 6, 7)] == [0, 6, 0]
+    assert palette.marker(0, 0) != palette.marker(7, 0)
+    assert palette.marker(2, 0) != palette.marker(2, 1)
+    assert len(set(palette.LIGHT.values())) == len(palette.LIGHT)
+    assert set(palette.LIGHT) == set(palette.DARK)

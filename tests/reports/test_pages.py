@@ -1,0 +1,202 @@
+"""The rendered files: complete, escaped, self-contained, the same every time."""
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from reports.index import CARD_FIGURE, Card, card_from, render_index
+from reports.results import empty_results
+from reports.study import render_study
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Loads(HTMLParser):
+    """Collects what a page would load, its ids, and its scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loaded, self.ids, self.scripts, self.links = [], [], 0, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.ids += [values["id"]] if "id" in values else []
+        self.scripts += tag == "script"
+        if tag == "a":
+            self.links.append(values.get("href", ""))
+        else:
+            self.loaded += [values[k] for k in ("src", "href", "xlink:href", "data") if k in values]
+
+
+def text_of(svg: bytes) -> str:
+    return " ".join(t for e in ET.fromstring(svg).iter(f"{SVG}text") for t in e.itertext())
+
+
+def test_files_are_the_contracts(files):
+    assert {"report.html", "report.md", "summary.csv", "figures/main.svg", "figures/main.png"} <= set(files)
+    assert all(
+        re.fullmatch(r"(report\.(html|md)|summary\.csv|figures/[a-z0-9.-]+\.(svg|png))", f) for f in files
+    )
+    assert all(content[:8] == b"\x89PNG\r\n\x1a\n" for f, content in files.items() if f.endswith(".png"))
+
+
+def test_same_input_same_bytes(results, page, files):
+    again = render_study(results.copy(), replace(page))
+    assert {f for f in files if files[f] != again[f]} == set()
+
+
+@pytest.mark.parametrize("fixture", ["files", "standin_files"])
+def test_page_is_self_contained(fixture, request):
+    html = request.getfixturevalue(fixture)["report.html"].decode()
+    page = Loads(html)
+    assert all(address.startswith("#") for address in page.loaded)
+    assert "@import" not in html
+    assert not re.search(r"url\((?!#)", html)
+    assert len(page.ids) == len(set(page.ids))
+    assert page.scripts == 1
+    assert set(re.findall(r"url\(#([^)]*)\)", html)) <= set(page.ids)
+    assert {a[1:] for a in page.links if a.startswith("#")} <= set(page.ids)
+
+
+def test_user_text_is_escaped(standin_files):
+    html = standin_files["report.html"].decode()
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert" in html
+    assert "<b>short" not in html
+    assert "<i>" not in html
+    assert not any(link.startswith("javascript") for link in Loads(html).links)
+    assert "../scorecard/report.html" in Loads(html).links
+    markdown = standin_files["report.md"].decode()
+    prose = "\n".join(line for line in markdown.splitlines() if not line.startswith("    "))
+    assert "<script>" not in prose
+    assert not re.search(r"(?<!\\)\]\(javascript", prose)
+
+
+def test_standin_banner_is_everywhere(standin_files, files):
+    assert "STAND-IN DATA" in standin_files["report.html"].decode()
+    assert "STAND-IN DATA" in standin_files["report.md"].decode()
+    figures = [f for f in standin_files if f.endswith(".svg")]
+    assert len(figures) > 5
+    for name in figures:
+        assert "stand-in data" in text_of(standin_files[name]).lower(), name
+    assert not any(
+        "stand-in" in content.decode().lower() for f, content in files.items() if f.endswith(".svg")
+    )
+
+
+def test_figures_carry_alt_text_units_and_direction(files):
+    root = ET.fromstring(files["figures/main.svg"])
+    assert "the best private estimate is Preconditioned, tight noise with" in root.find(f"{SVG}desc").text
+    text = text_of(files["figures/main.svg"])
+    assert "z-scores (lower is better)" in text
+    assert "number of rows used" in text
+    for name in ("Zero vector", "Least squares", "AdaSSP, tight", "AdaSSP, printed", "Preconditioned, tight"):
+        assert name in text
+    assert "1 row deleted: 0.051 (not private)" in text
+    assert "δ·m ≥ 1" in text
+    assert "×: failed or refused" in text
+
+
+def test_bands_are_drawn_for_every_line_with_repetitions(files, standin_files):
+    bands = [e for e in ET.fromstring(files["figures/main.svg"]).iter() if "FillBetween" in e.get("id", "")]
+    assert len(bands) == 10  # nine private lines and least squares
+    single = [
+        e for e in ET.fromstring(standin_files["figures/main.svg"]).iter() if "FillBetween" in e.get("id", "")
+    ]
+    assert not single
+
+
+def test_inline_figures_follow_the_theme(files):
+    html = files["report.html"].decode()
+    for figure in re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL):
+        assert not re.search(r"#[0-9a-f]{6}\b", figure)
+        assert "aria-labelledby" in figure
+    assert "prefers-color-scheme: dark" in html
+    assert "var(--nonprivate)" in html
+
+
+def test_worse_than_zero_is_grey_and_best_is_bold(files):
+    html = files["report.html"].decode()
+    table = html[html.index('<table class="errors">') : html.index("</table>")]
+    assert table.count('class="best"') == 9
+    assert table.count('class="worse"') >= 9
+    assert table.count(">refused") == 2
+
+
+def test_page_answers_in_order(files):
+    parts = [
+        "Which estimator should I use?",
+        "Can I trust it?",
+        "What failed or was",
+        "How do I run it again?",
+    ]
+    for name in ("report.html", "report.md"):
+        text = files[name].decode()
+        places = [text.rindex(part) for part in parts]
+        assert places == sorted(places), name
+    html = files["report.html"].decode()
+    for fact in (
+        "0.1.0",
+        "745a704",
+        "20240501",
+        "numpy 2.4.0",
+        "dpcost rerun housing",
+        "48 s",
+        "census block group",
+    ):
+        assert fact in html
+
+
+def test_markdown_links_only_to_files_that_exist(files):
+    markdown = files["report.md"].decode()
+    assert set(re.findall(r"\]\(([^)]+)\)", markdown)) <= set(files)
+    assert "![" in markdown
+
+
+def test_summary_csv_reads_back(files, results):
+    frame = pd.read_csv(io.BytesIO(files["summary.csv"]))
+    assert len(frame) == results["cell"].nunique()
+    assert {"mean", "se", "median", "q10", "q90", "n_ok", "n_failed"} <= set(frame.columns)
+
+
+@pytest.mark.parametrize("keep", ["nothing", "non-private"])
+def test_a_study_without_private_rows_still_has_a_page(results, page, keep):
+    rows = empty_results() if keep == "nothing" else results[results["privacy_model"] == "none"]
+    files = render_study(rows, page)
+    assert b"No private estimator has run" in files["report.html"]
+    assert card_from(page, rows, files.get(CARD_FIGURE)).figure_svg == ""
+
+
+def test_every_private_cell_refused(standin_results, standin_page):
+    rows = standin_results.copy()
+    private = rows["privacy_model"] != "none"
+    rows.loc[private, ["status", "message"]] = ["refused", "no"]
+    rows.loc[private, "value"] = float("nan")
+    assert b"no private estimator gave an answer" in render_study(rows, standin_page)["report.html"]
+
+
+def test_card_survives_storage_and_makes_an_index(
+    results, page, files, standin_results, standin_page, standin_files
+):
+    card = card_from(page, results, files[CARD_FIGURE])
+    assert Card.from_json(card.to_json()) == card
+    assert (card.href, card.seconds) == ("housing/report.html", 48.0)
+    other = card_from(standin_page, standin_results, standin_files[CARD_FIGURE])
+    html = render_index([other, card])["index.html"].decode()
+    assert html == render_index([card, other])["index.html"].decode()
+    page_read = Loads(html)
+    assert all(address.startswith("#") for address in page_read.loaded)
+    assert len(page_read.ids) == len(set(page_read.ids))
+    assert "stand-in, not the real data" in html
+    assert "<script>alert" not in html
+    assert "took 48 s" in html
+
+
+def test_empty_index_says_how_to_start():
+    assert b"make run" in render_index([])["index.html"]

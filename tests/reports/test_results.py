@@ -1,0 +1,146 @@
+import io
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reports.results import (
+    COLUMNS,
+    SUMMARY_COLUMNS,
+    ResultsError,
+    empty_results,
+    summarise,
+    to_parquet_bytes,
+    validate_results,
+)
+
+
+@pytest.fixture
+def small(results):
+    return results.head(200).copy()
+
+
+def test_columns_are_the_contracts():
+    assert list(COLUMNS) == [
+        "study",
+        "dataset",
+        "data_source",
+        "estimator",
+        "variant",
+        "cell",
+        "calibration",
+        "privacy_model",
+        "epsilon",
+        "delta",
+        "certified_epsilon",
+        "audited_epsilon",
+        "n",
+        "d",
+        "s",
+        "replicate",
+        "seed",
+        "metric",
+        "value",
+        "seconds",
+        "status",
+        "message",
+    ]
+
+
+def test_empty_table_is_valid():
+    assert validate_results(empty_results()).empty
+    assert list(summarise(empty_results()).columns) == list(SUMMARY_COLUMNS)
+
+
+def test_valid_table_comes_back_in_order_and_typed(small):
+    checked = validate_results(small[list(reversed(COLUMNS))])
+    assert list(checked.columns) == list(COLUMNS)
+    assert {name: str(dtype) for name, dtype in checked.dtypes.items()} == dict(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("status", "oops", "status must be one of ok, failed, refused, got 'oops'"),
+        ("data_source", "fake", "data_source must be one of real, stand-in, simulated"),
+        ("calibration", "loose", "calibration must be one of none, paper, tight"),
+        ("privacy_model", "shuffle", "privacy_model must be one of"),
+        ("n", 0, "n must be at least 1"),
+        ("seconds", -1.0, "seconds must not be negative"),
+        ("epsilon", 0.0, "positive epsilon"),
+        ("delta", 1.0, "delta in"),
+        ("certified_epsilon", 99.0, "must not exceed epsilon"),
+        ("status", "failed", "must say why"),
+    ],
+)
+def test_a_private_row_with_a_fault(small, column, value, message):
+    row = small.index[(small["calibration"] == "tight") & (small["status"] == "ok")][0]
+    small.loc[row, column] = value
+    with pytest.raises(ResultsError, match=message) as caught:
+        validate_results(small)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert repr(str(small.loc[row, "cell"])) in text
+
+
+def test_non_private_rows_have_no_privacy(small):
+    row = small.index[small["privacy_model"] == "none"][0]
+    small.loc[row, "epsilon"] = 0.5
+    with pytest.raises(ResultsError, match="must leave epsilon, delta"):
+        validate_results(small)
+
+
+def test_rows_are_unique(small):
+    with pytest.raises(ResultsError, match="one row per study, cell, replicate and metric"):
+        validate_results(pd.concat([small, small.head(1)]))
+
+
+def test_missing_and_unknown_columns(small):
+    with pytest.raises(ResultsError, match="lacks the columns n, value"):
+        validate_results(small.drop(columns=["n", "value"]))
+    with pytest.raises(ResultsError, match="unknown column extra"):
+        validate_results(small.assign(extra=1))
+
+
+def test_text_in_a_number_column(small):
+    with pytest.raises(ResultsError, match="value must be of type float64"):
+        validate_results(small.astype({"value": object}).assign(value="much"))
+
+
+def test_parquet_round_trip_and_bytes(small):
+    once, twice = to_parquet_bytes(small), to_parquet_bytes(small.copy())
+    assert once == twice
+    back = validate_results(pd.read_parquet(io.BytesIO(once)))
+    pd.testing.assert_frame_equal(back, validate_results(small))
+
+
+def test_summarise_by_hand(small):
+    base = small[small["calibration"] == "tight"].head(1)
+    rows = pd.concat([base] * 5, ignore_index=True).assign(replicate=range(5), seconds=[1.0, 2, 3, 4, 5])
+    rows["value"] = [1.0, 2.0, 3.0, 10.0, math.nan]
+    rows.loc[4, ["status", "message"]] = ["failed", "singular"]
+    rows.loc[2, "certified_epsilon"] = 0.1
+    out = summarise(validate_results(rows))
+    assert list(out.columns) == list(SUMMARY_COLUMNS)
+    row = out.iloc[0]
+    assert len(out) == 1
+    assert row["mean"] == 4.0
+    assert row["se"] == pytest.approx(np.std([1, 2, 3, 10], ddof=1) / 2)
+    assert (row["median"], row["q10"], row["q90"]) == pytest.approx((2.5, 1.3, 7.9))
+    assert (row["n_ok"], row["n_failed"], row["seconds"]) == (4, 1, 3.0)
+    assert (row["status"], row["message"]) == ("failed", "singular")
+    assert row["certified_epsilon"] == base["certified_epsilon"].iloc[0]
+
+
+def test_summarise_keeps_cells_with_missing_privacy_apart(results):
+    out = summarise(results)
+    assert len(out) == results.groupby(["cell", "metric"]).ngroups
+    assert out["n_ok"].sum() + out["n_failed"].sum() == len(results)
+    assert not out.duplicated(["cell", "metric"]).any()
+
+
+def test_one_replicate_has_no_standard_error(standin_results):
+    out = summarise(standin_results)
+    assert out["se"].isna().all()
+    assert out.loc[out["n_ok"] > 0, "mean"].notna().all()

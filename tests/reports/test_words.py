@@ -1,0 +1,179 @@
+"""Numbers, sentences, and the table behind them."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from reports import numbers
+from reports.headline import build_headline, guide_at, rank
+from reports.page import Guide, split_variant
+from reports.results import summarise
+from reports.tables import error_table, failures
+from reports.view import View
+
+
+@pytest.fixture(scope="module")
+def view(results, page):
+    return View.build(summarise(results), page)
+
+
+def mean(results, **where):
+    rows = results
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    return rows["value"].mean()
+
+
+AT_HEAD = {"n": 20000, "variant": "public"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.10937, "0.109"),
+        (0.00716, "0.0072"),
+        (0.9999, "1.00"),
+        (1.618, "1.62"),
+        (1234.5, "1,230"),
+        (0, "0"),
+        (math.inf, "∞"),
+        (3.2e-5, "3.2 × 10⁻⁵"),
+    ],
+)
+def test_num(value, text):
+    assert numbers.num(value) == text
+
+
+def test_other_numbers():
+    assert numbers.error_bar(0.0123) == "0.012"
+    assert numbers.error_bar(0.0096) == "0.01"
+    assert numbers.span([0.034, 0.0361]) == "0.034–0.036"
+    assert numbers.span([0.5, 0.5, math.nan]) == "0.500"
+    assert numbers.rule_text("10/m^1.1") == "10/m¹·¹"
+    assert numbers.duration(125) == "2 min 5 s"
+    assert numbers.words(["a", "b", "c"]) == "a, b and c"
+    assert numbers.setting(20000) == "20,000"
+
+
+def test_split_variant():
+    assert split_variant("public, residual-clipped") == ("public", "residual-clipped")
+    assert split_variant("") == ("", "")
+
+
+def test_headline_is_computed_from_the_table(results, view):
+    private = {"epsilon": 0.5, "estimator": "preconditioned_regression", **AT_HEAD}
+    best = mean(results[results["cell"].str.contains("m^1.1", regex=False)], **private)
+    ols = mean(results, estimator="ols", **AT_HEAD)
+    head = build_headline(view)
+    assert "At ε = 0.5, δ = 10/m¹·¹ and m = 20,000" in head.sentence
+    assert (
+        f"(Preconditioned regression, tight noise) has a mean error of {numbers.num(best)}" in head.sentence
+    )
+    assert f"(Ordinary least squares) it would be {numbers.num(ols)}" in head.sentence
+    assert "gives 0.912" in head.sentence
+    assert [tile.value for tile in head.tiles] == [
+        numbers.num(best),
+        numbers.num(ols),
+        numbers.times(best / ols),
+        "0.912",
+    ]
+    assert "20,640 rows" in head.data
+    assert "real" in head.data
+
+
+def test_noise_and_limits_are_stated(view):
+    head = build_headline(view)
+    assert "larger than the promise needs for Noisy gradient descent and Sketched OLS" in head.noise
+    assert "It matters most for Noisy gradient descent" in head.noise
+    assert any("Theory" in text and "0.030" in text for text in head.limits)
+    assert any("not private" in text and "0.051" in text for text in head.limits)
+
+
+def test_worse_than_zero_is_said_plainly(results, page):
+    worse = results.copy()
+    worse.loc[worse["privacy_model"] != "none", "value"] *= 100
+    head = build_headline(View.build(summarise(worse), page))
+    assert "No private estimator is worth its noise here" in head.verdict
+    assert "zero vector beats them all" in head.choice
+
+
+def test_printed_noise_too_small_is_said(results, page):
+    weak = results.copy()
+    weak.loc[weak["calibration"] == "paper", "certified_epsilon"] = 0.61
+    weak = weak[(weak["epsilon"] == 0.5) | weak["epsilon"].isna()]
+    head = build_headline(View.build(summarise(weak), page))
+    assert "Too small for the ε = 0.5 that was asked" in head.noise
+    assert "proves only ε = 0.610" in head.noise
+
+
+def test_headline_falls_back_to_what_ran(standin_results, page):
+    view = View.build(summarise(standin_results), page)
+    assert view.headline_size == 20600
+    assert "m = 20,600" in build_headline(view).sentence
+
+
+def test_table_marks_best_worse_refused_and_flags(view):
+    table = error_table(view, view.headline)
+    rows = {(row.name, row.noise): row for row in table.rows}
+    best = rows["Preconditioned", "tight noise"]
+    assert {cell.kind for cell in best.cells} == {"best"}
+    printed = rows["Noisy gradient descent", "printed noise"]
+    assert {cell.kind for cell in printed.cells} == {"worse"}
+    refused = rows["Sketched OLS", "printed noise"].cells[0]
+    assert (refused.text, refused.kind) == ("refused", "missing")
+    assert "50 rows more" in refused.title
+    assert all(column.flagged for column in table.columns)
+    assert table.columns[0].delta_times == "6.3"
+    key = dict(table.key)
+    assert "more noise than the promise needs" in key[printed.flags]
+    assert any("some repetitions failed" in text for text in key.values())
+    assert best.certified.text == "0.490–0.500"
+    assert [row.certified.text for row in table.rows[-2:]] == ["not private", "sees no data"]
+
+
+def test_other_rule_is_not_flagged_and_other_preparation_is(view):
+    strict = next(s for s in view.settings if s.rule == "1/m^2")
+    assert not error_table(view, strict).any_flagged
+    exposed = next(s for s in view.settings if s.prepare == "paper")
+    table = error_table(view, exposed)
+    marked = [row for row in table.rows if row.role == "private"]
+    letter = next(mark for mark, text in table.key if "standardised with the full data" in text)
+    assert all(letter in row.flags for row in marked)
+
+
+def test_cell_flags_become_footnotes(results, page):
+    cell = results.loc[results["estimator"] == "preconditioned_regression", "cell"].iloc[0]
+    cells = dict(page.cells)
+    cells[cell] = replace(cells[cell], flags=("outside the proof",))
+    view = View.build(summarise(results), replace(page, cells=cells))
+    keys = [text for where in view.settings for _, text in error_table(view, where).key]
+    assert keys.count("outside the proof") == 1
+
+
+def test_failures_are_counted_and_grouped(results, view):
+    found = failures(results, view)
+    assert sum(f.repetitions for f in found) == (results["status"] != "ok").sum()
+    assert len(found) == 2
+    refused = next(f for f in found if f.status == "refused")
+    assert refused.what == "Sketched OLS, printed noise"
+    assert "m = 100 and 200" in refused.where
+    assert "“public” and “paper”" in refused.where
+
+
+def test_rank_orders_by_mean(view):
+    ranking = rank(view.series(view.headline), 20000)
+    means = [point.mean for _, point in ranking.private]
+    assert means == sorted(means)
+    assert ranking.zero == pytest.approx(0.912)
+
+
+def test_guide_is_interpolated_on_log_scales():
+    guide = Guide("1/n", (10.0, 1000.0), (1.0, 0.01))
+    assert guide_at(guide, 100) == pytest.approx(0.1)
+    assert math.isnan(guide_at(guide, 5))
+
+
+def test_manifest_is_json_friendly(page):
+    assert json.loads(json.dumps(dict(page.manifest)))["seed"] == 20240501
