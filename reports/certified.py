@@ -74,7 +74,7 @@ def draw_certified(spec: CertifiedFigure) -> Figure:
         fig.text(
             0.5,
             7 / height,
-            "proven ε, log scale (right of the dashed line: less private than asked)",
+            "certified ε, log scale (right of the dashed line: less private than asked)",
             fontsize=FONT * 0.88,
             color=palette.INK,
             ha="center",
@@ -99,6 +99,7 @@ def _row(ax: Axes, y: int, series: Series) -> None:
     level = y + 0.2
     if ends:
         low, high = ax.get_xlim()
+        ends = (max(ends[0], low), max(ends[1], low))  # ε = 0 lies left of every log axis
         if math.log(ends[1] / ends[0]) < 0.03 * math.log(high / low):
             ends = (ends[1], ends[1])
         ax.plot(ends, (level, level), color=color, linewidth=4, alpha=0.5, solid_capstyle="round", zorder=2)

@@ -107,7 +107,7 @@ def _line(ax: Axes, frame: Frame, series: Series) -> None:
         return
     printed = series.calibration == "paper"
     if frame.size.bands:
-        _band(ax, frame, series, 0.08 if printed else 0.15)
+        _band(ax, frame, series, 0.07 if printed else 0.13)
     round_marker = series.role == "nonprivate"
     ax.plot(
         x,

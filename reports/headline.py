@@ -107,7 +107,7 @@ def build_headline(view: View) -> Headline:
 def _with_error(point: Point) -> str:
     if not (math.isfinite(point.se) and point.se > 0):
         return num(point.mean)
-    return f"{num(point.mean)} (standard error {error_bar(point.se)})"
+    return f"{num(point.mean)} (standard error {error_bar(point.se, point.mean)})"
 
 
 def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
@@ -229,7 +229,7 @@ def _limits(view: View, x: float, ranking: Ranking) -> tuple[str, ...]:
     for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
         texts = [f.text.rstrip(".") for f in view.page.findings if f.research_only == private]
         if texts:
-            out.append(f"The data's own limit{note}: {'; '.join(texts)}.")
+            out.append(f"The data's own limit{note}. {'. '.join(texts)}.")
     return tuple(out)
 
 

@@ -1,4 +1,4 @@
-"""What the noise as printed in a paper does, beside the least noise that proves the same promise."""
+"""What the noise as printed in a paper does, beside the least noise that proves the same guarantee."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
             else words(dict.fromkeys(r.estimator for r in too_large))
         )
         parts.append(
-            f"The noise as printed is larger than the promise needs for {which}: it proves ε = {proofs}."
+            f"The noise as printed is larger than the guarantee needs for {which}: it proves ε = {proofs}."
         )
     if not parts:
         parts.append(f"The noise as printed proves ε = {span([r.certified for r in proved])}.")

@@ -32,14 +32,15 @@ def setting(value: float) -> str:
     return f"{value:,.6g}".replace("-", "−")
 
 
-def error_bar(value: float) -> str:
-    """Write a standard error: one significant digit, two where the first is 1."""
+def error_bar(value: float, mean: float) -> str:
+    """Write a standard error with the decimals of its mean, or one significant digit where that shows 0."""
     if not math.isfinite(value) or value <= 0:
         return num(value)
-    if value < 1e-4:
-        return scientific(value, digits=0)
-    first = int(f"{value:.1e}"[0])
-    return _significant(value, 2 if first == 1 else 1)
+    decimals = len(num(mean).partition(".")[2]) if abs(mean) >= 1e-4 else 0
+    text = f"{value:,.{decimals}f}"
+    if float(text.replace(",", "")) > 0:
+        return text
+    return scientific(value, digits=0) if value < 1e-4 else _significant(value, 1)
 
 
 def scientific(value: float, digits: int = 1) -> str:

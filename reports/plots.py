@@ -218,7 +218,7 @@ def _certified(view: View, where: Setting, series: tuple[Series, ...]) -> Pictur
         CertifiedFigure(private, where.epsilon, banner(view.page.dataset.data_source, brief=True))
     )
     proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in private)
-    alt = f"Proven ε where {setting(where.epsilon)} was asked: {proved}."
+    alt = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
     warning = banner(view.page.dataset.data_source)
     alt = f"{warning}. {alt}" if warning else alt
     return Picture("certified", alt, svg.to_svg(fig, "certified", alt), svg.to_png(fig))

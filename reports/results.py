@@ -177,6 +177,9 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
     unknown = [str(name) for name in df.columns if name not in COLUMNS]
     if unknown:
         raise ResultsError(f"the results table has unknown column{_s(unknown)} {', '.join(unknown)}")
+    for name in (name for name, dtype in COLUMNS.items() if dtype.lower() == "int64"):
+        if pd.api.types.is_float_dtype(df[name]) and (df[name].dropna() % 1 != 0).any():
+            raise ResultsError(f"{name} must be a whole number in every row")
     try:
         checked = SCHEMA.validate(df.loc[:, list(COLUMNS)].reset_index(drop=True))
     except pa.errors.SchemaError as error:

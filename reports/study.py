@@ -74,7 +74,8 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "failures": failures(results, view),
         "n_answers": count(len(results[results["metric"] == page.metric]), "repetition"),
         "guarantees": guarantees(page),
-        "budgets": tuple(_budget(page, part) for part in page.budgets),
+        "budgets": tuple(_budget(page, part) for part in page.budgets if len(part.parts) > 1),
+        "whole": tuple(_budget(page, part) for part in page.budgets if len(part.parts) == 1),
         "variants": tuple(page.variants.items()),
         "manifest": manifest_rows(page.manifest),
         "run": _run_line(view),
@@ -153,6 +154,11 @@ class Budget:
     info: EstimatorInfo
     variant: str
     parts: tuple[tuple[str, float, float], ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the estimator and the form."""
+        return f"{self.info.label} ({self.variant})" if self.variant else self.info.label
 
 
 def _budget(page: StudyPage, part: BudgetPart) -> Budget:

@@ -144,7 +144,7 @@ def _cell(view: View, series: Series, x: float, best: float, zero: float, notes:
     kind = "plain"
     if series.role == "private":
         kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
-    se = error_bar(point.se) if point.se > 0 else ""
+    se = error_bar(point.se, point.mean) if point.se > 0 else ""
     title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
     marks = [
         notes.mark(flag)
@@ -176,7 +176,7 @@ def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) ->
     if certified and max(certified) > where.epsilon * 1.001:
         flags.append(notes.mark("the printed noise is too small: less private than asked"))
     if certified and max(certified) < where.epsilon / 1.25:
-        flags.append(notes.mark("more noise than the promise needs: more private than asked"))
+        flags.append(notes.mark("more noise than the guarantee needs: more private than asked"))
     return flags
 
 

@@ -252,6 +252,7 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             Assumption("house value", "0 to 500,001 dollars", "the census caps it there"),
         ),
         budgets=(
+            BudgetPart("sheffet_ols", "", (("sketch", 1.0),)),
             BudgetPart("adassp", "", (("smallest eigenvalue", 1 / 3), ("XᵀX", 1 / 3), ("Xᵀy", 1 / 3))),
             BudgetPart(
                 "preconditioned_regression",

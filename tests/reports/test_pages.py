@@ -64,6 +64,23 @@ def test_page_is_self_contained(fixture, request):
     assert {a[1:] for a in page.links if a.startswith("#")} <= set(page.ids)
 
 
+def test_budget_of_one_part_needs_no_bar(files):
+    html = files["report.html"].decode()
+    assert "Sketched OLS: all of it on one kind of release (sketch)" in html
+    assert html.count('<div class="bar"') == 2
+
+
+def test_certified_zero_fits_on_the_log_axis(standin_results, standin_page):
+    rows = standin_results.copy()
+    rows.loc[(rows["calibration"] == "paper") & (rows["n"] == 100), "certified_epsilon"] = 0.0
+    rows.loc[rows["calibration"] == "tight", "audited_epsilon"] = 0.2
+    files = render_study(rows, standin_page)
+    text = text_of(files["figures/certified.svg"])
+    assert "printed: ε = 0–" in text
+    assert "audit ≥ 0.200" in text
+    assert "audited ε ≥" in files["report.html"].decode()
+
+
 def test_user_text_is_escaped(standin_files):
     html = standin_files["report.html"].decode()
     assert "<script>alert" not in html

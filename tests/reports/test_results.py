@@ -108,6 +108,11 @@ def test_text_in_a_number_column(small):
         validate_results(small.astype({"value": object}).assign(value="much"))
 
 
+def test_a_fraction_is_not_rounded(small):
+    with pytest.raises(ResultsError, match="n must be a whole number"):
+        validate_results(small.assign(n=1.5))
+
+
 def test_parquet_round_trip_and_bytes(small):
     once, twice = to_parquet_bytes(small), to_parquet_bytes(small.copy())
     assert once == twice

@@ -47,8 +47,9 @@ def test_num(value, text):
 
 
 def test_other_numbers():
-    assert numbers.error_bar(0.0123) == "0.012"
-    assert numbers.error_bar(0.0096) == "0.01"
+    assert numbers.error_bar(0.0123, 0.456) == "0.012"
+    assert numbers.error_bar(0.02, 1.86) == "0.02"
+    assert numbers.error_bar(0.0003, 1.86) == "0.0003"
     assert numbers.span([0.034, 0.0361]) == "0.034–0.036"
     assert numbers.span([0.5, 0.5, math.nan]) == "0.500"
     assert numbers.rule_text("10/m^1.1") == "10/m¹·¹"
@@ -85,7 +86,7 @@ def test_headline_is_computed_from_the_table(results, view):
 
 def test_noise_and_limits_are_stated(view):
     head = build_headline(view)
-    assert "larger than the promise needs for Noisy gradient descent and Sketched OLS" in head.noise
+    assert "larger than the guarantee needs for Noisy gradient descent and Sketched OLS" in head.noise
     assert "It matters most for Noisy gradient descent" in head.noise
     assert any("Theory" in text and "0.030" in text for text in head.limits)
     assert any("not private" in text and "0.051" in text for text in head.limits)
@@ -127,7 +128,7 @@ def test_table_marks_best_worse_refused_and_flags(view):
     assert all(column.flagged for column in table.columns)
     assert table.columns[0].delta_times == "6.3"
     key = dict(table.key)
-    assert "more noise than the promise needs" in key[printed.flags]
+    assert "more noise than the guarantee needs" in key[printed.flags]
     assert any("some repetitions failed" in text for text in key.values())
     assert best.certified.text == "0.490–0.500"
     assert [row.certified.text for row in table.rows[-2:]] == ["not private", "sees no data"]

@@ -1,0 +1,254 @@
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import dpalgos
+from dpalgos.accounting.composition import total_mu
+from dpalgos.accounting.gaussian import gaussian_epsilon, noise_multiplier
+from dpalgos.api import build_params, run
+from dpalgos.audit.influence import deletion_shifts, two_point_bound
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.central.dp_linear_regression import gradient_sensitivity
+from dpalgos.comparators.adassp import gram_sensitivity
+from dpalgos.comparators.sheffet_ols import least_ridge
+from dpalgos.noise import NoNoise
+from dpalgos.sample import Sample
+from dpalgos.theory.rates import linear_regression_lower, linear_regression_upper
+
+BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
+GRADIENT = {**BOUNDS, "n_iterations": 12, "step_size": 0.7}
+
+
+def problem(n=500, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ np.linspace(1, -1, d) + rng.standard_normal(n)
+
+
+def silent(name, X, y, **keywords):
+    estimator = dpalgos.get_estimator(name)
+    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
+    released = run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)
+    return released[:, 0], transcript
+
+
+@pytest.mark.parametrize("collinear", [False, True])
+def test_ols_equals_statsmodels(collinear):
+    X, y = problem()
+    if collinear:
+        X = np.column_stack([X, X[:, 0] + 1e-3 * np.sin(np.arange(len(X)))])
+    ours = dpalgos.estimate("ols", X, y, rng=np.random.default_rng(0)).estimate
+    theirs = sm.OLS(y, X).fit().params
+    assert np.max(np.abs(ours - theirs) / np.abs(theirs)) <= 1e-9
+
+
+def test_ols_replicates_on_ill_conditioned_subsets():
+    X, y = problem(60, 3)
+    X[:30, 2] = X[:30, 1]  # the first replicate cannot tell two columns apart
+    mask = np.column_stack([np.arange(60) < 30, np.arange(60) >= 20])
+    both = dpalgos.estimate("ols", X, y, rng=np.random.default_rng(0), replicates=2, row_mask=mask).estimate
+    for replicate in range(2):
+        rows = mask[:, replicate]
+        np.testing.assert_allclose(
+            both[:, replicate], np.linalg.lstsq(X[rows], y[rows])[0], rtol=1e-9, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("residual_bound", [None, 0.6])
+def test_without_noise_it_is_projected_gradient_descent(residual_bound):
+    X, y = problem()
+    budget = {"epsilon": 1.0, "delta": 1e-5}
+    ours, _ = silent("dp_linear_regression", X, y, **budget, **GRADIENT, residual_bound=residual_bound)
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    clipped = X * np.minimum(1, 1.5 / norms)
+    coef = np.zeros(4)
+    for _ in range(12):
+        if residual_bound is None:
+            residual = clipped @ coef - np.clip(y, -1, 1)
+        else:
+            residual = np.clip(clipped @ coef - y, -residual_bound, residual_bound)
+        coef = coef - 0.7 * clipped.T @ residual / len(y)
+        coef *= min(1, 0.8 / np.linalg.norm(coef))
+    np.testing.assert_allclose(ours, coef, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a", "response", "expected"), [(1, 1, 2.5981), (1, 3, 6.2976), (3, 1, 4.4887), (10, 1, 11.4384)]
+)
+def test_exact_gradient_sensitivity(a, response, expected):
+    assert gradient_sensitivity(a, response, 1.0, 1.0) == pytest.approx(expected, abs=1e-4)
+
+
+def test_random_gradients_never_differ_by_more():
+    rng = np.random.default_rng(0)
+    for a, response in ((1.0, 1.0), (3.0, 1.0), (0.1, 2.0)):
+        rows = rng.standard_normal((20_000, 3))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        rows *= rng.random((20_000, 1)) ** 0.2
+        answers = response * np.sign(rng.standard_normal(20_000))
+        gradients = (a * rows[:, :1] - answers[:, None]) * rows
+        change = np.linalg.norm(gradients[:10_000] - gradients[10_000:], axis=1).max()
+        bound = gradient_sensitivity(a, response, 1.0, 1.0)
+        assert 0.8 * bound < change <= bound
+
+
+def test_printed_noise_proves_what_the_digest_says():
+    X, y = problem()
+    keywords = {**GRADIENT, **dict.fromkeys(BOUNDS, 1.0), "n_iterations": 50}
+    result = dpalgos.estimate(
+        "dp_linear_regression",
+        X,
+        y,
+        rng=np.random.default_rng(0),
+        epsilon=0.5,
+        delta=1e-5,
+        calibration="paper",
+        **keywords,
+    )
+    # By composition alone, with the printed sensitivity 4(R + C c_x)c_x: the digest's .0347.
+    printed = 50 * np.sqrt(2 * np.log(2 * 50 / 1e-5)) / 0.5
+    assert gaussian_epsilon(1e-5, np.sqrt(50) / printed) == pytest.approx(0.0347, abs=2e-4)
+    assert result.certified_epsilon <= 0.00985  # the digest rounds to .0098
+    assert result.certified_epsilon == pytest.approx(gaussian_epsilon(1e-5, total_mu(result.events)))
+
+
+def test_tight_noise_adapts_to_the_iterate():
+    X, y = problem()
+    result = dpalgos.estimate(
+        "dp_linear_regression", X, y, rng=np.random.default_rng(0), epsilon=0.5, delta=1e-5, **GRADIENT
+    )
+    first, last = result.events[0], result.events[-1]
+    assert first.l2_sensitivity == pytest.approx(2 * 1.0 * 1.5 / 500)
+    assert last.l2_sensitivity > first.l2_sensitivity
+    assert first.noise_multiplier == pytest.approx(np.sqrt(12) * noise_multiplier(0.5, 1e-5))
+
+
+def test_paper_has_no_residual_clipped_form():
+    with pytest.raises(dpalgos.InputError, match="residual_bound must be None for calibration='paper'"):
+        silent(
+            "dp_linear_regression",
+            *problem(),
+            epsilon=1.0,
+            delta=1e-5,
+            calibration="paper",
+            residual_bound=1.0,
+            **GRADIENT,
+        )
+
+
+@pytest.mark.parametrize(("epsilon", "certified"), [(0.5, 0.419), (1.0, 0.893), (2.0, 1.92)])
+def test_adassp_as_printed(epsilon, certified):
+    # Digest 6.4: the true ε under replace-one of noise made for adding or removing a row.
+    result = dpalgos.estimate(
+        "adassp",
+        *problem(),
+        rng=np.random.default_rng(0),
+        epsilon=epsilon,
+        delta=1e-5,
+        calibration="paper",
+        covariate_bound=1.0,
+        response_bound=1.0,
+    )
+    assert result.certified_epsilon == pytest.approx(certified, abs=2e-3)
+
+
+def test_gram_sensitivity():
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((2, 10_000, 3))
+    x, z = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, z))
+    change = np.linalg.norm(x[:, :, None] * x[:, None] - z[:, :, None] * z[:, None], axis=(1, 2))
+    assert 0.99 * gram_sensitivity(1.0) < change.max() <= gram_sensitivity(1.0)
+
+
+def test_sheffet_takes_both_branches():
+    rng = np.random.default_rng(0)
+    keywords = {
+        "epsilon": 2.0,
+        "delta": 0.01,
+        "covariate_bound": 2.0,
+        "response_bound": 3.0,
+        "n_sketch_rows": 20,
+    }
+    X = rng.uniform(-1, 1, (20_000, 2))
+    y = X.sum(axis=1) + rng.uniform(-1, 1, 20_000)
+    estimates = [
+        dpalgos.estimate("sheffet_ols", X[:n], y[:n], rng=rng, calibration="paper", **keywords)
+        for n in (200, 20_000)
+    ]
+    assert [result.diagnostics["unaltered"].item() for result in estimates] == [0.0, 1.0]
+    assert estimates[0].certified_epsilon == estimates[1].certified_epsilon < 2.0
+    assert 75 < least_ridge(0.5, 1e-5, 100) <= 81  # the digest's sufficient value
+    with pytest.raises(dpalgos.InputError, match="n_sketch_rows must be at least the columns"):
+        dpalgos.estimate("sheffet_ols", X, y, rng=rng, **{**keywords, "n_sketch_rows": 2})
+
+
+@pytest.mark.parametrize("clip", ["private", "rule", (3.0, 4.0)])
+def test_preconditioned_regression_survives_bad_scaling(clip):
+    rng = np.random.default_rng(0)
+    n = 20_000
+    X = rng.standard_normal((n, 4)) @ np.diag([2.0, 1.0, 0.5, 1.0])
+    X[:, 3] = 0.95 * X[:, 1] + 0.3 * X[:, 3]
+    coef = np.array([0.3, 0.5, -1.0, 0.5])
+    y = X @ coef + rng.standard_normal(n)
+    errors = [
+        np.linalg.norm(
+            dpalgos.estimate(
+                "preconditioned_regression",
+                X,
+                y,
+                rng=np.random.default_rng(seed),
+                epsilon=1.0,
+                delta=1e-6,
+                clip=clip,
+            ).estimate
+            - coef
+        )
+        for seed in range(10)
+    ]
+    assert np.mean(errors) < 0.25 * np.linalg.norm(coef)
+
+
+@pytest.mark.parametrize("clip", ["guess", (1.0,), (1.0, -1.0), (1.0, "2"), None])
+def test_bad_clip(clip):
+    with pytest.raises(dpalgos.InputError, match="clip must be"):
+        silent("preconditioned_regression", *problem(), epsilon=1.0, delta=1e-5, clip=clip)
+
+
+def test_james_stein_only_shrinks():
+    X, y = problem(300)
+    answers = [
+        dpalgos.estimate(
+            "preconditioned_regression",
+            X,
+            y,
+            rng=np.random.default_rng(1),
+            epsilon=0.3,
+            delta=1e-5,
+            clip=(3.0, 3.0),
+            shrinkage=shrinkage,
+        ).estimate
+        for shrinkage in (None, "james_stein")
+    ]
+    assert np.linalg.norm(answers[1]) < np.linalg.norm(answers[0])
+
+
+def test_deletion_shifts_are_exact():
+    X, y = problem(40, 2)
+    shifts = deletion_shifts(X, y, np.eye(2), [1, 3])
+    full = np.linalg.lstsq(X, y)[0]
+    by_hand = max(
+        np.linalg.norm(np.linalg.lstsq(np.delete(X, i, 0), np.delete(y, i))[0] - full) for i in range(len(y))
+    )
+    assert shifts[1] == pytest.approx(by_hand)
+    assert shifts[3] > shifts[1]
+    assert two_point_bound(0.051, 0.5) == pytest.approx(0.0193, abs=1e-4)
+    with pytest.raises(dpalgos.InputError, match="n_deleted must lie between"):
+        deletion_shifts(X, y, np.eye(2), [0])
+
+
+def test_rates_have_their_slopes():
+    n = np.array([1e7, 1e8])
+    lower = linear_regression_lower(n, 5, 1e-6)
+    assert np.log10(lower[0] / lower[1]) == pytest.approx(1.0, abs=0.05)
+    upper = linear_regression_upper(n, 5, 0.5, 1e-6)
+    assert (upper > linear_regression_lower(n, 5, 0.5)).all()
