@@ -7,6 +7,7 @@ import numpy as np
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event
+from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.transcript import Transcript
@@ -93,7 +94,7 @@ def estimate(
         sample = X
     else:
         sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates)
-    transcript = Transcript(Noise(generators))
+    transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     released = run(estimator, sample, params, transcript)
     delta = getattr(params, "delta", float("nan"))
     return Result(

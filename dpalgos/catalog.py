@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import Params, describe
@@ -36,10 +37,8 @@ class Estimator:
         For people.
     task : str
         What is estimated: ``"linear_regression"``, ``"mean"``, …
-    privacy_model : str
-        ``"none"``, ``"central"``, ``"local"`` or ``"user"``.
-    unit_of_privacy, neighboring_relation : str
-        What one neighbour differs in; empty for non-private estimators.
+    relation : Relation or None
+        What one neighbour differs in; None for a non-private estimator.
     reference : str
         Paper and algorithm number.
     summary : str
@@ -63,9 +62,7 @@ class Estimator:
     name: str
     title: str
     task: str
-    privacy_model: str
-    unit_of_privacy: str
-    neighboring_relation: str
+    relation: Relation | None
     reference: str
     summary: str
     calibrations: tuple[str, ...]
@@ -78,7 +75,22 @@ class Estimator:
     @property
     def private(self) -> bool:
         """Whether the estimator is private at all."""
-        return self.privacy_model != "none"
+        return self.relation is not None
+
+    @property
+    def privacy_model(self) -> str:
+        """``"none"``, ``"central"``, ``"local"`` or ``"user"``."""
+        return self.relation.model if self.relation else "none"
+
+    @property
+    def unit_of_privacy(self) -> str:
+        """What a neighbour differs in; empty for a non-private estimator."""
+        return self.relation.unit_of_privacy if self.relation else ""
+
+    @property
+    def neighboring_relation(self) -> str:
+        """How it differs; empty for a non-private estimator."""
+        return self.relation.neighboring_relation if self.relation else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain data."""
@@ -98,9 +110,7 @@ def register(
     reference: str,
     summary: str,
     parameters: type[Params],
-    privacy_model: str = "central",
-    unit_of_privacy: str = "row",
-    neighboring_relation: str = "replace-one",
+    relation: Relation | None = Relation.CENTRAL,
     calibrations: tuple[str, ...] = ("tight", "paper"),
     example: dict[str, Any] | None = None,
     witnesses: Witnesses | None = None,
@@ -109,17 +119,14 @@ def register(
     """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
-        private = privacy_model != "none"
         _ESTIMATORS[name] = Estimator(
             name=name,
             title=title,
             task=task,
-            privacy_model=privacy_model,
-            unit_of_privacy=unit_of_privacy if private else "",
-            neighboring_relation=neighboring_relation if private else "",
+            relation=relation,
             reference=reference,
             summary=summary,
-            calibrations=calibrations if private else (),
+            calibrations=calibrations if relation else (),
             parameters=parameters,
             function=function,
             example=example or {},

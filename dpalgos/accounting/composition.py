@@ -1,8 +1,9 @@
 """From the events of a run to the ε that they prove.
 
-Purely Gaussian runs compose exactly (Gaussian DP); everything else composes in Rényi DP over a
-fixed grid of orders, of which zero-concentrated DP is the linear case. A run of pure events is
-also certified by the sum of its ε where that is smaller.
+Purely Gaussian runs compose exactly (Gaussian DP). Everything else gets the best of three valid
+bounds: Rényi DP over a fixed grid of orders, of which zero-concentrated DP is the linear case;
+privacy-loss distributions, where every event has a dominating pair; and, for pure events, the sum
+of their ε. Events under different neighbouring relations do not compose.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,9 @@ from dpalgos.accounting.events import (
     PureEvent,
 )
 from dpalgos.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dpalgos.accounting.pld import Cost, pld_epsilon
+from dpalgos.accounting.relation import Relation
+from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
 ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
@@ -37,19 +41,57 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     -------
     float
         ε ≥ 0; infinite where the events prove nothing at this δ.
+
+    Raises
+    ------
+    InputError
+        If the events do not share one neighbouring relation.
     """
+    common_relation(events)
     delta, releases = _without_failures(events, delta)
     if delta <= 0:
         return float("inf")
     gaussians = [event for event in releases if isinstance(event, GaussianEvent)]
     if len(gaussians) == len(releases):
         return gaussian_epsilon(delta, total_mu(gaussians))
-    curve = sum((_renyi(event) for event in releases), np.zeros_like(ORDERS))
-    proved = _epsilon_from_renyi(curve, delta)
+    proved = renyi_epsilon(releases, delta)
+    if all(isinstance(event, GaussianEvent | PureEvent | BoundedRangeEvent) for event in releases):
+        costs = tuple(_dominated(event) for event in releases)
+        if all(np.isfinite(parameter) and parameter > 0 for _, parameter, _ in costs):
+            proved = min(proved, pld_epsilon(costs, delta))
     pure = [event for event in releases if isinstance(event, PureEvent | BoundedRangeEvent)]
     if len(pure) == len(releases):
         proved = min(proved, sum(event.count * event.epsilon for event in pure))
     return proved
+
+
+def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
+    """Return the ε at δ that Rényi DP alone proves; fast, and valid for every event that is a release."""
+
+    def bound(orders: FloatArray) -> FloatArray:
+        return _renyi_bound(renyi_curve(events, orders), delta, orders)
+
+    values = bound(ORDERS)
+    best = int(np.argmin(values))
+    near = ORDERS[[max(best - 1, 0), min(best + 1, len(ORDERS) - 1)]]
+    finer = 1 + np.geomspace(near[0] - 1, near[1] - 1, 2001)
+    return max(0.0, float(min(values[best], np.min(bound(finer)))))
+
+
+def renyi_curve(events: Sequence[Event], orders: FloatArray = ORDERS) -> FloatArray:
+    """Return the Rényi divergence of the composition at each order, +∞ where it is not bounded."""
+    return np.asarray(sum((_renyi(event, orders) for event in events), np.zeros_like(orders)))
+
+
+def common_relation(events: Sequence[Event]) -> Relation | None:
+    """Return the neighbouring relation of the events, None if there are none, or refuse a mixture."""
+    relations = {event.relation for event in events}
+    if len(relations) > 1:
+        names = " and ".join(sorted(f"{r.neighboring_relation} {r.unit_of_privacy}" for r in relations))
+        raise InputError(
+            f"events must share one neighbouring relation, got {names}; account for each group by itself"
+        )
+    return next(iter(relations), None)
 
 
 def certified_delta(events: Sequence[Event], epsilon: float) -> float:
@@ -58,7 +100,7 @@ def certified_delta(events: Sequence[Event], epsilon: float) -> float:
     gaussians = [event for event in releases if isinstance(event, GaussianEvent)]
     if len(gaussians) == len(releases):
         return min(1.0, gaussian_delta(epsilon, total_mu(gaussians)) - failure)
-    curve = sum((_renyi(event) for event in releases), np.zeros_like(ORDERS))
+    curve = renyi_curve(releases)
     log_delta = (ORDERS - 1) * (curve - epsilon) - np.log(ORDERS - 1) + ORDERS * np.log1p(-1 / ORDERS)
     return float(min(1.0, np.exp(np.min(log_delta)) - failure))
 
@@ -79,9 +121,9 @@ def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
     delta, releases = _without_failures(events, delta)
     curves: dict[str, FloatArray] = {}
     for event in releases:
-        curves[event.label] = curves.get(event.label, np.zeros_like(ORDERS)) + _renyi(event)
+        curves[event.label] = curves.get(event.label, np.zeros_like(ORDERS)) + _renyi(event, ORDERS)
     total = np.sum(list(curves.values()), axis=0) if curves else np.zeros_like(ORDERS)
-    best = int(np.argmin(_renyi_bound(total, max(delta, np.finfo(float).tiny))))
+    best = int(np.argmin(_renyi_bound(total, max(delta, np.finfo(float).tiny), ORDERS)))
     if not 0 < total[best] < np.inf:
         return {}
     return {label: float(curve[best] / total[best]) for label, curve in curves.items()}
@@ -111,24 +153,30 @@ def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, lis
     return delta - failure, [event for event in events if not isinstance(event, FailureEvent)]
 
 
-def _renyi(event: Event) -> FloatArray:
+def _dominated(event: Event) -> Cost:
     match event:
         case GaussianEvent(noise_multiplier=z, count=count):
-            return ORDERS * (count / (2 * z * z) if z > 0 else np.inf)
+            return ("gaussian", z, count)
+        case PureEvent(epsilon=epsilon, count=count) | BoundedRangeEvent(epsilon=epsilon, count=count):
+            return ("pure", epsilon, count)
+        case _:
+            raise TypeError(f"no dominating pair is known for {type(event).__name__}")
+
+
+def _renyi(event: Event, orders: FloatArray) -> FloatArray:
+    match event:
+        case GaussianEvent(noise_multiplier=z, count=count):
+            return orders * (count / (2 * z * z) if z > 0 else np.inf)
         case PureEvent(epsilon=epsilon, count=count):
-            return count * np.minimum(ORDERS * epsilon**2 / 2, epsilon)
+            return count * np.minimum(orders * epsilon**2 / 2, epsilon)
         case BoundedRangeEvent(epsilon=epsilon, count=count):
-            return count * np.minimum(ORDERS * epsilon**2 / 8, epsilon)
+            return count * np.minimum(orders * epsilon**2 / 8, epsilon)
         case GaussianSketchEvent(n_rows=n_rows, row_bound_squared=bound, ridge=ridge):
-            return sketch_renyi(n_rows, bound / ridge if ridge > 0 else np.inf)
+            return sketch_renyi(n_rows, bound / ridge if ridge > 0 else np.inf, orders)
         case _:
             raise TypeError(f"an accountant cannot compose {type(event).__name__}")
 
 
-def _epsilon_from_renyi(curve: FloatArray, delta: float) -> float:
-    return max(0.0, float(np.min(_renyi_bound(curve, delta))))
-
-
-def _renyi_bound(curve: FloatArray, delta: float) -> FloatArray:
+def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatArray:
     # Canonne, Kamath & Steinke (2020), Proposition 12.
-    return np.asarray(curve + np.log1p(-1 / ORDERS) - (np.log(delta) + np.log(ORDERS)) / (ORDERS - 1))
+    return np.asarray(curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))

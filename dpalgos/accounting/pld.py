@@ -45,7 +45,10 @@ def _dominating_pair(kind: str, parameter: float, interval: float) -> pld.Privac
 
 
 def _interval(costs: tuple[Cost, ...]) -> float:
-    spread = sum(count * (parameter if kind == "pure" else 1 / parameter**2 + 10 / parameter) for kind, parameter, count in costs)
+    spread = sum(
+        count * (parameter if kind == "pure" else 1 / parameter**2 + 10 / parameter)
+        for kind, parameter, count in costs
+    )
     n_releases = sum(count for _, _, count in costs)
     # Rounding costs up to one interval per release; the grid must resolve the smallest loss too.
     finest = min(_INTERVAL, 1e-3 * max(spread, 1e-6) / max(n_releases, 1))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dpalgos.accounting.relation import Relation
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise import Noise
 from dpalgos.typing import FloatArray
@@ -17,8 +18,8 @@ from dpalgos.typing import FloatArray
 class RecordingTranscript(Transcript):
     """Also keeps the private values and what was published; for audits and tests, never for release."""
 
-    def __init__(self, noise: Noise) -> None:
-        super().__init__(noise)
+    def __init__(self, noise: Noise, relation: Relation = Relation.CENTRAL) -> None:
+        super().__init__(noise, relation)
         self.values: list[FloatArray] = []
         self.published: list[FloatArray] = []
 
@@ -31,8 +32,10 @@ class RecordingTranscript(Transcript):
 class ReplayTranscript(RecordingTranscript):
     """Publishes what an earlier run published."""
 
-    def __init__(self, noise: Noise, published: Sequence[FloatArray]) -> None:
-        super().__init__(noise)
+    def __init__(
+        self, noise: Noise, published: Sequence[FloatArray], relation: Relation = Relation.CENTRAL
+    ) -> None:
+        super().__init__(noise, relation)
         self._script = list(published)
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpalgos.accounting.events import Event, FailureEvent, GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.accounting.relation import Relation
 from dpalgos.noise import Noise
 from dpalgos.typing import FloatArray
 
@@ -20,6 +21,8 @@ class Transcript:
     ----------
     noise : Noise
         The random source.
+    relation : Relation
+        The neighbouring relation that every event of the run is stated under.
 
     Attributes
     ----------
@@ -29,8 +32,9 @@ class Transcript:
         Facts about the run computed from released or public quantities only.
     """
 
-    def __init__(self, noise: Noise) -> None:
+    def __init__(self, noise: Noise, relation: Relation = Relation.CENTRAL) -> None:
         self._noise = noise
+        self._relation = relation
         self.events: list[Event] = []
         self.diagnostics: dict[str, FloatArray | float | str] = {}
 
@@ -66,7 +70,10 @@ class Transcript:
         """
         self.events.append(
             GaussianEvent(
-                label=label, noise_multiplier=noise_multiplier, l2_sensitivity=_plain(l2_sensitivity)
+                label=label,
+                relation=self._relation,
+                noise_multiplier=noise_multiplier,
+                l2_sensitivity=_plain(l2_sensitivity),
             )
         )
         std = noise_multiplier * np.asarray(l2_sensitivity)
@@ -76,7 +83,11 @@ class Transcript:
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
     ) -> FloatArray:
         """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
-        self.events.append(PureEvent(label=label, epsilon=epsilon, sensitivity=_plain(l1_sensitivity)))
+        self.events.append(
+            PureEvent(
+                label=label, relation=self._relation, epsilon=epsilon, sensitivity=_plain(l1_sensitivity)
+            )
+        )
         scale = np.asarray(l1_sensitivity) / epsilon
         return self._publish(value, lambda: value + scale * self._noise.laplace(value.shape[0]))
 
@@ -101,7 +112,13 @@ class Transcript:
         (R, n_rows, p) array
         """
         self.events.append(
-            GaussianSketchEvent(label=label, n_rows=n_rows, row_bound_squared=row_bound_squared, ridge=ridge)
+            GaussianSketchEvent(
+                label=label,
+                relation=self._relation,
+                n_rows=n_rows,
+                row_bound_squared=row_bound_squared,
+                ridge=ridge,
+            )
         )
         n_columns = gram.shape[-1]
 
@@ -113,7 +130,7 @@ class Transcript:
 
     def may_fail(self, delta: float, label: str) -> None:
         """Charge a probability ``delta`` that the rest of the record does not hold."""
-        self.events.append(FailureEvent(label=label, delta=delta))
+        self.events.append(FailureEvent(label=label, relation=self._relation, delta=delta))
 
     def note(self, name: str, value: FloatArray | float | str) -> None:
         """Keep a diagnostic; it must follow from released or public quantities."""

@@ -20,7 +20,7 @@ from dpalgos.typing import FloatArray
     title="Zero vector",
     order=0,
     task="any",
-    privacy_model="none",
+    relation=None,
     reference="the trivial estimate",
     summary="The vector of zeros: the floor that a useful estimate must beat.",
     parameters=Params,

@@ -8,6 +8,7 @@ from dpalgos.accounting.composition import (
     budget_shares,
     certified_delta,
     certified_epsilon,
+    renyi_epsilon,
     sketch_renyi,
 )
 from dpalgos.accounting.events import (
@@ -85,7 +86,8 @@ def test_peeling_as_printed():
     rho = 5 / 24 * 0.25 / np.log(1e5)
     events = [PureEvent(label="peeling", epsilon=np.sqrt(2 * rho / 1000), sensitivity=1.0, count=1000)]
     mixed = [*events, GaussianEvent(label="nothing", noise_multiplier=1e9, l2_sensitivity=1.0)]
-    assert certified_epsilon(mixed, 1e-5) == pytest.approx(0.3555, abs=2e-3)
+    assert renyi_epsilon(mixed, 1e-5) == pytest.approx(0.3555, abs=2e-3)
+    assert certified_epsilon(mixed, 1e-5) < 0.33  # privacy-loss distributions prove more
 
 
 def test_bounded_range_is_cheaper_than_pure():
