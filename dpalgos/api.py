@@ -94,6 +94,8 @@ def estimate(
         sample = X
     else:
         sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates)
+    if estimator.task == "mean" and sample.y is not None:
+        raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     released = run(estimator, sample, params, transcript)
     delta = getattr(params, "delta", float("nan"))

@@ -90,6 +90,12 @@ class Sample:
             raise InputError("y is required by this estimator, got None; pass the responses as an (n,) array")
         return self.y
 
+    def means(self, Z: FloatArray) -> FloatArray:
+        """Return the means of the rows of Z (n, k) that each replicate uses, as a (k, R) array."""
+        if self.row_mask is None:
+            return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)
+        return np.asarray(Z.T @ self._float_mask / self.n_rows)
+
     def second_moments(self, Z: FloatArray) -> FloatArray:
         """Return the sums of z z' over each replicate's rows, as an (R, p, p) array.
 

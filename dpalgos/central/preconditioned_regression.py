@@ -42,6 +42,7 @@ from dpalgos.accounting.gaussian import gaussian_mu
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipping import clip_factor
+from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.symmetric import quadratic_forms, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, checked, choice
@@ -156,7 +157,7 @@ def preconditioned_regression(
         weight * iterate for weight, iterate in zip(weights, iterates[-len(weights) :], strict=True)
     )
     if params.shrinkage == "james_stein":
-        averaged = averaged * _james_stein(averaged, _noise_variance(noise_stds, weights, step))
+        averaged = james_stein(averaged, _noise_variance(noise_stds, weights, step))
     return np.asarray(np.einsum("rij,jr->ir", whitening, averaged))
 
 
@@ -325,8 +326,3 @@ def _noise_variance(noise_stds: list[FloatArray], weights: FloatArray, step: flo
         )
         variance += (step * std * influence) ** 2
     return variance
-
-
-def _james_stein(theta: FloatArray, variance: FloatArray) -> FloatArray:
-    squares = np.maximum((theta**2).sum(axis=0), np.finfo(float).tiny)
-    return np.asarray(np.maximum(0.0, 1 - max(len(theta) - 2, 0) * variance / squares))
