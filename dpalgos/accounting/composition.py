@@ -12,6 +12,7 @@ import numpy as np
 
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
+    DiscreteGaussianEvent,
     Event,
     FailureEvent,
     GaussianEvent,
@@ -165,7 +166,10 @@ def _dominated(event: Event) -> Cost:
 
 def _renyi(event: Event, orders: FloatArray) -> FloatArray:
     match event:
-        case GaussianEvent(noise_multiplier=z, count=count):
+        case (
+            GaussianEvent(noise_multiplier=z, count=count)
+            | DiscreteGaussianEvent(noise_multiplier=z, count=count)
+        ):
             return orders * (count / (2 * z * z) if z > 0 else np.inf)
         case PureEvent(epsilon=epsilon, count=count):
             return count * np.minimum(orders * epsilon**2 / 2, epsilon)

@@ -47,17 +47,34 @@ class GaussianEvent(Event):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PureEvent(Event):
-    """A release that is ``epsilon``-differentially private (δ = 0), e.g. Laplace noise."""
+class DiscreteGaussianEvent(Event):
+    """A vector was released on a grid with discrete Gaussian noise; accounted as zero-concentrated DP."""
 
-    epsilon: float
-    sensitivity: float | FloatArray
+    noise_multiplier: float
+    l2_sensitivity: float | FloatArray
     count: int = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class PureEvent(Event):
+    """A release that is ``epsilon``-differentially private (δ = 0), e.g. Laplace noise.
+
+    ``sensitivity`` is measured in the ℓ_``norm``: 1 for a vector with Laplace noise, ∞ for a selection
+    by scores or for ``count`` coordinates that are charged one by one.
+    """
+
+    epsilon: float
+    sensitivity: float | FloatArray
+    count: int = 1
+    norm: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BoundedRangeEvent(Event):
-    """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism)."""
+    """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism).
+
+    ``sensitivity`` is how far a neighbour moves any one score.
+    """
 
     epsilon: float
     sensitivity: float | FloatArray

@@ -67,9 +67,13 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(root) * (1 - _MARGIN)
 
 
-def noise_multiplier(epsilon: float, delta: float) -> float:
-    """Return z1(ε, δ): the least noise standard deviation per unit of ℓ2 sensitivity."""
-    return 1 / gaussian_mu(epsilon, delta)
+def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float:
+    """Return the least noise standard deviation per unit of ℓ2 sensitivity, √T z1(ε, δ).
+
+    T = ``n_releases`` adaptively chosen releases, each with this multiplier, are together (ε, δ)-DP:
+    exact, because T releases of μ/√T are one of μ.
+    """
+    return float(np.sqrt(n_releases)) / gaussian_mu(epsilon, delta)
 
 
 def check_budget(epsilon: object, delta: object) -> None:

@@ -1,0 +1,93 @@
+"""What a dataset has spent over many releases: the arithmetic of the ledger.
+
+Releases are chosen adaptively, parameters included. Zero-concentrated DP composes under that freedom
+(Whitehouse, Ramdas, Rogers & Wu 2023): stop when Σρ would exceed what (ε, δ) allows, and everything
+released stays (ε, δ)-DP. δ of steps that may fail adds up. A dataset whose releases are all pure is also
+covered by the sum of their ε.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpalgos.accounting.composition import renyi_epsilon
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    DiscreteGaussianEvent,
+    Event,
+    FailureEvent,
+    GaussianEvent,
+    PureEvent,
+)
+from dpalgos.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What one release, or several together, cost.
+
+    Attributes
+    ----------
+    rho : float
+        Zero-concentrated DP.
+    pure_epsilon : float
+        Sum of ε if every release is pure, else infinite.
+    failure : float
+        δ of steps that may fail.
+    """
+
+    rho: float = 0.0
+    pure_epsilon: float = 0.0
+    failure: float = 0.0
+
+    def __add__(self, other: "Spending") -> "Spending":
+        return Spending(
+            rho=self.rho + other.rho,
+            pure_epsilon=self.pure_epsilon + other.pure_epsilon,
+            failure=self.failure + other.failure,
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Return the ε at δ that the spending proves."""
+        remaining = delta - self.failure
+        if remaining <= 0:
+            return float("inf")
+        if self.rho == 0:
+            return 0.0
+        as_gaussian = DiscreteGaussianEvent(
+            label="spent", noise_multiplier=(2 * self.rho) ** -0.5, l2_sensitivity=1.0
+        )
+        return min(self.pure_epsilon, renyi_epsilon([as_gaussian], remaining))
+
+
+def spending(events: Sequence[Event]) -> Spending:
+    """Return what a run's events cost in the terms of the odometer.
+
+    Raises
+    ------
+    InputError
+        If an event has no zero-concentrated cost.
+    """
+    total = Spending()
+    for event in events:
+        total = total + _cost(event)
+    return total
+
+
+def _cost(event: Event) -> Spending:
+    infinite = float("inf")
+    match event:
+        case (
+            GaussianEvent(noise_multiplier=z, count=count)
+            | DiscreteGaussianEvent(noise_multiplier=z, count=count)
+        ):
+            return Spending(rho=count / (2 * z * z), pure_epsilon=infinite)
+        case PureEvent(epsilon=epsilon, count=count):
+            return Spending(rho=count * epsilon**2 / 2, pure_epsilon=count * epsilon)
+        case BoundedRangeEvent(epsilon=epsilon, count=count):
+            return Spending(rho=count * epsilon**2 / 8, pure_epsilon=count * epsilon)
+        case FailureEvent(delta=delta):
+            return Spending(failure=delta)
+        case _:
+            raise InputError(
+                f"{event.label} has no cost that composes over releases; choose another estimator"
+            )

@@ -1,0 +1,144 @@
+"""One private answer about real people: planned, then drawn with hardened noise.
+
+The plan runs the estimator on made-up numbers of the same shape, which tells its events before any private
+number is touched (an estimator's events never depend on the data), and the factor by which its noise must
+grow so that the events prove the asked ε with the accounting of hardened noise. Charge the plan first,
+draw afterwards.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpalgos.accounting.events import Event
+from dpalgos.accounting.odometer import Spending, spending
+from dpalgos.accounting.relation import Relation
+from dpalgos.api import build_params, run
+from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.secure import SecureTranscript
+from dpalgos.params import Params
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleasePlan:
+    """What a release will cost, known before the data are touched.
+
+    Attributes
+    ----------
+    estimator : Estimator
+    params : Params
+        Its public keywords, checked.
+    inflation : float
+        Factor on the noise that the estimator was calibrated with.
+    events : tuple of Event
+        What will be released.
+    cost : Spending
+        For the ledger.
+    epsilon : float
+        The ε at the asked δ that the events prove, at most the asked one.
+    """
+
+    estimator: Estimator
+    params: Params
+    inflation: float
+    events: tuple[Event, ...]
+    cost: Spending
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release:
+    """A private answer: the estimate, and the ε that it proves at the asked δ."""
+
+    estimate: FloatArray
+    epsilon: float
+    events: tuple[Event, ...]
+    diagnostics: dict[str, Any]
+
+
+def plan_release(name: str, n_rows: int, n_features: int, keywords: dict[str, Any]) -> ReleasePlan:
+    """Plan one private answer.
+
+    Parameters
+    ----------
+    name : str
+        A private estimator of the catalogue.
+    n_rows, n_features : int
+        Shape of the data; public.
+    keywords : dict
+        ``epsilon``, ``delta`` and the estimator's public keywords; ``calibration`` is always ``"tight"``.
+
+    Raises
+    ------
+    InputError
+        If the estimator is not private, has no hardened sampler, or a keyword is wrong.
+    """
+    estimator = get_estimator(name)
+    if not estimator.private:
+        raise InputError(
+            f"estimator must be a private one for a release, got {name!r}; see dpcost estimators"
+        )
+    if keywords.get("calibration", "tight") != "tight":
+        raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
+    params = build_params(estimator, {**keywords, "calibration": "tight"})
+    epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
+    rehearse = partial(_rehearse, estimator, params, _made_up(estimator, n_rows, n_features))
+
+    def excess(log_inflation: float) -> float:
+        return spending(rehearse(float(np.exp(log_inflation)))).epsilon(delta) - epsilon
+
+    inflation = 1.0
+    if excess(0.0) > 0:
+        inflation = float(np.exp(brentq(excess, 0.0, np.log(100.0), xtol=1e-9))) * (1 + 1e-8)
+    events = tuple(rehearse(inflation))
+    cost = spending(events)
+    return ReleasePlan(
+        estimator=estimator,
+        params=params,
+        inflation=inflation,
+        events=events,
+        cost=cost,
+        epsilon=cost.epsilon(delta),
+    )
+
+
+def draw_release(plan: ReleasePlan, X: object, y: object = None) -> Release:
+    """Draw the answer of a plan that has been charged.
+
+    Raises
+    ------
+    InputError
+        If the data do not fit, or if the events drawn are not the events planned; then nothing is shown.
+    """
+    transcript = SecureTranscript(plan.estimator.relation or Relation.CENTRAL, plan.inflation)
+    released = run(plan.estimator, Sample(X, y), plan.params, transcript)
+    if spending(transcript.events) != plan.cost:
+        raise InputError(
+            "the events drawn differ from the events charged, so the answer is withheld; report this"
+        )
+    return Release(
+        estimate=released[:, 0],
+        epsilon=plan.epsilon,
+        events=tuple(transcript.events),
+        diagnostics=transcript.diagnostics,
+    )
+
+
+def _made_up(estimator: Estimator, n_rows: int, n_features: int) -> Sample:
+    rng, n = np.random.default_rng(0), min(n_rows, 1000)
+    y = None if estimator.task == "mean" else rng.uniform(-1, 1, n)
+    return Sample(rng.uniform(-1, 1, (n, n_features)), y)
+
+
+def _rehearse(estimator: Estimator, params: Params, sample: Sample, inflation: float) -> Sequence[Event]:
+    """Return the events of a run on made-up numbers, for a given inflation of the noise."""
+    transcript = SecureTranscript(estimator.relation or Relation.CENTRAL, inflation)
+    run(estimator, sample, params, transcript)
+    return transcript.events
