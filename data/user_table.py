@@ -43,17 +43,12 @@ def load_user_table(
         text, blanks, NaN or infinity. The message names column, kind of fault and number of rows.
     """
     path = Path(path)
-    frame = _read(path)
-    if not frame.columns.is_unique:
-        raise DataError(f"{path} has two columns of the same name; rename one")
+    frame = read_user_file(path)
     for name in (*columns, *labels):
         if name not in frame.columns:
             raise DataError(
                 f"{path} has no column {name!r} among its {frame.shape[1]}; check the header and the spelling"
             )
-    if frame.empty:
-        raise DataError(f"{path} has no rows; at least one is needed, check the file")
-
     wanted = list(columns) or [name for name in frame.columns if name not in labels]
     table = {}
     for position, name in enumerate(wanted):
@@ -73,7 +68,8 @@ def load_user_table(
     return pd.DataFrame({**table, **{name: frame[name] for name in labels}})
 
 
-def _read(path: Path) -> pd.DataFrame:
+def read_user_file(path: Path) -> pd.DataFrame:
+    """Return a whole file as it is, e.g. to fingerprint it; parameters and errors as `load_user_table`."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
@@ -96,6 +92,10 @@ def _read(path: Path) -> pd.DataFrame:
         raise DataError(
             f"{path} is not a well-formed {suffix} file (damaged, ragged rows, or not UTF-8); mend it"
         ) from None
+    if not frame.columns.is_unique:
+        raise DataError(f"{path} has two columns of the same name; rename one")
+    if frame.empty:
+        raise DataError(f"{path} has no rows; at least one is needed, check the file")
     return frame
 
 

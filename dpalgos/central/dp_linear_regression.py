@@ -187,9 +187,7 @@ def _calibrated(
     sensitivity: FloatArray, n_rows: FloatArray, params: DPLinearRegressionParams
 ) -> dict[str, float]:
     if params.calibration == "tight":
-        return {
-            "noise_multiplier": np.sqrt(params.n_iterations) * noise_multiplier(params.epsilon, params.delta)
-        }
+        return {"noise_multiplier": noise_multiplier(params.epsilon, params.delta, params.n_iterations)}
     # Both noise and sensitivity scale as 1/n, so that the ratio is one number for all replicates.
     return {"noise_multiplier": float((printed_noise_std(params, n_rows) / sensitivity)[0])}
 

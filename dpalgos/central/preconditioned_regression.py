@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian import gaussian_mu
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
@@ -51,6 +52,7 @@ from dpalgos.typing import FloatArray
 
 _N_LEVELS = 16
 _N_COUNTS = 4  # halvings of sixteen levels
+_N_SEARCHES = 3  # for rows, for gradients at the first step, and at the second
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,13 @@ class _Schedule:
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
         return np.asarray((1 - self.level_share - self.moment_share) * weights / weights.sum())
+
+    def budget(self, params: PrivateParams) -> Budget:
+        shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
+        shares["moments"] = self.moment_share
+        if self.level_share:
+            shares["levels"] = self.level_share
+        return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 
 _PRIVATE_LEVELS = _Schedule(0.1, 0.2, 5, 0.7, 1.3, 3)
@@ -129,18 +138,19 @@ def preconditioned_regression(
     """Return the coefficients, (d, R)."""
     mu = gaussian_mu(params.epsilon, params.delta)
     schedule = _PRIVATE_LEVELS if params.clip == "private" else _PUBLIC_LEVELS
-    levels = _Levels(sample, params, mu, schedule, transcript)
+    budget = schedule.budget(params)
+    levels = _Levels(sample, params.clip, mu, budget, transcript)
 
-    whitening, floored = _whiten(sample, levels.rows(), mu, schedule.moment_share, transcript)
+    whitening, floored = _whiten(sample, levels.rows(), budget.gaussian_multiplier("moments"), transcript)
     transcript.note("unresolved_directions", floored)
 
     rows = _WhitenedRows(sample, whitening)
     theta = np.zeros((sample.n_features, sample.n_replicates))
     step, iterates, noise_stds = schedule.step_size, [], []
-    for t, share in enumerate(schedule.step_shares()):
+    for t in range(schedule.n_steps):
         level = levels.gradients(rows, theta, t)
         sensitivity = 2 * level / sample.n_rows
-        multiplier = 1 / (mu * np.sqrt(share))
+        multiplier = budget.gaussian_multiplier(f"step {t}")
         released = transcript.gaussian(
             rows.clipped_gradient(theta, level),
             l2_sensitivity=sensitivity,
@@ -162,11 +172,10 @@ def preconditioned_regression(
 
 
 def _whiten(
-    sample: Sample, level: FloatArray, mu: float, share: float, transcript: Transcript
+    sample: Sample, level: FloatArray, multiplier: float, transcript: Transcript
 ) -> tuple[FloatArray, FloatArray]:
     """Release second moments of rows clipped to ``level``; return their inverse roots (R, d, d)."""
     sensitivity = np.sqrt(2) * level**2 / sample.n_rows
-    multiplier = 1 / (mu * np.sqrt(share))
     moments = _clipped_second_moments(sample, level) / sample.n_rows[:, None, None]
     released = transcript.gaussian(
         svec(moments), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="second moments"
@@ -244,13 +253,13 @@ class _Levels:
     def __init__(
         self,
         sample: Sample,
-        params: PreconditionedRegressionParams,
+        clip: str | tuple[float, float],
         mu: float,
-        schedule: _Schedule,
+        budget: Budget,
         transcript: Transcript,
     ) -> None:
-        self._sample, self._clip, self._mu, self._transcript = sample, params.clip, mu, transcript
-        self._share = schedule.level_share / 3  # rows, gradients at step 1, gradients at step 2
+        self._sample, self._clip, self._mu, self._transcript = sample, clip, mu, transcript
+        self._budget = budget
         self._scale = sample.n_rows * mu / 489
         self._gradient_level: FloatArray = np.empty(0)
 
@@ -305,7 +314,7 @@ class _Levels:
             released = self._transcript.gaussian(
                 counts_above(candidates[middle])[None, :],
                 l2_sensitivity=1.0,
-                noise_multiplier=1 / (self._mu * np.sqrt(self._share / _N_COUNTS)),
+                noise_multiplier=self._budget.gaussian_multiplier("levels", _N_SEARCHES * _N_COUNTS),
                 label=label,
             )[0]
             too_many = released > wanted
@@ -314,7 +323,7 @@ class _Levels:
         return np.asarray(candidates[high])
 
 
-def _noise_variance(noise_stds: list[FloatArray], weights: FloatArray, step: float) -> FloatArray:
+def _noise_variance(noise_stds: Sequence[FloatArray], weights: FloatArray, step: float) -> FloatArray:
     """Return the variance per coordinate that the noise of the steps leaves in the averaged iterate."""
     n_steps, n_averaged = len(noise_stds), len(weights)
     variance = np.zeros_like(noise_stds[0])

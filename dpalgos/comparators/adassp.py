@@ -78,7 +78,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     moments = sample.second_moments(np.column_stack([X, truncate(sample.response(), response)]))
     gram, cross = moments[:, :d, :d], moments[:, :d, d].T
     if params.calibration == "tight":
-        z = np.sqrt(3) * noise_multiplier(params.epsilon, params.delta)
+        z = noise_multiplier(params.epsilon, params.delta, n_releases=3)
         multipliers = {"eigenvalue": z, "gram": z, "cross": z}
     else:
         z = np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon

@@ -1,0 +1,145 @@
+"""The commands that spend or prove privacy: ``dpcost release``, ``dpcost ledger``, ``dpcost audit``."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from data.store import home
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
+Delta = Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")]
+
+ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(release)
+    app.command()(audit)
+    app.add_typer(ledger_app, name="ledger")
+
+
+def release(
+    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
+    config: Annotated[Path, typer.Option(help="TOML: [dataset], [columns], [bounds], [params].")],
+    epsilon: Epsilon,
+    delta: Delta,
+    again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
+    new_content: Annotated[
+        bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Release one private answer about your own data, charged to the dataset's budget."""
+    from data.ledger import open_ledger
+    from tasks.release import release as release_one
+
+    answer = release_one(
+        open_ledger(home()),
+        estimator,
+        data,
+        config,
+        epsilon=epsilon,
+        delta=delta,
+        again=again,
+        allow_new_content=new_content,
+    )
+    if as_json:
+        typer.echo(json.dumps(asdict(answer), indent=1))
+        return
+    for column, value in answer.estimate.items():
+        typer.echo(f"{column:<24}{value:>14.6g}")
+    how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
+    typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
+    typer.echo(
+        f"spent of the budget: epsilon {answer.spent_epsilon:.4g} of {answer.budget_epsilon:g} "
+        f"at delta {answer.budget_delta:g}"
+    )
+
+
+def audit(
+    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
+    trials: Annotated[int, typer.Option(help="Runs on each of two neighbouring data sets.")] = 100_000,
+    epsilon: Epsilon = 0.5,
+    delta: Delta = 1e-5,
+    seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Try to break an estimator: an empirical lower bound on ε beside the certified one."""
+    from tasks.audit import audit_estimator
+
+    rows = audit_estimator(estimator, epsilon=epsilon, delta=delta, trials=trials, seed=seed)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        for row in rows:
+            typer.echo(_audit_line(row))
+    if any(row["broken"] for row in rows):
+        raise typer.Exit(1)
+
+
+@ledger_app.command("open")
+def ledger_open(name: str, epsilon: Epsilon, delta: Delta) -> None:
+    """Set a dataset's total budget, once and for all."""
+    from data.ledger import open_ledger
+
+    budget = open_ledger(home()).open_dataset(name, epsilon, delta)
+    typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
+
+
+@ledger_app.command("show")
+def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
+    """Show budgets and what was spent of them."""
+    from data.ledger import open_ledger
+    from tasks.release import spent_epsilon
+
+    ledger = open_ledger(home())
+    rows: list[dict[str, Any]] = []
+    for row in ledger.show(name):
+        spent = spent_epsilon(ledger.charges(row["name"]), row["delta"])
+        rows.append({**row, "epsilon_spent": spent})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        typer.echo(
+            f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
+            f"{row['delta']:g}, {len(row['charges'])} charges"
+        )
+        for charge in row["charges"]:
+            asked = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
+            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
+    if not rows:
+        typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
+
+
+@ledger_app.command("verify")
+def ledger_verify(
+    noted: Annotated[str | None, typer.Option(help="The head that an earlier verify printed.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the chain of records is whole; exit 1 if it is not."""
+    from data.ledger import open_ledger
+
+    report = open_ledger(home()).verify(noted)
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=1))
+    elif report.ok:
+        typer.echo(f"the ledger is whole: {report.n_entries} entries, head {report.head or '(empty)'}")
+    else:
+        typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _audit_line(row: dict[str, Any]) -> str:
+    verdict = "BROKEN" if row["broken"] else "holds"
+    return (
+        f"{row['estimator']} {row['calibration']}: audited ε ≥ {row['audited_epsilon']:.4f} ≤ certified "
+        f"{row['certified_epsilon']:.4f} at δ = {row['delta']:g}, {row['trials']:,} trials, {verdict}"
+    )

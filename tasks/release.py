@@ -1,0 +1,229 @@
+"""One private answer about a user's own data: checked, planned, charged to the ledger, then drawn."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from data.ledger import Charge, Ledger, Request, Verdict
+from data.user_table import load_user_table, read_user_file
+from dpalgos import InputError, get_estimator
+from dpalgos.accounting.odometer import Spending
+from dpalgos.params import describe
+from dpalgos.release import ReleasePlan, draw_release, plan_release
+from tasks.spec import SpecError
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Dataset(_Strict):
+    name: str
+
+
+class _Columns(_Strict):
+    x: tuple[str, ...] = Field(min_length=1)
+    y: str | None = None
+    user_id: str | None = None
+
+
+class ReleaseConfig(_Strict):
+    """A release's TOML file: the ledger's name for the data, columns, public bounds, settings."""
+
+    dataset: _Dataset
+    columns: _Columns
+    bounds: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a release shows.
+
+    Attributes
+    ----------
+    estimate : dict
+        Column → coefficient or mean.
+    epsilon, delta : float
+        What this answer was charged.
+    replayed : bool
+        Whether it is the stored answer to the same request, which cost nothing.
+    charge : str
+        Its number in the ledger.
+    spent_epsilon, budget_epsilon, budget_delta : float
+        The dataset's total, and its budget.
+    """
+
+    estimate: dict[str, float]
+    epsilon: float
+    delta: float
+    replayed: bool
+    charge: str
+    spent_epsilon: float
+    budget_epsilon: float
+    budget_delta: float
+
+
+def release(
+    ledger: Ledger,
+    estimator: str,
+    data: Path,
+    config: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    again: bool = False,
+    allow_new_content: bool = False,
+) -> Answer:
+    """Release one answer, or replay the stored one.
+
+    The order is what protects: everything that can be wrong is checked and the cost is known before the
+    charge; the charge is on the disk before the noise is drawn; the answer is in the ledger before it is
+    shown.
+
+    Raises
+    ------
+    SpecError, InputError, DataError
+        In one sentence, without a value of the data.
+    """
+    asked = read_config(config)
+    whole = read_user_file(data)
+    responses = [asked.columns.y] if asked.columns.y else []
+    table = load_user_table(data, [*asked.columns.x, *responses])
+    keywords = {"epsilon": epsilon, "delta": delta, **_keywords(asked, estimator)}
+    plan = plan_release(estimator, len(table), len(asked.columns.x), keywords)
+    _check_task(plan, asked)
+    budget = ledger.budget(asked.dataset.name)
+    request = Request(
+        dataset=asked.dataset.name,
+        fingerprint=ledger.fingerprint(whole),
+        estimator=estimator,
+        parameters={"x": list(asked.columns.x), "y": asked.columns.y, **asked.bounds, **asked.params},
+        epsilon=epsilon,
+        delta=delta,
+        accounting={
+            "rho": plan.cost.rho,
+            "pure_epsilon": plan.cost.pure_epsilon if plan.cost.pure_epsilon < float("inf") else None,
+            "failure": plan.cost.failure,
+            "releases": [event.label for event in plan.events],
+        },
+    )
+
+    def fits(charges: Sequence[Charge], new: Charge) -> Verdict:
+        total = spent_epsilon([*charges, new], budget.delta)
+        return Verdict(
+            accepted=total <= budget.epsilon * (1 + 1e-9),
+            spent_epsilon=spent_epsilon(charges, budget.delta),
+            spent_delta=budget.delta if charges else 0.0,
+        )
+
+    charge = ledger.charge(request, fits, again=again, allow_new_content=allow_new_content)
+    replayed = charge.release is not None
+    if not replayed:
+        X = table[list(asked.columns.x)].to_numpy()
+        y = table[asked.columns.y].to_numpy() if asked.columns.y else None
+        try:
+            drawn = draw_release(plan, X, y)
+        except BaseException as error:
+            ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
+            raise
+        estimate = dict(zip(asked.columns.x, map(float, drawn.estimate), strict=True))
+        charge = ledger.store_release(charge.id, {"estimate": estimate})
+    assert charge.release is not None
+    return Answer(
+        estimate=dict(charge.release["estimate"]),
+        epsilon=charge.epsilon,
+        delta=charge.delta,
+        replayed=replayed,
+        charge=charge.id,
+        spent_epsilon=spent_epsilon(ledger.charges(budget.name), budget.delta),
+        budget_epsilon=budget.epsilon,
+        budget_delta=budget.delta,
+    )
+
+
+def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
+    """Return the ε at δ that all charges together prove, lost answers included."""
+    total = Spending()
+    for charge in charges:
+        cost = charge.accounting
+        pure = cost["pure_epsilon"]
+        total = total + Spending(
+            rho=cost["rho"],
+            pure_epsilon=float("inf") if pure is None else pure,
+            failure=cost["failure"],
+        )
+    return total.epsilon(delta)
+
+
+def read_config(path: Path) -> ReleaseConfig:
+    """Read and check a release's TOML file.
+
+    Raises
+    ------
+    SpecError
+        In one sentence.
+    """
+    try:
+        return ReleaseConfig(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise SpecError(f"cannot read the config {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} is not a TOML file: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            f"{path.name}: {where}: {first['msg'].lower()}; see the README for an example"
+        ) from None
+
+
+def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:
+    """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
+    for name, value in asked.bounds.items():
+        numbers = value if isinstance(value, list) else [value]
+        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+            raise SpecError(
+                f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
+                "would be a release of its own, so declare one from general knowledge"
+            )
+        if isinstance(value, list) and len(value) == 2 and not value[0] < value[1]:
+            raise SpecError(
+                f"bounds.{name} must be [lower, upper] with lower < upper, got {value}; swap them"
+            )
+    for name in asked.params:
+        if is_bound(name):
+            raise SpecError(
+                f"params.{name} must stand in [bounds], which declares it public; move it there, with a "
+                "value that does not come from the data"
+            )
+    needed = [item["name"] for item in describe(get_estimator(estimator).parameters) if item["required"]]
+    for name in needed:
+        if is_bound(name) and name not in asked.bounds:
+            raise SpecError(
+                f"bounds.{name} must be declared public for {estimator}, got none; add a number that does "
+                "not come from the data"
+            )
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in {**asked.bounds, **asked.params}.items()
+    }
+
+
+def is_bound(keyword: str) -> bool:
+    """Whether a keyword is a claim about the data, which must be public."""
+    return keyword.endswith(("_bound", "_bounds", "_norm", "_radius")) or keyword in ("center", "radius")
+
+
+def _check_task(plan: ReleasePlan, asked: ReleaseConfig) -> None:
+    name = plan.estimator.name
+    if plan.estimator.task == "mean" and asked.columns.y:
+        raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
+    if asked.columns.user_id and plan.estimator.unit_of_privacy != "user":
+        raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
+    if plan.estimator.task != "mean" and not asked.columns.y:
+        raise InputError(f"columns.y is needed for {name}; name the response's column")
