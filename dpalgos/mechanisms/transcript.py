@@ -5,13 +5,15 @@ sensitivity. So nothing can be released without being accounted for, and tests c
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from dpalgos.accounting.events import Event, FailureEvent, GaussianEvent, GaussianSketchEvent, PureEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.noise import Noise
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 
 class Transcript:
@@ -43,6 +45,32 @@ class Transcript:
         """Number of replicates R."""
         return self._noise.n_replicates
 
+    @property
+    def noise(self) -> Noise:
+        """The random source, for mechanisms that publish through this transcript."""
+        return self._noise
+
+    def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
+        """Release ``noisy()`` in place of a private value; every mechanism ends here.
+
+        Parameters
+        ----------
+        value : (k, R) array
+            The private quantity whose change between neighbours the events' sensitivity bounds; the
+            release itself may have another shape.
+        noisy : callable
+            Draws the noise and returns what is released.
+        *events : Event
+            What the release costs; recorded under the transcript's neighbouring relation.
+        """
+        self.events.extend(replace(event, relation=self._relation) for event in events)
+        return self._publish(value, noisy)
+
+    def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
+        """Release indices drawn by private scores (d, R); :meth:`publish` for selections."""
+        noisy = cast(Callable[[], FloatArray], draw)
+        return cast(IntArray, self.publish(scores, noisy, *events))
+
     def gaussian(
         self,
         value: FloatArray,
@@ -73,7 +101,7 @@ class Transcript:
                 label=label,
                 relation=self._relation,
                 noise_multiplier=noise_multiplier,
-                l2_sensitivity=_plain(l2_sensitivity),
+                l2_sensitivity=plain_sensitivity(l2_sensitivity),
             )
         )
         std = noise_multiplier * np.asarray(l2_sensitivity)
@@ -85,7 +113,10 @@ class Transcript:
         """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
         self.events.append(
             PureEvent(
-                label=label, relation=self._relation, epsilon=epsilon, sensitivity=_plain(l1_sensitivity)
+                label=label,
+                relation=self._relation,
+                epsilon=epsilon,
+                sensitivity=plain_sensitivity(l1_sensitivity),
             )
         )
         scale = np.asarray(l1_sensitivity) / epsilon
@@ -141,6 +172,7 @@ class Transcript:
         return noisy()
 
 
-def _plain(sensitivity: float | FloatArray) -> float | FloatArray:
+def plain_sensitivity(sensitivity: float | FloatArray) -> float | FloatArray:
+    """Return one number where all replicates share it, else a copy per replicate."""
     values = np.asarray(sensitivity, dtype=float)
     return float(values.flat[0]) if np.all(values == values.flat[0]) else values.copy()

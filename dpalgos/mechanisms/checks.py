@@ -1,0 +1,72 @@
+"""Arguments of mechanisms, checked; messages name public arguments and never a private value."""
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.typing import BoolArray, FloatArray
+
+
+def check_positive(name: str, value: object) -> float:
+    """Return a positive finite number, or refuse it."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0 < float(value) < np.inf:  # type: ignore[arg-type]
+        raise InputError(f"{name} must be a positive finite number, got {value!r}; pass e.g. {name}=1.0")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_sensitivity(name: str, value: object) -> FloatArray:
+    """Return a sensitivity, () or one per replicate (R,): positive and finite."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or array.ndim > 1 or not (np.isfinite(array) & (array > 0)).all():
+        raise InputError(
+            f"{name} must be positive and finite, one number or one per replicate, got {value!r}"
+        )
+    return array.astype(float)
+
+
+def check_probability(name: str, value: object) -> float:
+    """Return a number strictly between 0 and 1."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0 < float(value) < 1:  # type: ignore[arg-type]
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=1e-6")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_how_many(name: str, value: object, most: int) -> int:
+    """Return a whole number between 1 and ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+        raise InputError(f"{name} must be a whole number from 1 to {most}, got {value!r}")
+    return int(value)
+
+
+def check_columns(name: str, values: FloatArray, n_replicates: int) -> FloatArray:
+    """Return private quantities with one column per replicate, (k, R): finite numbers."""
+    array = np.asarray(values)
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != n_replicates:
+        raise InputError(f"{name} must have shape (k, replicates = {n_replicates}), got {array.shape}")
+    if array.dtype.kind not in "iufb" or not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite numbers; clip or repair them first")
+    return array.astype(float, copy=False)
+
+
+def check_rows(
+    values: object, row_mask: BoolArray | None, n_replicates: int, *, n_dimensions: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Return values by row, and the rows that each replicate uses as 0/1: (n, R), or (n, 1) if all do."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufb" or array.ndim not in n_dimensions or 0 in array.shape:
+        shapes = " or ".join("(n,)" if k == 1 else "(n, m)" for k in n_dimensions)
+        raise InputError(
+            f"values must be numbers of shape {shapes}, not empty; got {array.dtype} {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise InputError("values must be finite, got NaN or infinite ones; drop or repair those rows first")
+    if row_mask is None:
+        return array.astype(float, copy=False), np.ones((len(array), 1))
+    mask = np.asarray(row_mask)
+    if mask.dtype != np.bool_ or mask.shape != (len(array), n_replicates):
+        raise InputError(
+            f"row_mask must be a boolean array of shape (n, replicates) = {(len(array), n_replicates)}, "
+            f"got {mask.dtype} {mask.shape}"
+        )
+    return array.astype(float, copy=False), mask.astype(float)

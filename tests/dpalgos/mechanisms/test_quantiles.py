@@ -1,0 +1,232 @@
+"""Quantiles on a public range and on the real line."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import kstest
+
+import dpalgos
+from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, PureEvent
+from dpalgos.mechanisms.quantiles import (
+    exponential_quantiles,
+    ordered_interval,
+    real_line_quantiles,
+    weighted_quantiles,
+)
+
+RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
+LINE = {"bin_width": 0.25, "epsilon": 1.0, "delta": 1e-6, "label": "line"}
+
+
+def log_density(z, values, level, epsilon, lower, upper):
+    """Unnormalised log density of the exponential mechanism, from its definition."""
+    below = (np.clip(values, lower, upper)[:, None] < np.atleast_1d(z)).sum(axis=0)
+    return -(epsilon / 2) * np.abs(below - level * len(values))
+
+
+def normaliser(values, level, epsilon, lower, upper):
+    edges = np.unique(np.concatenate([[lower, upper], np.clip(values, lower, upper)]))
+    middles = (edges[1:] + edges[:-1]) / 2
+    return (np.diff(edges) * np.exp(log_density(middles, values, level, epsilon, lower, upper))).sum()
+
+
+def test_the_law_is_the_exponential_mechanism(transcripts):
+    """Ties, points outside the range and points on its ends included."""
+    values = np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.7, 3.0, 5.0, 8.0])
+    n = 20_000
+    drawn = exponential_quantiles(transcripts.many(n), values, levels=[0.4], **RANGE)[0]
+    assert ((drawn > -5) & (drawn < 5)).all()
+    jumps = np.unique(np.clip(values, -5, 5))
+
+    def distribution(epsilon):
+        total = normaliser(values, 0.4, epsilon, -5, 5)
+        edges = np.unique(np.concatenate([[-5, 5], jumps]))
+        middles = (edges[1:] + edges[:-1]) / 2
+        mass = np.diff(edges) * np.exp(log_density(middles, values, 0.4, epsilon, -5, 5)) / total
+        return lambda z: np.interp(z, edges, np.concatenate([[0], np.cumsum(mass)]))
+
+    check = quad(lambda z: np.exp(log_density(z, values, 0.4, 0.5, -5, 5))[0], -5, 5, points=jumps[1:-1])
+    assert normaliser(values, 0.4, 0.5, -5, 5) == pytest.approx(check[0], rel=1e-6)
+    assert kstest(drawn, distribution(0.5)).pvalue > 1e-3
+    for wrong in (2 / 3, 3 / 2):
+        assert kstest(drawn, distribution(0.5 / wrong)).pvalue < 1e-9
+
+
+def test_the_range_of_log_ratios_never_exceeds_epsilon_and_the_witness_attains_it():
+    rng = np.random.default_rng(0)
+    grid = np.linspace(-5, 5, 4001)
+    epsilon = 0.5
+
+    def range_of_ratios(values, other, level):
+        before, after = (
+            log_density(grid, data, level, epsilon, -5, 5) - np.log(normaliser(data, level, epsilon, -5, 5))
+            for data in (values, other)
+        )
+        return np.ptp(after - before)
+
+    for _ in range(100):
+        values = rng.normal(0, 3, 12)
+        other = values.copy()
+        other[0] = rng.normal(0, 6)
+        assert range_of_ratios(values, other, rng.uniform(0.01, 0.99)) <= epsilon * (1 + 1e-9)
+    values = np.linspace(-4, 4, 10)
+    other = values.copy()
+    values[0], other[0] = -5, 5  # jumps over the median: up on one side, down on the other
+    assert range_of_ratios(values, other, 0.5) >= 0.999 * epsilon
+
+
+def test_recorded_scores_move_by_at_most_one(transcripts):
+    rng = np.random.default_rng(1)
+    reached = 0.0
+    for trial in range(60):
+        values = rng.normal(0, 3, (12, 2))
+        other = values.copy()
+        other[0] = rng.normal(0, 6, 2)
+        if trial == 0:
+            values[0], other[0] = -5, 5
+        first = transcripts.recording(seed=trial)
+        released = exponential_quantiles(first, values, levels=[0.1, 0.6], **RANGE)
+        second = transcripts.replaying(first)
+        again = exponential_quantiles(second, other, levels=[0.1, 0.6], **RANGE)
+        np.testing.assert_array_equal(released, again)
+        (event,) = first.events
+        assert isinstance(event, BoundedRangeEvent)
+        assert (event.epsilon, event.sensitivity, event.count) == (0.5, 1.0, 4)
+        ratio = np.abs(first.values[0] - second.values[0]).max() / event.sensitivity
+        assert ratio <= 1 + 1e-9
+        reached = max(reached, ratio)
+    assert reached >= 0.999
+
+
+def test_quantiles_are_near_the_true_ones(transcripts):
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal(5000)
+    levels = [0.025, 0.5, 0.975]
+    truth = np.quantile(values, levels)
+    drawn = exponential_quantiles(
+        transcripts.seeded(3, 200), values, levels=levels, lower=-10, upper=10, epsilon=0.5, label="q"
+    )
+    rank = (values[:, None, None] < drawn).mean(axis=0) * 5000
+    assert np.abs(rank - 5000 * np.array(levels)[:, None]).mean() < 25
+    np.testing.assert_allclose(drawn.mean(axis=1), truth, atol=0.1)
+    line = real_line_quantiles(transcripts.seeded(3, 200), values, levels=levels, **LINE)
+    assert not line.empty.any()
+    np.testing.assert_allclose(line.values.mean(axis=1), truth, atol=0.3)
+    assert np.abs(line.values[1] - truth[1]).max() < 0.3
+
+
+def test_large_epsilon_gives_the_empirical_quantile(transcripts):
+    values = np.random.default_rng(4).uniform(-1, 1, 999)
+    near = exponential_quantiles(
+        transcripts.seeded(), values, levels=[0.25], lower=-1, upper=1, epsilon=1e3, label="q"
+    )
+    assert abs((values < near).sum() - 249.75) <= 1
+    far = exponential_quantiles(
+        transcripts.silent(), values, levels=[0.25], lower=-1, upper=1, epsilon=10.0, label="q"
+    )
+    assert abs((values < far).sum() - 249.75) <= 2
+
+
+@pytest.mark.parametrize("constant", [-7.0, -5.0, 0.0, 5.0, 7.0])
+def test_constant_columns_are_answered(transcripts, constant):
+    drawn = exponential_quantiles(
+        transcripts.seeded(5, 50), np.full(1000, constant), levels=[0.5], **{**RANGE, "epsilon": 1.0}
+    )
+    assert np.isfinite(drawn).all()
+    assert (np.abs(drawn) <= 5).all()
+    single = exponential_quantiles(transcripts.seeded(), np.array([1.0]), levels=[0.5], **RANGE)
+    assert single.shape == (1, 1)
+
+
+def test_columns_levels_and_ranges(transcripts):
+    rng = np.random.default_rng(6)
+    values = rng.normal([0, 100], [1, 10], (4000, 2))
+    drawn = exponential_quantiles(
+        transcripts.seeded(7, 3),
+        values,
+        levels=[0.1, 0.9],
+        lower=np.array([-10, 0]),
+        upper=np.array([10, 200]),
+        epsilon=1.0,
+        label="q",
+    )
+    assert drawn.shape == (2, 2, 3)
+    np.testing.assert_allclose(drawn.mean(axis=2), [[-1.28, 1.28], [87.2, 112.8]], rtol=0.05)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_batch_equals_a_loop(transcripts, masked):
+    rng, n_replicates = np.random.default_rng(8), 5
+    values = rng.standard_normal((400, 2))
+    mask = rng.random((400, n_replicates)) < np.linspace(0.2, 1, n_replicates) if masked else None
+    transcript = transcripts.seeded(9, n_replicates)
+    batch = exponential_quantiles(transcript, values, levels=[0.2, 0.5], row_mask=mask, **RANGE)
+    line = real_line_quantiles(transcript, values[:, 0], levels=[0.2, 0.5], row_mask=mask, **LINE)
+    for r, single in enumerate(transcripts.singles(9, n_replicates)):
+        rows = values if mask is None else values[mask[:, r]]
+        alone = exponential_quantiles(single, rows, levels=[0.2, 0.5], **RANGE)
+        np.testing.assert_allclose(alone[..., 0], batch[..., r], rtol=1e-10, atol=1e-10)
+        alone_line = real_line_quantiles(single, rows[:, 0], levels=[0.2, 0.5], **LINE)
+        np.testing.assert_allclose(alone_line.values[:, 0], line.values[:, r], rtol=1e-10)
+        assert alone_line.empty[0] == line.empty[r]
+
+
+def test_real_line_events_and_replay(transcripts):
+    values = np.random.default_rng(10).standard_normal(2000)
+    first = transcripts.recording(seed=1, n_replicates=3)
+    released = real_line_quantiles(first, values, levels=[0.5], **LINE)
+    assert [type(event) for event in first.events] == [PureEvent, FailureEvent]
+    again = real_line_quantiles(transcripts.replaying(first), values + 50, levels=[0.5], **LINE)
+    np.testing.assert_array_equal(released.values, again.values)
+
+
+def test_empty_is_returned_and_not_raised(transcripts):
+    line = real_line_quantiles(transcripts.seeded(2, 4), np.linspace(0, 1e5, 50), levels=[0.1, 0.9], **LINE)
+    assert line.empty.all()
+    assert np.isnan(line.values).all()
+    assert line.values.shape == (2, 4)
+
+
+def test_weighted_quantiles_by_hand():
+    counts = np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 5.0], [1.0, 0.0, 5.0]])
+    answers = weighted_quantiles(np.array([10.0, 20.0, 30.0]), counts, [0.25, 0.5, 0.99])
+    np.testing.assert_array_equal(answers[:, 0], [10, 20, 30])
+    np.testing.assert_array_equal(answers[:, 2], [20, 20, 30])
+    assert np.isnan(answers[:, 1]).all()
+
+
+def test_reversed_quantiles_are_swapped_and_widened():
+    lower, upper = ordered_interval(np.array([1.0, 3.0, 2.0]), np.array([4.0, 1.0, 2.0]), 0.5)
+    np.testing.assert_allclose(lower, [1, 1, 1.75])
+    np.testing.assert_allclose(upper, [4, 3, 2.25])
+    with pytest.raises(dpalgos.InputError, match="minimum_width must be"):
+        ordered_interval(np.zeros(1), np.ones(1), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"levels": []}, "levels must be a list of numbers"),
+        ({"levels": 0.5}, "levels must be a list of numbers"),
+        ({"levels": "0.5"}, "levels must be a list of numbers"),
+        ({"levels": [0.0]}, "levels must lie strictly between 0 and 1"),
+        ({"levels": [1.5]}, "levels must lie strictly between 0 and 1"),
+        ({"lower": 5.0}, "lower must be below upper"),
+        ({"upper": np.inf}, "lower must be below upper"),
+        ({"lower": "low"}, "lower and upper must be numbers"),
+        ({"lower": np.zeros(3)}, "lower and upper must be numbers, or one per column"),
+        ({"epsilon": 0.0}, "epsilon must be a positive finite number"),
+    ],
+)
+def test_bad_arguments(transcripts, changes, message):
+    transcript = transcripts.seeded()
+    with pytest.raises(dpalgos.InputError, match=message):
+        exponential_quantiles(transcript, np.zeros(3), **{"levels": [0.5], **RANGE, **changes})
+    assert transcript.events == []
+
+
+def test_bad_levels_on_the_line(transcripts):
+    with pytest.raises(dpalgos.InputError, match="levels must lie strictly between 0 and 1"):
+        real_line_quantiles(transcripts.seeded(), np.zeros(3), levels=[2.0], **LINE)
+    with pytest.raises(dpalgos.InputError, match="values must be finite"):
+        real_line_quantiles(transcripts.seeded(), np.array([np.inf]), levels=[0.5], **LINE)

@@ -1,0 +1,379 @@
+"""One-shot Gumbel top-k and printed peeling: law, cost, sensitivity, noise, replay."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chi2, kstest, laplace
+
+import dpalgos
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
+from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
+from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.mechanisms.peeling import peeling, printed_multiplier
+from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.top_k import (
+    gumbel_top_k,
+    multipliers,
+    noisy_top_k,
+    release_laplace,
+    selected_l2_sensitivity,
+)
+
+SCORES = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2])
+K = 3
+
+
+def sequential_law(scores, scale, k):
+    """Exact law of k exponential mechanisms in turn, over ordered k-tuples."""
+    weights = np.exp(scores / scale)
+    law = {}
+    for chosen in permutations(range(len(scores)), k):
+        left, probability = weights.sum(), 1.0
+        for j in chosen:
+            probability *= weights[j] / left
+            left -= weights[j]
+        law[chosen] = probability
+    return law
+
+
+def tally(support, law):
+    digits = 10 ** np.arange(len(support))
+    counts = np.bincount(digits @ support, minlength=1000)
+    return counts[[int(digits @ np.array(chosen)) for chosen in law]].astype(float)
+
+
+def sequential_choices(transcripts, n, seed, scale):
+    """k exponential mechanisms in turn, by the mechanism itself: chosen scores drop out of sight."""
+    transcript = transcripts.many(n, seed)
+    left = np.repeat(SCORES[:, None], n, axis=1)
+    support = []
+    for _ in range(K):
+        support.append(
+            exponential_mechanism(transcript, left, sensitivity=1.0, epsilon=2 / scale, label="one")
+        )
+        left[support[-1], np.arange(n)] = -1e6
+    return np.array(support)
+
+
+def test_one_shot_has_the_law_of_sequential_exponential_mechanisms(transcripts):
+    n, scale = 1_000_000, 0.7
+    law = sequential_law(SCORES, scale, K)
+    expected = n * np.array(list(law.values()))
+    one_shot = tally(
+        gumbel_top_k(
+            transcripts.many(n, 1),
+            np.broadcast_to(SCORES[:, None], (6, n)),
+            sensitivity=0.35,
+            noise_multiplier=2.0,
+            k=K,
+            label="top",
+        ),
+        law,
+    )
+    distance = 0.5 * np.abs(one_shot / n - expected / n).sum()
+    p = expected / n
+    sampling_error = 0.5 * np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum()
+    spread = 0.5 * np.sqrt((1 - 2 / np.pi) * (p * (1 - p)).sum() / n)
+    assert distance < sampling_error + 4 * spread
+    assert ((one_shot - expected) ** 2 / expected).sum() < chi2.ppf(0.999, len(law) - 1)
+    m = 200_000
+    in_turn = tally(sequential_choices(transcripts, m, 2, scale), law)
+    pooled = (one_shot + in_turn) / (n + m)
+    two_samples = (one_shot - n * pooled) ** 2 / (n * pooled) + (in_turn - m * pooled) ** 2 / (m * pooled)
+    assert two_samples.sum() < chi2.ppf(0.999, len(law) - 1)
+
+
+@pytest.mark.parametrize("wrong", [2 / 3, 3 / 2])
+def test_the_law_detects_a_wrong_scale(transcripts, wrong):
+    n = 20_000
+    law = sequential_law(SCORES, 0.7, K)
+    drawn = gumbel_top_k(
+        transcripts.many(n, 1),
+        np.broadcast_to(SCORES[:, None], (6, n)),
+        sensitivity=0.35,
+        noise_multiplier=2.0 * wrong,
+        k=K,
+        label="top",
+    )
+    expected = n * np.array(list(law.values()))
+    assert ((tally(drawn, law) - expected) ** 2 / expected).sum() > chi2.ppf(0.999999, len(law) - 1)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_the_range_of_log_ratios_is_what_the_event_says(transcripts, monotone):
+    """Exactly, over all corners of the box of neighbours: at most ε0, and attained."""
+    sensitivity, multiplier = 0.4, 3.0
+    transcript = transcripts.seeded()
+    gumbel_top_k(
+        transcript,
+        SCORES[:, None],
+        sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        k=1,
+        label="top",
+        monotone=monotone,
+    )
+    (event,) = transcript.events
+    assert isinstance(event, BoundedRangeEvent)
+    before = np.array(list(sequential_law(SCORES, sensitivity * multiplier, 1).values()))
+    ranges = []
+    for signs in np.ndindex(*(2,) * len(SCORES)):
+        moves = np.array(signs) if monotone else 2 * np.array(signs) - 1
+        moved = SCORES + sensitivity * moves
+        after = np.array(list(sequential_law(moved, sensitivity * multiplier, 1).values()))
+        ranges.append(np.ptp(np.log(after / before)))
+    assert max(ranges) <= event.epsilon * (1 + 1e-9)
+    assert max(ranges) >= 0.999 * event.epsilon
+
+
+def test_laplace_noisy_max_is_not_of_bounded_range():
+    """Four equal scores moved (+, −, +, −): why peeling is charged ε0²/2 and not ε0²/8."""
+    move = 1e-3
+    shifts = move * np.array([1, -1, 1, -1])
+
+    def wins(j):
+        def density(x):
+            rivals = np.prod([laplace.cdf(x - shifts[i]) for i in range(4) if i != j])
+            return laplace.pdf(x - shifts[j]) * rivals
+
+        return quad(density, -40, 60, points=[-move, 0, move], epsabs=1e-13, epsrel=1e-12, limit=400)[0]
+
+    moved = np.array([wins(0), wins(1), wins(0), wins(1)])
+    epsilon = 2 * move
+    assert moved.sum() == pytest.approx(1, abs=1e-9)
+    assert np.ptp(np.log(4 * moved)) / epsilon == pytest.approx(7 / 6, rel=1e-3)
+    divergence = -np.mean(np.log(4 * moved))
+    assert divergence / (epsilon**2 / 8) == pytest.approx(49 / 36, rel=2e-3)
+
+
+@pytest.mark.parametrize("sparsity", [1, 20, 400])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "certified"),
+    [(0.5, 1e-5, 0.3555), (0.5, 0.0516, 0.133), (1.0, 1e-5, 0.752), (2.0, 1e-5, 1.602)],
+)
+def test_printed_peeling_certifies_the_same_for_every_sparsity(
+    transcripts, sparsity, epsilon, delta, certified
+):
+    transcript = transcripts.seeded()
+    peeling(
+        transcript,
+        np.zeros((400, 1)),
+        linf_sensitivity=0.1,
+        sparsity=sparsity,
+        noise_multiplier=printed_multiplier(epsilon, delta, sparsity),
+        label="peel",
+    )
+    assert [event.count for event in transcript.events] == [sparsity, sparsity]
+    rho = sum(event.count * event.epsilon**2 / 2 for event in transcript.events)
+    assert rho == pytest.approx(5 / 24 * epsilon**2 / np.log(1 / delta), rel=1e-12)
+    proved = renyi_epsilon(transcript.events, delta)
+    assert proved <= certified * (1 + 5e-3)
+    if sparsity >= 20:  # a few pure events are certified by the sum of their ε
+        assert proved == pytest.approx(certified, rel=5e-3)
+
+
+def test_privacy_loss_distributions_certify_peeling_no_worse(transcripts):
+    transcript = transcripts.seeded()
+    multiplier = printed_multiplier(0.5, 1e-5, 5)
+    peeling(
+        transcript,
+        np.zeros((9, 1)),
+        linf_sensitivity=1.0,
+        sparsity=5,
+        noise_multiplier=multiplier,
+        label="p",
+    )
+    assert 0.2 < certified_epsilon(transcript.events, 1e-5) <= 0.3556
+
+
+def test_the_tight_split_spends_the_budget(transcripts):
+    rho = concentrated_rho(0.5, 1e-5)
+    for share in (0.3, 0.5):
+        transcript = transcripts.seeded()
+        selection, release = multipliers(rho, 20, share)
+        noisy_top_k(
+            transcript,
+            np.zeros((50, 1)),
+            linf_sensitivity=0.1,
+            sparsity=20,
+            selection_multiplier=selection,
+            release_multiplier=release,
+            label="top",
+        )
+        assert 0.499 < renyi_epsilon(transcript.events, 1e-5) <= 0.5 * (1 + 1e-9)
+    selection, release = multipliers(rho, 20)
+    assert selection == pytest.approx(release * np.sqrt(20)) == pytest.approx(48.5, rel=1e-3)
+    assert printed_multiplier(0.5, 1e-5, 20) == pytest.approx(105.1, rel=1e-3)
+
+
+def test_t_gaussians_are_one():
+    assert noise_multiplier(0.5, 1 / 48_032, 50) == pytest.approx(47.3, abs=0.1)
+    z = noise_multiplier(0.5, 1e-5, 50)
+    events = [GaussianEvent(label="g", noise_multiplier=z, l2_sensitivity=1.0, count=50)]
+    assert 0.5 * (1 - 1e-6) < certified_epsilon(events, 1e-5) <= 0.5
+
+
+MECHANISMS = {
+    "gumbel": lambda transcript, values, sensitivity: noisy_top_k(
+        transcript,
+        values,
+        linf_sensitivity=sensitivity,
+        sparsity=4,
+        selection_multiplier=2.0,
+        release_multiplier=3.0,
+        label="sparse",
+    ),
+    "peeling": lambda transcript, values, sensitivity: peeling(
+        transcript, values, linf_sensitivity=sensitivity, sparsity=4, noise_multiplier=2.0, label="sparse"
+    ),
+}
+both = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+
+
+def moved(events, values, others):
+    """How far the private values of each event moved, in units of its sensitivity."""
+    result = []
+    for event, value, other in zip(events, values, others, strict=True):
+        order = 2 if isinstance(event, GaussianEvent) else np.inf
+        bound = event.l2_sensitivity if isinstance(event, GaussianEvent) else event.sensitivity
+        assert isinstance(event, GaussianEvent | BoundedRangeEvent) or event.norm == order
+        result.append(np.linalg.norm((value - other)[:, 0], order) / bound)
+    return np.array(result)
+
+
+@both
+def test_sensitivities_on_replayed_neighbors(transcripts, mechanism):
+    rng = np.random.default_rng(0)
+    sensitivity = 0.1
+    for trial in range(60):
+        values = rng.standard_normal((9, 1))
+        corner = trial % 3 == 0  # the witness: every coordinate moves by all it can
+        move = rng.choice([-1.0, 1.0], (9, 1)) if corner else rng.uniform(-1, 1, (9, 1))
+        first = transcripts.recording(seed=trial)
+        released = mechanism(first, values, sensitivity)
+        second = transcripts.replaying(first)
+        again = mechanism(second, values + sensitivity * move, sensitivity)
+        np.testing.assert_array_equal(released.support, again.support)
+        np.testing.assert_array_equal(released.dense(), again.dense())
+        ratios = moved(first.events, first.values, second.values)
+        assert (ratios <= 1 + 1e-9).all()
+        if corner:
+            assert (ratios >= 0.999).all()
+
+
+def test_the_witness_of_a_selection_moves_two_magnitudes_apart():
+    before, after = np.abs([1.0, 1.0]), np.abs([1.1, 0.9])
+    assert np.ptp(after - before) == pytest.approx(2 * 0.1)
+    assert selected_l2_sensitivity(0.1, 2) == pytest.approx(np.linalg.norm([0.1, 0.1]))
+
+
+@both
+def test_noise_zero_gives_hard_thresholding(transcripts, mechanism):
+    values = np.random.default_rng(1).standard_normal((12, 3))
+    dense = mechanism(transcripts.silent(3), values, 0.1).dense()
+    largest = np.argsort(-np.abs(values), axis=0)[:4]
+    expected = np.zeros_like(values)
+    np.put_along_axis(expected, largest, np.take_along_axis(values, largest, axis=0), axis=0)
+    np.testing.assert_array_equal(dense, expected)
+    assert ((dense != 0).sum(axis=0) == 4).all()
+
+
+@both
+def test_support_is_in_order_of_noisy_score(transcripts, mechanism):
+    values = np.array([[5.0, -9.0, 2.0, 7.0, 0.1, 0.2]]).T
+    released = mechanism(transcripts.silent(), values, 0.1)
+    np.testing.assert_array_equal(released.support[:, 0], [1, 3, 0, 2])
+
+
+@both
+def test_a_batch_equals_a_loop(transcripts, mechanism):
+    n_replicates = 37
+    values = np.random.default_rng(2).standard_normal((900, n_replicates))
+    sensitivity = np.linspace(0.1, 0.2, n_replicates)
+    kept = values.copy()
+    batch = mechanism(transcripts.seeded(5, n_replicates), values, sensitivity)
+    np.testing.assert_array_equal(values, kept)
+    for r, single in enumerate(transcripts.singles(5, n_replicates)):
+        alone = mechanism(single, values[:, [r]], sensitivity[r])
+        np.testing.assert_array_equal(alone.support[:, 0], batch.support[:, r])
+        np.testing.assert_allclose(alone.values[:, 0], batch.values[:, r], rtol=1e-10, atol=1e-10)
+    fortran = mechanism(transcripts.seeded(5, n_replicates), np.asfortranarray(values), sensitivity)
+    np.testing.assert_array_equal(fortran.support, batch.support)
+
+
+def test_the_noise_of_the_released_values(transcripts):
+    n = 40_000
+    values = np.full((3, n), 2.0)
+    transcript = transcripts.many(n)
+    released = release_laplace(transcript, values, linf_sensitivity=0.6, epsilon=1.5, label="values")
+    (event,) = transcript.events
+    assert isinstance(event, PureEvent)
+    assert (event.epsilon, event.sensitivity, event.count) == (1.5, 0.6, 3)
+    noise = (released - values).ravel()
+    assert kstest(noise, laplace(scale=0.4).cdf).pvalue > 1e-3
+    for wrong in (2 / 3, 3 / 2):
+        assert kstest(noise, laplace(scale=0.4 * wrong).cdf).pvalue < 1e-9
+
+
+def test_peeling_has_the_scale_of_its_event(transcripts):
+    """Two coordinates: P(second wins) = P(w2 − w1 > gap), in closed form for Laplace(b) noise."""
+    n, gap, scale = 200_000, 1.0, 0.8
+    values = np.repeat(np.array([[1.0], [0.0]]), n, axis=1)
+
+    def wins(b):
+        return np.exp(-gap / b) * (2 + gap / b) / 4
+
+    released = peeling(
+        transcripts.many(n),
+        values,
+        linf_sensitivity=0.4,
+        sparsity=1,
+        noise_multiplier=scale / 0.4,
+        label="p",
+    )
+    observed = (released.support[0] == 1).mean()
+    error = 4 * np.sqrt(0.25 / n)
+    assert abs(observed - wins(scale)) < error
+    for wrong in (2 / 3, 3 / 2):
+        assert abs(observed - wins(scale * wrong)) > 5 * error
+
+
+GOOD = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, "label": "x"}
+BAD = [
+    ({"k": 0}, "k must be a whole number from 1 to 3"),
+    ({"k": 4}, "k must be a whole number from 1 to 3"),
+    ({"k": True}, "k must be"),
+    ({"k": 1.5}, "k must be"),
+    ({"noise_multiplier": 0.0}, "noise_multiplier must be a positive finite number, got 0.0"),
+    ({"noise_multiplier": np.nan}, "noise_multiplier must be"),
+    ({"noise_multiplier": "1"}, "noise_multiplier must be"),
+    ({"sensitivity": -1.0}, "sensitivity must be positive and finite"),
+    ({"sensitivity": np.inf}, "sensitivity must be positive and finite"),
+    ({"sensitivity": np.ones((1, 2))}, "sensitivity must be"),
+    ({"monotone": True, "by_magnitude": True}, "monotone must be False"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_arguments(transcripts, changes, message):
+    transcript = transcripts.seeded()
+    with pytest.raises(dpalgos.InputError, match=message):
+        gumbel_top_k(transcript, np.zeros((3, 1)), **{**GOOD, **changes})
+    assert transcript.events == []
+
+
+@pytest.mark.parametrize("scores", [np.zeros(3), np.zeros((3, 2)), np.zeros((0, 1)), np.full((3, 1), np.nan)])
+def test_bad_scores(transcripts, scores):
+    with pytest.raises(dpalgos.InputError, match="scores must"):
+        gumbel_top_k(transcripts.seeded(), scores, **GOOD)
+    with pytest.raises(dpalgos.InputError, match="values must"):
+        MECHANISMS["peeling"](transcripts.seeded(), scores, 0.1)
+
+
+@pytest.mark.parametrize(("rho", "share"), [(0.0, 0.5), (0.1, 0.0), (0.1, 1.0), (np.inf, 0.5)])
+def test_bad_split(rho, share):
+    with pytest.raises(dpalgos.InputError, match=r"rho must|selection_share must"):
+        multipliers(rho, 3, share)
