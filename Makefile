@@ -44,7 +44,7 @@ $(RUNTIME_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(TEST_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable '.[test,dask]'
+	$(PIP_INSTALL) --editable '.[test,dask,postgres]'
 	@touch $(RUNTIME_STAMP) $@
 
 clean:

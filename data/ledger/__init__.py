@@ -1,0 +1,57 @@
+"""The durable record of privacy charges: what was asked of whose data, what it cost, what was answered.
+
+Three promises. (1) A charge is committed to the disk before the caller may draw noise, so whoever is killed
+in between has spent budget and shown nothing. (2) A charge is admitted inside one transaction that excludes
+every other process, so that two at once cannot overspend. (3) An answer is stored once and replayed ever
+after: the same request costs nothing again.
+
+The ledger is one append-only chain of entries; budgets, charges and answers are read from it, and there is
+no second copy that could disagree. It lives in ``ledger.sqlite`` in ``DPCOST_HOME`` or, with a URL in
+``DPCOST_LEDGER_URL``, in a PostgreSQL database that several machines may share. How privacy losses compose is
+not known here: the caller brings that arithmetic.
+
+What it cannot do: see a deleted ledger, or an older copy of all of it put back (note the head that `verify`
+prints, and hand it to a later `verify`, which then can); stop somebody who may read ``ledger.key``; or know
+that changed data stem from data it has seen (see `fingerprint`).
+
+>>> ledger = open_ledger()
+>>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
+>>> request = Request("patients", ledger.fingerprint(frame), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
+>>> charge = ledger.charge(request, fits)
+>>> if charge.release is None:
+...     charge = ledger.store_release(charge.id, {"estimate": draw()})
+>>> charge.release
+"""
+
+from data.ledger.book import Ledger, open_ledger
+from data.ledger.content import Fingerprint, fingerprint
+from data.ledger.errors import (
+    AnswerLost,
+    AnswerPending,
+    BudgetExhausted,
+    ContentRefused,
+    LedgerBroken,
+    LedgerError,
+    LedgerUnavailable,
+)
+from data.ledger.records import Budget, Charge, Request, Verdict
+from data.ledger.verify import VerifyReport
+
+__all__ = [
+    "AnswerLost",
+    "AnswerPending",
+    "Budget",
+    "BudgetExhausted",
+    "Charge",
+    "ContentRefused",
+    "Fingerprint",
+    "Ledger",
+    "LedgerBroken",
+    "LedgerError",
+    "LedgerUnavailable",
+    "Request",
+    "Verdict",
+    "VerifyReport",
+    "fingerprint",
+    "open_ledger",
+]

@@ -1,0 +1,322 @@
+"""The ledger as its users see it: open a budget, charge it, store and replay answers, look at it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data import store
+from data.ledger import content, rules, secret
+from data.ledger.chain import Chain
+from data.ledger.database import Database
+from data.ledger.errors import AnswerPending, LedgerBroken, LedgerError
+from data.ledger.postgresql import PostgreSQLDatabase
+from data.ledger.records import Budget, Charge, Request, Verdict, plain, require_name, require_privacy
+from data.ledger.sqlite import SQLiteDatabase
+from data.ledger.verify import VerifyReport, verify_chain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+URL_VARIABLE = "DPCOST_LEDGER_URL"
+FIRST_POLL, LAST_POLL = 0.02, 0.5
+
+
+def open_ledger(home: Path | None = None) -> Ledger:
+    """Return the ledger that the environment names; nothing is created yet.
+
+    Parameters
+    ----------
+    home : Path or None
+        The folder of everything that lasts; by default ``DPCOST_HOME``.
+
+    Returns
+    -------
+    Ledger
+        In PostgreSQL if ``DPCOST_LEDGER_URL`` is set, else in ``home/ledger.sqlite``.
+    """
+    return Ledger(home or store.home(), os.environ.get(URL_VARIABLE) or None)
+
+
+class Ledger:
+    """The durable record of what was charged and answered.
+
+    It keeps no connection between calls and may be used by several threads, and after a fork.
+
+    Parameters
+    ----------
+    home : Path
+        The folder with ``ledger.key`` and, without a URL, ``ledger.sqlite``.
+    url : str or None
+        A PostgreSQL database, ``postgresql://...``. All machines that use it need the same ``ledger.key``.
+    lock_timeout : float
+        For how many seconds to wait until other processes have written.
+    answer_timeout : float
+        For how many seconds to wait for an answer that another process is working on.
+
+    Raises
+    ------
+    LedgerError
+        If the URL is not one. Every method raises `LedgerUnavailable` if the ledger cannot be had and
+        `LedgerBroken` if it was tampered with; both are kinds of `LedgerError`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        url: str | None = None,
+        *,
+        lock_timeout: float = 60.0,
+        answer_timeout: float = 60.0,
+    ) -> None:
+        self._home = home
+        self._answer_timeout = answer_timeout
+        self._database: Database = (
+            PostgreSQLDatabase(url, lock_timeout=lock_timeout)
+            if url
+            else SQLiteDatabase(home / "ledger.sqlite", lock_timeout=lock_timeout)
+        )
+
+    @property
+    def place(self) -> str:
+        """Where the ledger is, without a password."""
+        return self._database.place
+
+    def fingerprint(self, frame: pd.DataFrame) -> content.Fingerprint:
+        """Return what tells this table from others; see `data.ledger.fingerprint`."""
+        with self._reading() as chain:
+            keys = secret.load_keys(self._home, create=not chain.was_written)
+        return content.fingerprint(frame, keys.fingerprint)
+
+    def open_dataset(self, name: str, epsilon: float, delta: float) -> Budget:
+        """Set the total budget of a dataset, once and for all.
+
+        Raises
+        ------
+        LedgerError
+            If it was opened with another budget: that is never changed, neither up nor down.
+        """
+        require_name("the dataset's name", name)
+        epsilon, delta = require_privacy(epsilon, delta)
+        with self._writing() as chain:
+            known = rules.find_budget(chain, name)
+            if known is None:
+                chain.append("open", name, "", {"epsilon": epsilon, "delta": delta, "time": _now()})
+                return rules.budget_of(chain, name)
+        if (known.epsilon, known.delta) != (epsilon, delta):
+            raise LedgerError(
+                f"dataset {name!r} was opened with epsilon {known.epsilon:g} and delta {known.delta:g}, got "
+                f"epsilon {epsilon:g} and delta {delta:g}; a budget is never changed, so use it as it is"
+            )
+        return known
+
+    def charge(
+        self,
+        request: Request,
+        fits: Callable[[Sequence[Charge], Charge], Verdict],
+        *,
+        allow_new_content: bool = False,
+        again: bool = False,
+    ) -> Charge:
+        """Return the stored answer to a request, or charge for it, committed before this returns.
+
+        The first charge binds the data to the dataset's name. If the same request was charged before and
+
+        - was answered: that answer is returned, and nothing is charged;
+        - somebody else is working on the answer: this waits for it;
+        - the answer was lost, because whoever was charged is gone or gave up: refused, for noise is never
+          drawn a second time under one charge. ``again=True`` makes it a second charge instead.
+
+        Of a process on another machine nobody can tell whether it lives; its answer counts as lost when it
+        has not come within `answer_timeout`. That is safe, since asking again is charged again.
+
+        Parameters
+        ----------
+        request : Request
+            What is asked.
+        fits : callable
+            Given the dataset's charges so far and the new one, decides whether the new one may be added.
+            It runs while every other process waits.
+        allow_new_content : bool
+            The owner's word that these other data are meant: they share the name's one budget from now on,
+            and the chain says so. Data known under another name are refused all the same.
+        again : bool
+            Whether to pay a second time for an answer that was lost; without effect otherwise.
+
+        Returns
+        -------
+        Charge
+            If its ``release`` is ``None``: draw the answer now, and hand it to `store_release` before
+            anybody sees it. Otherwise that is the answer.
+
+        Raises
+        ------
+        BudgetExhausted
+            If `fits` refuses.
+        ContentRefused
+            If the data are known under another name, or the name with other data.
+        AnswerLost, AnswerPending
+            If the request was charged and there is no answer, or not yet.
+        """
+        started = time.monotonic()
+        while True:
+            waited = time.monotonic() - started >= self._answer_timeout
+            with self._writing() as chain:
+                budget = rules.budget_of(chain, request.dataset)
+                attempts = rules.attempts(chain, request.id)
+                pending = rules.settle(chain, attempts, waited=waited, again=again)
+                if pending and pending.release is not None:
+                    return pending
+                if pending is None:
+                    chain.require_every_entry()
+                    rules.bind(chain, request, allow_new_content=allow_new_content, time=_now())
+                    new = rules.new_charge(request, attempt=len(attempts) + 1, time=_now())
+                    rules.require_fits(budget, rules.charges(chain, request.dataset), new, fits)
+                    rules.write_charge(chain, request, new)
+                    return new
+            if waited:
+                raise AnswerPending(
+                    f"the same request is being answered by process {pending.holder.pid} since "
+                    f"{pending.charged}, longer than {self._answer_timeout:g} s; wait for it, or end it"
+                )
+            self._wait_for(pending, started + self._answer_timeout)
+
+    def store_release(self, charge_id: str, payload: Mapping[str, Any]) -> Charge:
+        """Store the answer to a charge; only then may it be shown.
+
+        Parameters
+        ----------
+        charge_id : str
+            `Charge.id`.
+        payload : mapping
+            The answer; anything JSON can hold. Floats come back bit by bit.
+
+        Returns
+        -------
+        Charge
+            With the answer as it will be replayed.
+
+        Raises
+        ------
+        LedgerError
+            If another answer is there, the charge is not this process's, or was given up.
+        """
+        answer = plain(payload, "payload")
+        with self._writing() as chain:
+            charge = rules.charge_of(chain, charge_id)
+            if charge.release is None:
+                rules.require_unanswered(chain, charge)
+                chain.append("release", charge.dataset, charge_id, {"payload": answer, "time": _now()})
+            elif charge.release != answer:
+                raise LedgerError(f"charge {charge_id} has another answer already; show that one")
+        return replace(charge, release=answer)
+
+    def give_up(self, charge_id: str, reason: str) -> None:
+        """Write down that a charge of this process will not be answered; its budget stays spent.
+
+        Raises
+        ------
+        LedgerError
+            If it was answered, or is not this process's.
+        """
+        with self._writing() as chain:
+            charge = rules.charge_of(chain, charge_id)
+            if charge.release is not None:
+                raise LedgerError(f"charge {charge_id} was answered and cannot be given up; show the answer")
+            rules.require_unanswered(chain, charge)
+            chain.append("lost", charge.dataset, charge_id, {"reason": reason, "time": _now()})
+
+    def release_of(self, charge_id: str) -> Mapping[str, Any] | None:
+        """Return the stored answer to a charge, or ``None`` if there is none.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such charge.
+        """
+        with self._reading() as chain:
+            return rules.charge_of(chain, charge_id).release
+
+    def budget(self, name: str) -> Budget:
+        """Return the total budget of a dataset.
+
+        Raises
+        ------
+        LedgerError
+            If it was never opened.
+        """
+        with self._reading() as chain:
+            return rules.budget_of(chain, name)
+
+    def charges(self, name: str) -> list[Charge]:
+        """Return everything charged to a dataset, in order, without the answers; lost ones count, too."""
+        with self._reading() as chain:
+            rules.budget_of(chain, name)
+            return rules.charges(chain, name)
+
+    def show(self, name: str | None = None) -> list[dict[str, Any]]:
+        """Return one dataset, or all, as plain data: budget, contents, charges and their states.
+
+        A charge's ``state`` is ``released``, ``pending`` or ``lost``. ``epsilon_charged`` and
+        ``delta_charged`` are plain sums: an upper bound on what the charges cost together.
+
+        Raises
+        ------
+        LedgerError
+            If there is no dataset of that name.
+        """
+        with self._reading() as chain:
+            names = chain.datasets() if name is None else [name]
+            return [rules.overview(chain, each) for each in names]
+
+    def verify(self, noted: str | None = None) -> VerifyReport:
+        """Recompute the chain and replay its entries; an empty ledger is whole.
+
+        Entries that were edited, removed (in the middle or at the end), inserted or moved are found, unless
+        by somebody who has ``ledger.key``. An older copy of the whole ledger put back, or a deleted ledger,
+        is found only with `noted`.
+
+        Parameters
+        ----------
+        noted : str or None
+            The ``head`` of an earlier report, which must still be in the chain.
+        """
+        try:
+            with self._reading(require_whole=False) as chain:
+                return verify_chain(chain, noted)
+        except LedgerBroken as problem:
+            return VerifyReport(False, problems=(str(problem),))
+
+    def _wait_for(self, charge: Charge, deadline: float) -> None:
+        """Return when the answer is there, nobody works on it any more, or the time is over."""
+        pause = FIRST_POLL
+        while (left := deadline - time.monotonic()) > 0 and charge.holder.may_answer():
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, LAST_POLL)
+            if self.release_of(charge.id) is not None:
+                return
+
+    @contextmanager
+    def _writing(self) -> Iterator[Chain]:
+        with self._database.writing() as (execute, is_new):
+            chain = Chain(execute, self._home, self.place, is_new=is_new)
+            chain.require_whole()
+            yield chain
+
+    @contextmanager
+    def _reading(self, *, require_whole: bool = True) -> Iterator[Chain]:
+        with self._database.reading() as execute:
+            chain = Chain(execute, self._home, self.place)
+            if require_whole:
+                chain.require_whole()
+            yield chain
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

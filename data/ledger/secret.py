@@ -1,0 +1,108 @@
+"""The ledger's key: 32 random bytes in ``home/ledger.key`` that only their owner can read.
+
+It serves two ends. Fingerprints of the data are keyed, because a plain hash would let whoever reads the
+ledger test guesses: with one row unknown, hashing every candidate table tells which one was charged. And the
+hashes of the chain are keyed, because otherwise whoever edits an entry could recompute all that follow.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from data.ledger.errors import LedgerError, LedgerUnavailable
+
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What is derived from the one key, each for its own use.
+
+    Attributes
+    ----------
+    chain, fingerprint : bytes
+        For the hashes of the entries, and of the data.
+    id : str
+        Tells one key from another and discloses nothing about it.
+    """
+
+    chain: bytes
+    fingerprint: bytes
+    id: str
+
+
+def load_keys(home: Path, *, create: bool) -> Keys:
+    """Return the keys of this home.
+
+    Parameters
+    ----------
+    home : Path
+        The folder of everything that lasts.
+    create : bool
+        Whether to draw a key if there is none; only right if no ledger has been written yet.
+
+    Raises
+    ------
+    LedgerError
+        If it is missing, damaged or can be read by others.
+    """
+    path = home / "ledger.key"
+    if create and not path.exists():
+        _create(path)
+    try:
+        with open(path, encoding="ascii") as handle:
+            mode = os.fstat(handle.fileno()).st_mode
+            secret = bytes.fromhex(handle.read())
+    except FileNotFoundError:
+        raise LedgerError(
+            f"{path} is missing, and the ledger cannot be read or written without it; restore it from a "
+            "backup, or copy it from the machine that opened the ledger"
+        ) from None
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read ({error.strerror}); make it readable to you") from None
+    except ValueError:
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise LedgerError(f"{path} is damaged; it must hold {2 * KEY_BYTES} hexadecimal digits: restore it")
+    if mode & 0o077:
+        raise LedgerError(
+            f"{path} has mode {mode & 0o777:o} and must be 600, for others must not read it; "
+            f"run chmod 600 {path}"
+        )
+    return Keys(_derive(secret, "chain"), _derive(secret, "fingerprint"), _derive(secret, "id").hex()[:16])
+
+
+def _derive(secret: bytes, use: str) -> bytes:
+    return hmac.digest(secret, b"dpcost ledger: " + use.encode(), "sha256")
+
+
+def _create(path: Path) -> None:
+    """Put a new key there, whole and at once; whoever comes second keeps the first one's."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(secrets.token_hex(KEY_BYTES) + "\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"cannot write {path} ({error.strerror}); make its folder writable, "
+            "or set DPCOST_HOME to another one"
+        ) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""The ledger as one SQLite file, for the processes of one machine.
+
+A rollback journal, not a write-ahead log: before SQLite 3.51.3 two processes that write and checkpoint a log
+at the same moment can lose pages of it (the "WAL-reset bug"), and Python comes with older ones. It also keeps
+the ledger in one file that can be copied while nobody writes. ``synchronous=EXTRA`` makes a commit survive a
+power cut. File locks of network folders are not to be trusted; several machines need PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from data.ledger.database import APPEND_ONLY, TABLES, Execute
+from data.ledger.errors import LedgerUnavailable
+
+SEAT_BELTS = tuple(
+    f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
+    for table, event, name in (
+        ("dpcost_ledger", "UPDATE", "no_update"),
+        ("dpcost_ledger", "DELETE", "no_delete"),
+        ("dpcost_ledger_head", "DELETE", "no_delete"),
+    )
+)
+
+FAULTS = {
+    "SQLITE_BUSY": "is in use by other processes; try again in a minute, and look for one that hangs",
+    "SQLITE_LOCKED": "is in use by other processes; try again in a minute, and look for one that hangs",
+    "SQLITE_READONLY": "is read-only; make the file and its folder writable",
+    "SQLITE_PERM": "is forbidden; make the file and its folder readable and writable",
+    "SQLITE_AUTH": "is forbidden; make the file and its folder readable and writable",
+    "SQLITE_FULL": "cannot grow, for the disk is full; free some space",
+    "SQLITE_CANTOPEN": "cannot be opened; check that its folder exists and is readable and writable",
+    "SQLITE_NOTADB": "is not a ledger (the file is damaged or something else); restore it from a backup",
+    "SQLITE_CORRUPT": "is damaged; restore it from a backup",
+    "SQLITE_IOERR": "cannot be read or written, for the disk reports an error; check the disk and its space",
+}
+TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+class SQLiteDatabase:
+    """The chain in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; created, with its folder, by the first writing.
+    lock_timeout : float
+        For how many seconds to wait for other writers.
+    """
+
+    def __init__(self, path: Path, *, lock_timeout: float) -> None:
+        self._path = path.resolve()
+        self._lock_timeout = lock_timeout
+
+    @property
+    def place(self) -> str:
+        """The file's path."""
+        return str(self._path)
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Execute, bool]]:
+        """Exclude every other writer; commit at the end, or undo everything after an error."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"the folder {self._path.parent} for the ledger cannot be created ({error.strerror}); "
+                "create it, or set DPCOST_HOME to another one"
+            ) from None
+        with self._connection("rwc") as (connection, execute):
+            with self._faults():
+                for pragma in ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=1"):
+                    execute(f"PRAGMA {pragma}")
+                execute("BEGIN IMMEDIATE")
+            try:
+                with self._faults():
+                    if is_new := not _has_tables(execute):
+                        for statement in (*TABLES, *SEAT_BELTS):
+                            execute(statement)
+                yield execute, is_new
+                with self._faults():
+                    connection.commit()
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Execute | None]:
+        """Show one state of the ledger, or ``None`` where none was ever written."""
+        if not self._path.exists():
+            yield None
+            return
+        with self._connection("rw") as (_, execute):
+            execute("BEGIN")
+            yield execute if _has_tables(execute) else None
+
+    @contextmanager
+    def _connection(self, mode: str) -> Iterator[tuple[sqlite3.Connection, Execute]]:
+        with self._faults():
+            connection = sqlite3.connect(
+                f"{self._path.as_uri()}?mode={mode}",
+                uri=True,
+                timeout=self._lock_timeout,
+                isolation_level=None,
+            )
+
+        def execute(statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+            with self._faults():
+                return connection.execute(statement, values).fetchall()
+
+        with closing(connection):
+            yield connection, execute
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Turn what SQLite reports into one sentence with what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorname", None) or ""
+            kind = "_".join(code.split("_")[:2])
+            advice = FAULTS.get(kind, f"cannot be used ({error}); run dpcost ledger verify")
+            raise LedgerUnavailable(
+                f"the ledger {self._path} {advice}", transient=kind in TRANSIENT
+            ) from error
+
+
+def _has_tables(execute: Execute) -> bool:
+    return bool(execute("SELECT 1 FROM sqlite_master WHERE name = 'dpcost_ledger'"))

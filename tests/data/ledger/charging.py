@@ -1,0 +1,61 @@
+"""One process of the stress test: ask for a list of answers, and write down before and after each step.
+
+Killed and started again, it goes on where its notes end.
+"""
+
+import json
+import os
+import random
+import secrets
+import sys
+import time
+from pathlib import Path
+
+from data.ledger import AnswerLost, BudgetExhausted, Fingerprint, Ledger, Request, Verdict
+
+EPSILON = 1 / 1024
+
+
+def main(home: str, url: str, notes: str, budget: str, wanted: str) -> None:
+    ledger = Ledger(Path(home), url or None)
+    done = {note["question"] for note in read_notes(Path(notes)) if note["step"] in ("shown", "refused")}
+    descriptor = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def note(**what: object) -> None:
+        os.write(descriptor, (json.dumps(what) + "\n").encode())
+
+    def fits(previous, new) -> Verdict:
+        spent = sum(charge.epsilon for charge in previous)
+        return Verdict(spent + new.epsilon <= float(budget), spent, 0.0)
+
+    for question in json.loads(wanted):
+        if question in done:
+            continue
+        request = Request(
+            "patients", Fingerprint("a" * 64, "b" * 64), "dp_mean", {"question": question}, EPSILON, 0.0
+        )
+        note(step="wanted", question=question)
+        try:
+            try:
+                charge = ledger.charge(request, fits)
+            except AnswerLost:
+                note(step="lost", question=question)
+                charge = ledger.charge(request, fits, again=True)
+        except BudgetExhausted:
+            note(step="refused", question=question)
+            continue
+        note(step="charged", question=question, charge=charge.id)
+        if charge.release is None:
+            time.sleep(random.random() * 0.004)
+            charge = ledger.store_release(charge.id, {"noise": secrets.randbits(64)})
+        note(step="shown", question=question, charge=charge.id, noise=charge.release["noise"])
+
+
+def read_notes(path: Path) -> list[dict[str, object]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,361 @@
+import subprocess
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from data.ledger import (
+    AnswerLost,
+    AnswerPending,
+    BudgetExhausted,
+    ContentRefused,
+    Ledger,
+    LedgerError,
+    Request,
+    holder,
+    open_ledger,
+)
+
+
+@pytest.fixture
+def dead(monkeypatch):
+    """Let everybody believe that whoever was charged before has died."""
+
+    def die() -> None:
+        monkeypatch.setattr(holder, "_boot_id", lambda: "the next boot")
+
+    return die
+
+
+def test_a_charge_is_released_once_and_replayed(ledger, place, fits, ask):
+    charge = ledger.charge(ask(), fits)
+    assert charge.release is None
+    payload = {"estimate": [0.1 + 0.2, -0.0, 1e-300], "seed": None}
+    assert ledger.store_release(charge.id, payload).release == payload
+    again = place.ledger().charge(ask(), fits)
+    assert again.release == payload
+    assert str(again.release["estimate"]) == str(payload["estimate"])
+    assert again.id == charge.id
+    assert len(ledger.charges("patients")) == 1
+    assert ledger.release_of(charge.id) == payload
+
+
+def test_an_answer_is_written_once(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits)
+    ledger.store_release(charge.id, {"estimate": 1.5})
+    ledger.store_release(charge.id, {"estimate": 1.5})
+    with pytest.raises(LedgerError, match="another answer already; show that one"):
+        ledger.store_release(charge.id, {"estimate": 2.5})
+    assert ledger.release_of(charge.id) == {"estimate": 1.5}
+    assert ledger.verify().n_releases == 1
+
+
+@pytest.mark.parametrize("call", ["store_release", "release_of", "give_up"])
+def test_an_unknown_charge_is_refused(ledger, call):
+    arguments = {"store_release": [{}], "release_of": [], "give_up": [""]}[call]
+    with pytest.raises(LedgerError, match="no charge 'x-1' in this ledger"):
+        getattr(ledger, call)("x-1", *arguments)
+
+
+def test_a_budget_is_opened_once(ledger):
+    assert ledger.open_dataset("patients", 1, 1e-5) == ledger.budget("patients")
+    assert ledger.verify().n_entries == 1
+    for epsilon, delta in ((2, 1e-5), (0.5, 1e-5), (1, 1e-6)):
+        with pytest.raises(
+            LedgerError, match=r"was opened with epsilon 1 and delta 1e-05, got .* never changed"
+        ):
+            ledger.open_dataset("patients", epsilon, delta)
+
+
+def test_a_dataset_must_be_opened(place, fits, ask):
+    ledger = place.ledger()
+    for use in (
+        lambda: ledger.charge(ask(), fits),
+        lambda: ledger.show("patients"),
+        lambda: ledger.budget("patients"),
+    ):
+        with pytest.raises(
+            LedgerError, match=r"'patients' has no budget.*dpcost ledger open patients --epsilon"
+        ):
+            use()
+    assert ledger.show() == []
+
+
+def test_a_budget_cannot_be_overspent(ledger, fits, ask):
+    for bound in (1, 2, 3):
+        ledger.charge(ask(parameters={"value_bound": bound}), fits)
+    with pytest.raises(BudgetExhausted) as caught:
+        ledger.charge(ask(parameters={"value_bound": 4}), fits)
+    assert str(caught.value) == (
+        "the budget of 'patients' is epsilon 1, delta 1e-05; spent is epsilon 0.9, delta 3e-06 in 3 charges; "
+        "asked is epsilon 0.3, delta 1e-06; left is epsilon 0.1, delta 7e-06: ask for less, or use the "
+        "answers that were released"
+    )
+    assert isinstance(caught.value, ValueError)
+    assert ledger.charge(ask(epsilon=0.1), fits).epsilon == 0.1
+    assert ledger.verify().n_charges == 4
+
+
+def test_an_exhausted_budget_still_replays(ledger, fits, ask):
+    charge = ledger.charge(ask(epsilon=1.0), fits)
+    ledger.store_release(charge.id, {"estimate": 7})
+    assert ledger.charge(ask(epsilon=1.0), fits).release == {"estimate": 7}
+
+
+def test_an_error_of_the_arithmetic_charges_nothing(ledger, ask):
+    with pytest.raises(ZeroDivisionError):
+        ledger.charge(ask(), lambda previous, new: 1 / 0)
+    with pytest.raises(TypeError, match="must return a Verdict, got bool"):
+        ledger.charge(ask(), lambda previous, new: True)
+    assert ledger.charges("patients") == []
+    assert ledger.verify().n_entries == 1
+
+
+def test_the_arithmetic_sees_what_was_charged(ledger, fits, ask):
+    first = ledger.charge(ask(accounting={"rho": 0.02}), fits)
+    seen = []
+    new = ledger.charge(ask(epsilon=0.1), lambda *charges: seen.append(charges) or fits(*charges))
+    assert seen == [([first], new)]
+    assert first.accounting == {"rho": 0.02}
+    assert ledger.charges("patients") == [first, new]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"estimator": "dp_sparse_mean"},
+        {"epsilon": 0.31},
+        {"delta": 2e-6},
+        {"parameters": {"value_bound": 2.0, "shrinkage": None}},
+        {"content": "b"},
+    ],
+)
+def test_another_question_has_another_id(ask, change):
+    assert ask(**change).id != ask().id
+
+
+def test_the_same_question_has_the_same_id(ask):
+    written = ask(parameters={"a": 1, "b": [2.0, {"c": True}]})
+    assert written.id == ask(parameters={"b": (np.int64(2), {"c": True}), "a": np.float32(1)}).id
+    assert written.id != ask(parameters={"a": True, "b": [2.0, {"c": True}]}).id
+    assert written.id == ask(parameters=written.parameters, accounting={"rho": 1}).id
+    resorted = replace(written.fingerprint, order="f" * 64)
+    assert written.id == replace(written, fingerprint=resorted).id
+
+
+def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
+    ledger.charge(ask(), fits)
+    with pytest.raises(
+        ContentRefused, match=r"not those that 'patients' was charged for so far.*allow new content"
+    ):
+        ledger.charge(ask("b"), fits)
+    ledger.charge(ask("b"), fits, allow_new_content=True)
+    ledger.charge(ask("b", parameters={}), fits)
+    with pytest.raises(BudgetExhausted, match="in 3 charges"):
+        ledger.charge(ask("c"), fits, allow_new_content=True)
+    (shown,) = ledger.show()
+    assert [each["new_content"] for each in shown["contents"]] == [False, True]
+    assert ledger.verify().ok
+
+
+def test_known_rows_under_another_name_are_refused(ledger, fits, ask):
+    ledger.open_dataset("copy", 1.0, 1e-5)
+    ledger.charge(ask(), fits)
+    for allow in (False, True):
+        with pytest.raises(
+            ContentRefused, match="are known as 'patients' and cannot have a second budget as 'copy'"
+        ):
+            ledger.charge(ask(dataset="copy"), fits, allow_new_content=allow)
+    ledger.charge(ask("b", dataset="copy"), fits)
+    assert ledger.verify().ok
+
+
+def test_a_refused_first_charge_binds_nothing(ledger, fits, ask):
+    ledger.open_dataset("copy", 1.0, 1e-5)
+    with pytest.raises(BudgetExhausted):
+        ledger.charge(ask(epsilon=5), fits)
+    ledger.charge(ask(dataset="copy"), fits)
+
+
+def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
+    first = ledger.charge(ask(), fits)
+    dead()
+    with pytest.raises(
+        AnswerLost, match=r"epsilon 0\.3, delta 1e-06.* was lost before it was stored; asking again"
+    ):
+        ledger.charge(ask(), fits)
+    second = ledger.charge(ask(), fits, again=True)
+    assert (second.request_id, second.id) == (first.request_id, f"{first.request_id}-2")
+    assert [charge.epsilon for charge in ledger.charges("patients")] == [0.3, 0.3]
+    ledger.store_release(second.id, {"estimate": 2})
+    assert ledger.charge(ask(), fits, again=True).release == {"estimate": 2}
+    assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["lost", "released"]
+    assert ledger.verify().ok
+
+
+def test_paying_again_needs_budget(ledger, fits, ask, dead):
+    ledger.charge(ask(epsilon=0.6), fits)
+    dead()
+    with pytest.raises(BudgetExhausted):
+        ledger.charge(ask(epsilon=0.6), fits, again=True)
+
+
+def test_nobody_else_may_answer(ledger, fits, ask, dead):
+    charge = ledger.charge(ask(), fits)
+    dead()
+    for call in (lambda: ledger.store_release(charge.id, {}), lambda: ledger.give_up(charge.id, "")):
+        with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
+            call()
+
+
+def test_a_charge_can_be_given_up(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits)
+    ledger.give_up(charge.id, "no convergence")
+    with pytest.raises(LedgerError, match="was given up"):
+        ledger.store_release(charge.id, {})
+    with pytest.raises(AnswerLost):
+        ledger.charge(ask(), fits)
+    second = ledger.charge(ask(), fits, again=True)
+    ledger.store_release(second.id, {})
+    with pytest.raises(LedgerError, match="was answered and cannot be given up"):
+        ledger.give_up(second.id, "")
+    assert ledger.verify().ok
+
+
+def test_the_thread_that_was_charged_does_not_wait_for_itself(ledger, fits, ask):
+    ledger.charge(ask(), fits)
+    with pytest.raises(AnswerLost):
+        ledger.charge(ask(), fits)
+
+
+def test_another_thread_waits_for_the_answer(place, ledger, fits, ask):
+    charge = ledger.charge(ask(), fits)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(place.ledger().charge(ask(), fits)))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    ledger.store_release(charge.id, {"estimate": 3})
+    waiting.join(10)
+    assert found[0].release == {"estimate": 3}
+
+
+def test_the_waiting_ends(place, ledger, fits, ask):
+    ledger.charge(ask(), fits)
+    caught = []
+
+    def wait() -> None:
+        with pytest.raises(AnswerPending, match=r"is being answered by process .*longer than 0.1 s") as error:
+            place.ledger(answer_timeout=0.1).charge(ask(), fits, again=True)
+        caught.append(error.value)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    waiting.join(10)
+    assert caught[0].transient
+    assert len(ledger.charges("patients")) == 1
+
+
+def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger, fits, ask, monkeypatch):
+    first = ledger.charge(ask(), fits)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(holder.socket, "gethostname", lambda: "elsewhere")
+        other = place.ledger(answer_timeout=0.1)
+        with pytest.raises(AnswerLost):
+            other.charge(ask(), fits)
+        second = other.charge(ask(), fits, again=True)
+        other.store_release(second.id, {"estimate": 2})
+    with pytest.raises(LedgerError, match="taken for lost and charged again by another process"):
+        ledger.store_release(first.id, {"estimate": 1})
+    assert ledger.charge(ask(), fits).release == {"estimate": 2}
+
+
+def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        here = holder.Holder.here()
+        other = replace(here, pid=process.pid, start_time=holder._start_time(process.pid))
+        assert other.may_answer()
+        assert not other.is_this_process()
+        assert not replace(other, start_time=here.start_time + "0").may_answer()
+        assert not replace(other, boot_id="an earlier boot").may_answer()
+        process.kill()
+        process.wait()
+        assert not other.may_answer()
+
+
+def test_what_is_shown_is_plain_data(ledger, fits, ask):
+    ledger.open_dataset("others", 2.0, 0.0)
+    charge = ledger.charge(ask(), fits)
+    others, patients = ledger.show("others")[0], ledger.show("patients")[0]
+    assert ledger.show() == [patients, others]
+    assert others["charges"] == others["contents"] == []
+    assert (patients["epsilon"], patients["epsilon_charged"], patients["delta_charged"]) == (1.0, 0.3, 1e-6)
+    (shown,) = patients["charges"]
+    assert (shown["id"], shown["estimator"], shown["parameters"]) == (
+        charge.id,
+        "dp_mean",
+        {"value_bound": 2},
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a positive finite number, got 0; pass"),
+        ({"epsilon": float("inf")}, "epsilon must be a positive finite number, got inf"),
+        ({"epsilon": float("nan")}, "epsilon must be a positive finite number, got nan"),
+        ({"epsilon": "1"}, "epsilon must be a positive finite number, got '1'"),
+        ({"epsilon": True}, "epsilon must be a positive finite number, got True"),
+        ({"delta": 1}, "delta must be at least 0 and below 1, got 1; pass"),
+        ({"delta": -1e-9}, "delta must be at least 0 and below 1, got -1e-09"),
+        ({"dataset": " a"}, "dataset must be 1 to 100 visible characters .* got ' a'; choose another name"),
+        ({"dataset": ""}, "dataset must be"),
+        ({"dataset": "a\u200bb"}, "dataset must be"),
+        ({"estimator": 3}, "estimator must be"),
+        ({"parameters": [1]}, "parameters must be a mapping, got list; pass a dict"),
+        ({"parameters": {"a": {1: 2}}}, "the keys of parameters.a must be text"),
+        (
+            {"parameters": {"a": [1, float("nan")]}},
+            r"parameters.a\[1\] must be made of .* got nan; convert",
+        ),
+        ({"parameters": {"X": np.ones(2)}}, "parameters.X must be made of .* got ndarray; convert .*tolist"),
+    ],
+)
+def test_a_bad_request_is_one_sentence(ask, change, message):
+    with pytest.raises(LedgerError, match=message) as caught:
+        ask(**change)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_answer_is_refused(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits)
+    with pytest.raises(LedgerError, match=r"payload\.estimate must be made of"):
+        ledger.store_release(charge.id, {"estimate": float("inf")})
+    with pytest.raises(LedgerError, match=r"payload\.estimate .* got ndarray; convert") as caught:
+        ledger.store_release(charge.id, {"estimate": np.array([1.23456])})
+    assert "1.23" not in str(caught.value)
+    assert ledger.release_of(charge.id) is None
+
+
+def test_names_of_all_languages_are_kept(place, fits, ask):
+    ledger = place.ledger()
+    ledger.open_dataset("Größe 数 'x'", 1.0, 1e-5)
+    ledger.charge(ask(dataset="Größe 数 'x'", parameters={"column": "\x00\ud800"}), fits)
+    assert ledger.show()[0]["charges"][0]["parameters"] == {"column": "\x00\ud800"}
+    assert ledger.verify().ok
+
+
+def test_the_environment_names_the_place(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
+    monkeypatch.delenv("DPCOST_LEDGER_URL", raising=False)
+    assert open_ledger().place == str(tmp_path / "ledger.sqlite")
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
+    assert open_ledger().place == "host:5433/books"
+
+
+def test_a_request_may_be_made_of_parts(ledger, fits, ask):
+    request = ask()
+    assert Request(**{name: getattr(request, name) for name in request.__dataclass_fields__}) == request
+    assert isinstance(ledger, Ledger)

@@ -1,0 +1,229 @@
+import os
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from data.errors import DataError
+from data.ledger import Ledger, LedgerError, LedgerUnavailable, sqlite
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def home(tmp_path):
+    Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5)
+    return tmp_path
+
+
+def refused(use, message):
+    with pytest.raises(LedgerUnavailable, match=message) as caught:
+        use()
+    assert isinstance(caught.value, DataError)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+@pytest.fixture
+def without_rights():
+    """A home with a ledger, and the process not root."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        home = Path(name) / "home"
+        Ledger(home).open_dataset("patients", 1.0, 1e-5)
+        is_root = os.geteuid() == 0
+        if is_root:
+            for path in (home, *home.iterdir()):
+                os.chown(path, NOBODY, -1)
+            os.seteuid(NOBODY)
+        try:
+            yield home
+        finally:
+            if is_root:
+                os.seteuid(0)
+            home.chmod(0o700)
+
+
+def test_a_read_only_file(without_rights, fits, ask):
+    (without_rights / "ledger.sqlite").chmod(0o444)
+    ledger = Ledger(without_rights)
+    refused(
+        lambda: ledger.charge(ask(), fits),
+        "ledger.sqlite is read-only; make the file and its folder writable",
+    )
+    assert ledger.verify().ok
+    assert ledger.show("patients")[0]["charges"] == []
+
+
+def test_a_read_only_folder(without_rights, fits, ask):
+    without_rights.chmod(0o555)
+    refused(lambda: Ledger(without_rights).charge(ask(), fits), "is read-only; make the file and")
+    missing = Ledger(without_rights / "below")
+    refused(lambda: missing.open_dataset("a", 1, 0), "cannot be created .*set DPCOST_HOME to another")
+
+
+def test_an_unreadable_file_or_key(without_rights):
+    (without_rights / "ledger.key").chmod(0)
+    with pytest.raises(LedgerError, match=r"ledger\.key cannot be read"):
+        Ledger(without_rights).show()
+    (without_rights / "ledger.sqlite").chmod(0)
+    refused(Ledger(without_rights).show, "ledger.sqlite cannot be opened")
+
+
+def test_a_file_that_is_no_ledger(home, fits, ask):
+    (home / "ledger.sqlite").write_bytes(b"privacy " * 1000)
+    ledger = Ledger(home)
+    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
+        refused(use, "is not a ledger .*restore it from a backup")
+
+
+def test_a_damaged_file(home, fits, ask):
+    path = home / "ledger.sqlite"
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    ledger = Ledger(home)
+    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
+        refused(use, "is damaged; restore it from a backup")
+
+
+def test_a_file_cut_short(home, fits, ask):
+    path = home / "ledger.sqlite"
+    path.write_bytes(path.read_bytes()[:5000])
+    refused(Ledger(home).verify, "is damaged|is not a ledger")
+
+
+def test_a_folder_in_the_way(tmp_path):
+    (tmp_path / "ledger.sqlite").mkdir()
+    refused(lambda: Ledger(tmp_path).open_dataset("a", 1, 0), "cannot be opened")
+    (tmp_path / "file").touch()
+    refused(lambda: Ledger(tmp_path / "file").open_dataset("a", 1, 0), "cannot be created")
+
+
+def test_a_missing_folder_is_created(tmp_path, fits, ask):
+    Ledger(tmp_path / "a" / "b").open_dataset("patients", 1, 1e-5)
+    assert Ledger(tmp_path / "a" / "b").charge(ask(), fits).release is None
+
+
+def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
+    class Small(sqlite3.Connection):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.execute("PRAGMA max_page_count = 12")
+
+    connect = sqlite3.connect
+    ledger = Ledger(home)
+    ledger.store_release(ledger.charge(ask(), fits).id, {"estimate": 1})
+    with monkeypatch.context() as full:
+        full.setattr(sqlite.sqlite3, "connect", lambda *a, **o: connect(*a, factory=Small, **o))
+        large = ask(parameters={"X": "x" * 100_000})
+        refused(lambda: ledger.charge(large, fits), "for the disk is full; free some space")
+    assert len(ledger.charges("patients")) == 1
+    assert ledger.charge(ask(), fits).release == {"estimate": 1}
+    assert ledger.verify().ok
+
+
+def test_a_locked_ledger_is_waited_for_and_refused(home, fits, ask):
+    other = sqlite3.connect(home / "ledger.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    error = refused(
+        lambda: Ledger(home, lock_timeout=0.1).charge(ask(), fits), "is in use by other processes"
+    )
+    assert error.transient
+    other.close()
+    Ledger(home).charge(ask(), fits)
+
+
+def test_an_empty_file_is_an_unwritten_ledger(tmp_path):
+    (tmp_path / "ledger.sqlite").touch()
+    assert Ledger(tmp_path).verify().ok
+    assert Ledger(tmp_path).show() == []
+    Ledger(tmp_path).open_dataset("a", 1, 0)
+
+
+def test_a_drivers_name_in_the_url_is_ignored(tmp_path):
+    pytest.importorskip("psycopg")
+    assert Ledger(tmp_path, "postgresql+asyncpg://me:secret@host/books").place == "host:5432/books"
+
+
+def test_an_unreadable_url_is_one_sentence(tmp_path):
+    pytest.importorskip("psycopg")
+    with pytest.raises(LedgerError, match="DPCOST_LEDGER_URL cannot be understood"):
+        Ledger(tmp_path, "postgresql://host/books?nonsense=1")
+
+
+@pytest.mark.parametrize("url", ["mysql://me:secret@host/x", "me:secret@host", "postgresql"])
+def test_a_bad_url_is_one_sentence_without_its_password(tmp_path, url):
+    with pytest.raises(LedgerError, match="DPCOST_LEDGER_URL must begin with postgresql://, got") as caught:
+        Ledger(tmp_path, url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_driver_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(LedgerError, match=r"needs the package psycopg.*pip install"):
+        Ledger(tmp_path, "postgresql://host/x")
+
+
+def test_postgresql_away_is_one_sentence(tmp_path, closed_port, fits, ask):
+    pytest.importorskip("psycopg")
+    ledger = Ledger(tmp_path, f"postgresql://me:secret@127.0.0.1:{closed_port}/books")
+    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
+        error = refused(
+            use, r"127.0.0.1:\d+/books cannot be reached .*start the server, or correct DPCOST_LEDGER_URL"
+        )
+        assert error.transient
+        assert "secret" not in str(error)
+
+
+@pytest.mark.server
+def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, ask):
+    import psycopg
+
+    ledger = Ledger(tmp_path, new_schema)
+    ledger.open_dataset("patients", 1.0, 1e-5)
+
+    def cut(previous, new):
+        with psycopg.connect(new_schema, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            )
+        return fits(previous, new)
+
+    error = refused(
+        lambda: ledger.charge(ask(), cut), "was lost before the commit .*nothing was written, so try"
+    )
+    assert error.transient
+    assert ledger.charges("patients") == []
+    assert ledger.charge(ask(), fits).release is None
+
+
+@pytest.mark.server
+def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_schema, fits, ask):
+    ledger = Ledger(tmp_path, new_schema)
+    ledger.open_dataset("patients", 1.0, 1e-5)
+    impatient = Ledger(tmp_path, new_schema, lock_timeout=0.1)
+
+    def meanwhile(previous, new):
+        refused(lambda: impatient.charge(ask(epsilon=0.1), fits), "is in use by other processes")
+        return fits(previous, new)
+
+    ledger.charge(ask(), meanwhile)
+    assert len(ledger.charges("patients")) == 1
+
+
+@pytest.mark.server
+def test_a_read_only_postgresql_is_one_sentence(tmp_path, new_schema):
+    url = new_schema.replace("search_path", "default_transaction_read_only%3Don%20-csearch_path")
+    refused(
+        lambda: Ledger(tmp_path, url).open_dataset("a", 1, 0), "is read-only; connect to the primary server"
+    )
+
+
+@pytest.mark.server
+def test_a_second_machine_needs_the_same_key(tmp_path, new_schema):
+    Ledger(tmp_path / "a", new_schema).open_dataset("patients", 1.0, 1e-5)
+    with pytest.raises(LedgerError, match=r"ledger.key is missing.*copy it from the machine that opened"):
+        Ledger(tmp_path / "b", new_schema).open_dataset("patients", 1.0, 1e-5)
