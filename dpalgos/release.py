@@ -109,16 +109,17 @@ def plan_release(name: str, n_rows: int, n_features: int, keywords: dict[str, An
     )
 
 
-def draw_release(plan: ReleasePlan, X: object, y: object = None) -> Release:
-    """Draw the answer of a plan that has been charged.
+def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
+    """Draw the answer of a plan that has been charged, on data that were validated before the charge.
 
     Raises
     ------
     InputError
-        If the data do not fit, or if the events drawn are not the events planned; then nothing is shown.
+        If the events drawn are not the events planned, or a value does not fit the grid of its noise; then
+        nothing is shown.
     """
     transcript = SecureTranscript(plan.estimator.relation or Relation.CENTRAL, plan.inflation)
-    released = run(plan.estimator, Sample(X, y), plan.params, transcript)
+    released = run(plan.estimator, sample, plan.params, transcript)
     if spending(transcript.events) != plan.cost:
         raise InputError(
             "the events drawn differ from the events charged, so the answer is withheld; report this"

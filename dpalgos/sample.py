@@ -14,8 +14,13 @@ import numpy as np
 from dpalgos.errors import InputError
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+# Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
+LARGEST_VALUE = 1e60
+
 # Elements of one (rows × replicates) array that fit the cache beside their companions.
 _GROUP_ELEMENTS = 160_000
+# Elements of a block of rows that is truncated in passing.
+_BLOCK_ELEMENTS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class Sample:
     Raises
     ------
     InputError
-        Names the argument and what is wrong with it, never a value of the data.
+        Names the argument and what is wrong with it, never a value of the data. Whether data are refused
+        depends on them, and is outside every guarantee.
     """
 
     def __init__(
@@ -132,6 +138,62 @@ class Sample:
         return self.row_mask.astype(float)
 
 
+class Design:
+    """The rows of a sample with entries truncated to a box, as two matrix products for all replicates.
+
+    Truncated rows are made block by block where a product needs them, and not at all if no entry leaves the
+    box, so that a wide design is never held twice.
+
+    Parameters
+    ----------
+    sample : Sample
+        Whose rows.
+    bound : float or None
+        Entries are truncated to ± this; None: as they are.
+    """
+
+    def __init__(self, sample: Sample, bound: float | None = None) -> None:
+        self._sample = sample
+        self._blocks = [
+            slice(start, start + max(1, _BLOCK_ELEMENTS // sample.n_features))
+            for start in range(0, len(sample.X), max(1, _BLOCK_ELEMENTS // sample.n_features))
+        ]
+        self._bound = None if bound is None or not self._leaves_the_box(bound) else bound
+        self._weights = None if sample.row_mask is None else sample.row_mask.astype(float)
+
+    def columns(self, chosen: IntArray) -> FloatArray:
+        """Return some columns, (n, k)."""
+        taken = self._sample.X[:, chosen]
+        return taken if self._bound is None else np.clip(taken, -self._bound, self._bound)
+
+    def predict(self, coef: FloatArray) -> FloatArray:
+        """Return X B for coefficients (d, R), (n, R), touching only the columns that some replicate uses."""
+        used = np.flatnonzero(coef.any(axis=1))
+        if self._bound is None and 4 * len(used) >= len(coef):
+            return np.asarray(self._sample.X @ coef)
+        return np.asarray(self.columns(used) @ coef[used])
+
+    def mean_product(self, values: FloatArray) -> FloatArray:
+        """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""
+        if self._weights is not None:
+            values = values * self._weights
+        if self._bound is None:
+            return np.asarray(self._sample.X.T @ values / self._sample.n_rows)
+        total = np.zeros((self._sample.n_features, values.shape[1]))
+        for block in self._blocks:
+            total += np.clip(self._sample.X[block], -self._bound, self._bound).T @ values[block]
+        return np.asarray(total / self._sample.n_rows)
+
+    def mean_square(self, values: FloatArray) -> FloatArray:
+        """Return the mean of v_i² over each replicate's rows for values (n, R), (R,)."""
+        squares = values**2 if self._weights is None else values**2 * self._weights
+        return np.asarray(squares.sum(axis=0) / self._sample.n_rows)
+
+    def _leaves_the_box(self, bound: float) -> bool:
+        X = self._sample.X
+        return any(X[block].max() > bound or X[block].min() < -bound for block in self._blocks)
+
+
 def _finite_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iufb":
@@ -145,6 +207,8 @@ def _finite_array(name: str, values: object, *, n_dimensions: int) -> FloatArray
         raise InputError(
             f"{name} must be finite, got {bad} NaN or infinite value(s); drop or repair those rows first"
         )
+    if converted.size and np.abs(converted).max() > LARGEST_VALUE:
+        raise InputError(f"{name} must lie within ±{LARGEST_VALUE:g}, got a larger value; change its unit")
     return converted
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.ledger import Charge, Ledger, Request, Verdict
 from data.user_table import load_user_table, read_user_file
-from dpalgos import InputError, get_estimator
+from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.params import describe
 from dpalgos.release import ReleasePlan, draw_release, plan_release
@@ -97,6 +97,8 @@ def release(
     keywords = {"epsilon": epsilon, "delta": delta, **_keywords(asked, estimator)}
     plan = plan_release(estimator, len(table), len(asked.columns.x), keywords)
     _check_task(plan, asked)
+    y = table[asked.columns.y].to_numpy() if asked.columns.y else None
+    sample = Sample(table[list(asked.columns.x)].to_numpy(), y)
     budget = ledger.budget(asked.dataset.name)
     request = Request(
         dataset=asked.dataset.name,
@@ -124,10 +126,8 @@ def release(
     charge = ledger.charge(request, fits, again=again, allow_new_content=allow_new_content)
     replayed = charge.release is not None
     if not replayed:
-        X = table[list(asked.columns.x)].to_numpy()
-        y = table[asked.columns.y].to_numpy() if asked.columns.y else None
         try:
-            drawn = draw_release(plan, X, y)
+            drawn = draw_release(plan, sample)
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise

@@ -7,6 +7,7 @@ zero-concentrated DP. What the parts really spend is certified from their events
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from scipy.optimize import brentq
@@ -34,7 +35,7 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     def excess(log_rho: float) -> float:
         return float(np.min((orders - 1) * (orders * np.exp(log_rho) - epsilon) + constant))
 
-    return float(np.exp(brentq(excess, -60.0, np.log(epsilon + 10), xtol=1e-12))) * (1 - 1e-8)
+    return float(np.exp(brentq(excess, -700.0, np.log(epsilon + 10), xtol=1e-12))) * (1 - 1e-8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
+        object.__setattr__(self, "shares", MappingProxyType(dict(self.shares)))
         if not 0 <= self.failure < self.delta:
             raise InputError(f"failure must lie in [0, delta = {self.delta:g}), got {self.failure!r}")
         for part, share in self.shares.items():

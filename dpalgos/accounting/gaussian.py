@@ -14,6 +14,7 @@ from dpalgos.errors import InputError
 
 # Calibration keeps this relative margin, so that rounding never turns a certificate above the request.
 _MARGIN = 1e-10
+_SMALLEST_EPSILON = 1e-6
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -60,11 +61,18 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         If ε is not positive and finite, or δ is not in (0, 1).
     """
     check_budget(epsilon, delta)
-    low, high = 0.0, 1.0
+    if epsilon < _SMALLEST_EPSILON:
+        epsilon = 0.0  # needs a smaller μ than was asked for: more noise, but no cancellation
+    low, high = 1.0, 1.0
     while gaussian_delta(epsilon, high) < delta:
-        low, high = high, 2 * high
-    root = brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, low, high, xtol=1e-16, rtol=1e-14)
-    return float(root) * (1 - _MARGIN)
+        high *= 2
+    while gaussian_delta(epsilon, low) > delta:
+        low /= 2
+    root = brentq(lambda log_mu: gaussian_delta(epsilon, np.exp(log_mu)) - delta, np.log(low), np.log(high))
+    mu = float(np.exp(root)) * (1 - _MARGIN)
+    while gaussian_delta(epsilon, mu) > delta:
+        mu *= 1 - _MARGIN
+    return mu
 
 
 def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float:

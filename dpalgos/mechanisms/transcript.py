@@ -63,6 +63,8 @@ class Transcript:
         *events : Event
             What the release costs; recorded under the transcript's neighbouring relation.
         """
+        if not events:
+            raise TypeError("publish() needs at least one event: nothing is released for free")
         self.events.extend(replace(event, relation=self._relation) for event in events)
         return self._publish(value, noisy)
 

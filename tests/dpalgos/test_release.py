@@ -7,6 +7,7 @@ from dpalgos.accounting.events import DiscreteGaussianEvent
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.mechanisms.secure import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
 from dpalgos.release import draw_release, plan_release
+from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-6}
 RELEASABLE = {
@@ -61,18 +62,18 @@ def test_a_release_proves_what_was_asked(name):
     X, y = data(name)
     plan = plan_release(name, *X.shape, {**BUDGET, **RELEASABLE[name]})
     assert 0.999 * 0.5 <= plan.epsilon <= 0.5
-    answer = draw_release(plan, X, y)
+    answer = draw_release(plan, Sample(X, y))
     assert answer.estimate.shape == (4,)
     assert np.isfinite(answer.estimate).all()
     assert spending(answer.events) == plan.cost
     assert all(isinstance(event, DiscreteGaussianEvent) for event in answer.events)
-    assert (draw_release(plan, X, y).estimate != answer.estimate).any()
+    assert (draw_release(plan, Sample(X, y)).estimate != answer.estimate).any()
 
 
 def test_hardened_noise_is_little_more_than_needed():
     X, _ = data("dp_mean", d=100)
     plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
-    draws = np.array([draw_release(plan, X).estimate for _ in range(50)])
+    draws = np.array([draw_release(plan, Sample(X)).estimate for _ in range(50)])
     std = np.std(draws - X.mean(axis=0))
     seeded = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(0), **BUDGET, value_bound=1.0)
     exact = seeded.events[0].noise_multiplier * seeded.events[0].l2_sensitivity
@@ -84,7 +85,7 @@ def test_answers_lie_on_the_public_grid():
     X, _ = data("dp_mean")
     plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
     step = grid_step(plan.events[0].l2_sensitivity * 1000 / len(X), 4)
-    index = draw_release(plan, X).estimate / step
+    index = draw_release(plan, Sample(X)).estimate / step
     np.testing.assert_array_equal(index, np.rint(index))
 
 
@@ -114,7 +115,7 @@ def test_an_answer_whose_events_differ_is_withheld():
     plan = plan_release("dp_mean", *X.shape, {**BUDGET, "value_bound": 1.0})
     cheaper = type(plan)(**{**vars(plan), "cost": Spending(rho=plan.cost.rho / 2)})
     with pytest.raises(dpalgos.InputError, match="withheld"):
-        draw_release(cheaper, X)
+        draw_release(cheaper, Sample(X))
 
 
 def test_a_value_beyond_the_grid_is_refused_without_being_shown():

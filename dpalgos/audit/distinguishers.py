@@ -1,0 +1,254 @@
+"""Scores of a run that should be large on D and small on D'; any score is a valid distinguisher.
+
+The declared likelihood ratio is the best of them (Neyman & Pearson) where releases follow the laws that
+their events state. The others look for what these laws leave out: noise that is used twice or missing,
+values that are not finite, and answers that are not made of the releases.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.audit.trials import Release, Runs
+from dpalgos.typing import FloatArray
+
+Score = Callable[[Runs], FloatArray]
+
+_TINY = 1e-30
+_SUMMARIES: tuple[Callable[..., FloatArray], ...] = (np.mean, np.min, np.max)
+_FAR = 20.0
+_DECIMALS = 9
+_HUGE = 1e100
+
+
+def log_density(release: Release, *, by_magnitude: bool = False) -> FloatArray | None:
+    """Return log p(published | value) by the declared mechanism, (R,), up to what is the same on D and D'.
+
+    None where the event does not determine it (a quantile, a stability histogram). Selections by
+    exponential mechanism have P ∝ exp(ε score / (2 sensitivity)), one after the other; this is also the
+    score for selections by other noise. ``by_magnitude``: |score| in the place of score.
+    """
+    event = _event(release)
+    value, published = release.value, release.published
+    if published.dtype.kind in "iu":
+        return _log_selection(np.abs(value) if by_magnitude else value, np.atleast_2d(published), event)
+    scale = _scale(release)
+    if scale is not None:
+        residual = (published - value) / scale
+        size = (residual**2).sum(axis=0) / 2 if _is_gaussian(event) else np.abs(residual).sum(axis=0)
+        return np.asarray(-size - len(value) * np.log(scale))
+    if isinstance(event, GaussianSketchEvent):
+        inverse = np.linalg.inv(value)
+        moments = np.swapaxes(published, -1, -2) @ published
+        log_determinant = np.linalg.slogdet(value)[1]
+        distance = np.einsum("rij,rij->r", inverse, moments)
+        return np.asarray(-(distance + event.n_rows * log_determinant) / 2)
+    return None
+
+
+def declared_scores(runs: Runs) -> dict[str, FloatArray]:
+    """Return the log-likelihood ratio of all releases, and of those of each label.
+
+    An event does not say whether a selection went by scores or by their magnitudes, so both are tried.
+    """
+    scores = _likelihood_ratios(runs, by_magnitude=False)
+    if any(release.published.dtype.kind in "iu" for release in runs.first):
+        magnitudes = _likelihood_ratios(runs, by_magnitude=True)
+        scores |= {f"{name}, by magnitude": score for name, score in magnitudes.items()}
+    return scores
+
+
+def _likelihood_ratios(runs: Runs, *, by_magnitude: bool) -> dict[str, FloatArray]:
+    total: FloatArray = np.zeros(runs.answer.shape[-1])
+    by_label: dict[str, FloatArray] = {}
+    for first, second in zip(runs.first, runs.second, strict=True):
+        densities = [log_density(release, by_magnitude=by_magnitude) for release in (first, second)]
+        if densities[0] is None or densities[1] is None:
+            continue
+        event = _event(first)
+        ratio = np.nan_to_num(densities[0] - densities[1], nan=0.0, posinf=1e300, neginf=-1e300)
+        label = f"likelihood of {event.label!r}" if event else "likelihood"
+        by_label[label] = by_label.get(label, 0.0 * total) + ratio
+        total = total + ratio
+    return {"likelihood": total, **(by_label if len(by_label) > 1 else {})}
+
+
+def declared_divergence(runs: Runs) -> float:
+    """Return the Kullback–Leibler divergence of D from D' that additive noise and sketches declare.
+
+    The mean over the runs of each release's divergence given the history: how far apart the values are,
+    hence much less noisy than a mean of log-likelihood ratios.
+    """
+    total = 0.0
+    for first, second in zip(runs.first, runs.second, strict=True):
+        with np.errstate(all="ignore"):
+            divergence = np.mean(np.nan_to_num(_divergence(first, second), nan=0.0, posinf=1e6))
+        total += float(np.clip(divergence, 0.0, 1e6))
+    return total
+
+
+def repeated_noise(runs: Runs) -> FloatArray:
+    """Compare noise of different releases: exactly alike under the true hypothesis if it is used twice."""
+    first, second = _least_distance(runs.first), _least_distance(runs.second)
+    return np.asarray(np.log(second + _TINY) - np.log(first + _TINY))
+
+
+def noise_size(runs: Runs) -> FloatArray:
+    """Compare the smallest standardised noise: zero under the true hypothesis if a release got none."""
+    first, second = _least_size(runs.first), _least_size(runs.second)
+    return np.asarray(np.log(second + _TINY) - np.log(first + _TINY))
+
+
+def not_finite(runs: Runs) -> FloatArray:
+    """Count released values that are NaN or infinite."""
+    counts = [(~np.isfinite(_by_trial(release))).sum(axis=0) for release in runs.first]
+    return np.asarray(sum(counts, (~np.isfinite(runs.answer)).sum(axis=0)), dtype=float)
+
+
+class Discriminant:
+    """A quadratic discriminant of the answer and of releases whose law no event determines.
+
+    Fitted on runs of its own, before the trials that count.
+    """
+
+    def __init__(self, on_first: Runs, on_second: Runs) -> None:
+        raw = [_features(runs) for runs in (on_first, on_second)]
+        both = np.clip(np.concatenate(raw, axis=1), -_HUGE, _HUGE)
+        self._center = np.median(both, axis=1, keepdims=True)
+        spread = np.subtract(*np.percentile(both, [75, 25], axis=1))[:, None]
+        self._spread = np.where(spread > 0, spread, 1.0)
+        classes = [self._expand(features) for features in raw]
+        within = sum(np.cov(c) for c in classes) / 2
+        ridge = 1e-6 * np.trace(np.atleast_2d(within)) / len(classes[0]) + _TINY
+        apart = classes[0].mean(axis=1) - classes[1].mean(axis=1)
+        self._weights = np.linalg.solve(np.atleast_2d(within) + ridge * np.eye(len(apart)), apart)
+
+    def __call__(self, runs: Runs) -> FloatArray:
+        """Score a chunk of runs."""
+        return np.asarray(self._weights @ self._expand(_features(runs)))
+
+    def _expand(self, features: FloatArray) -> FloatArray:
+        away = (np.clip(features, -_HUGE, _HUGE) - self._center) / self._spread
+        z = np.clip(away, -_FAR, _FAR)
+        return np.concatenate([z, z**2])
+
+
+def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
+    """Return every distinguisher's score of a chunk of runs.
+
+    Rounded, so that the last bits of floating-point noise do not count: they betray the value that the noise
+    was added to (Mironov 2012), in every estimator alike, and hardened samplers are the remedy.
+    """
+    with np.errstate(all="ignore"):
+        scores = {
+            **declared_scores(runs),
+            "repeated noise": repeated_noise(runs),
+            "size of the noise": noise_size(runs),
+            "values that are not finite": not_finite(runs),
+            "the answer": discriminant(runs),
+        }
+        spread = {name: np.broadcast_to(score, runs.answer.shape[-1]) for name, score in scores.items()}
+        return {name: np.nan_to_num(np.round(score, _DECIMALS), nan=0.0) for name, score in spread.items()}
+
+
+def _event(release: Release) -> Event | None:
+    return release.events[0] if release.events else None
+
+
+def _is_gaussian(event: Event | None) -> bool:
+    return isinstance(event, GaussianEvent)
+
+
+def _divergence(first: Release, second: Release) -> FloatArray:
+    scales = _scale(first), _scale(second)
+    if scales[0] is not None and scales[1] is not None:
+        ratio, k = scales[0] / scales[1], len(first.value)
+        moved = np.abs(first.value - second.value) / scales[1]
+        if _is_gaussian(_event(first)):
+            return np.asarray((moved**2).sum(axis=0) / 2 + k * ((ratio**2 - 1) / 2 - np.log(ratio)))
+        shifted = moved + ratio * np.exp(-moved / ratio) - 1
+        return np.asarray(shifted.sum(axis=0) - k * np.log(ratio))
+    if isinstance(event := _event(first), GaussianSketchEvent):
+        product = np.linalg.solve(second.value, first.value)
+        excess = np.trace(product, axis1=1, axis2=2) - product.shape[-1] - np.linalg.slogdet(product)[1]
+        return np.asarray(event.n_rows * excess / 2)
+    return np.zeros(1)
+
+
+def _scale(release: Release) -> FloatArray | None:
+    """Return the declared scale of additive noise, () or (R,); None if the release is of another kind."""
+    event = _event(release)
+    if release.published.dtype.kind != "f" or release.published.shape != release.value.shape:
+        return None
+    if isinstance(event, GaussianEvent):
+        return np.asarray(event.noise_multiplier * np.asarray(event.l2_sensitivity))
+    if isinstance(event, PureEvent):
+        return np.asarray(np.asarray(event.sensitivity) / event.epsilon)
+    return None
+
+
+def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) -> FloatArray | None:
+    if not isinstance(event, BoundedRangeEvent | PureEvent) or scores.ndim != 2:
+        return None
+    left = np.array(scores * (event.epsilon / (2 * np.asarray(event.sensitivity))))
+    total, trial = np.zeros(left.shape[1]), np.arange(left.shape[1])
+    for index in chosen:
+        total += left[index, trial] - logsumexp(left, axis=0)
+        left[index, trial] = -np.inf
+    return total
+
+
+def _noises(releases: list[Release]) -> list[FloatArray]:
+    scales = [_scale(release) for release in releases]
+    return [
+        (release.published - release.value) / np.maximum(scale, np.finfo(float).tiny)
+        for release, scale in zip(releases, scales, strict=True)
+        if scale is not None
+    ]
+
+
+def _least_distance(releases: list[Release]) -> FloatArray:
+    noises = _noises(releases)
+    least: FloatArray = np.ones(1)
+    for i, noise in enumerate(noises):
+        for other in {max(i - 1, 0), 0} - {i}:
+            k = min(len(noise), len(noises[other]))
+            u, v = noise[:k], noises[other][:k]
+            uu, vv, uv = (u * u).sum(axis=0), (v * v).sum(axis=0), (u * v).sum(axis=0)
+            least = np.minimum(least, ((u - v) ** 2).sum(axis=0) / (uu + vv + _TINY))
+            if k > 1:
+                least = np.minimum(least, np.maximum(1 - uv**2 / (uu * vv + _TINY), 0))
+    return least
+
+
+def _least_size(releases: list[Release]) -> FloatArray:
+    least: FloatArray = np.full(1, np.inf)
+    for noise in _noises(releases):
+        least = np.minimum(least, (noise**2).mean(axis=0))
+    return np.asarray(np.where(np.isfinite(least), least, 1.0))
+
+
+def _by_trial(release: Release) -> FloatArray:
+    """Return what was published with everything but the trials flattened, (k, R)."""
+    published = release.published
+    if isinstance(_event(release), GaussianSketchEvent):
+        return published.reshape(len(published), -1).T
+    return published.reshape(-1, published.shape[-1])
+
+
+def _features(runs: Runs) -> FloatArray:
+    features = [runs.answer]
+    for release in runs.first:
+        if _law_is_unknown(release):
+            flat = _by_trial(release)
+            some = flat if len(flat) else np.zeros((1, flat.shape[1]))
+            features.extend(summary(some, axis=0)[None, :] for summary in _SUMMARIES)
+    joined = np.concatenate(features).astype(float)
+    return np.asarray(np.nan_to_num(joined, nan=0.0, posinf=1e300, neginf=-1e300))
+
+
+def _law_is_unknown(release: Release) -> bool:
+    selected = release.published.dtype.kind in "iu"
+    return not (selected or _scale(release) is not None or isinstance(_event(release), GaussianSketchEvent))

@@ -1,0 +1,331 @@
+"""An empirical lower bound on ε: neighbours that are hard to hide, an adversary who sees every release.
+
+    1. scout    a few runs on every pair of neighbours: which one or two promise most?
+    2. choose   n/2 runs on these: which pair, which distinguisher, which direction, which threshold?
+    3. test     n fresh runs on each of its two data sets: how often does that one event come up?
+
+The third step tests a single event that was fixed before it, so its confidence needs no correction for the
+many that were looked at; ε ≥ log((p_low − δ) / q_high) by exact confidence intervals
+(:mod:`dpalgos.audit.confidence`).
+
+Pairs: the estimator's own witnesses, given what a run published up to its first, middle and last release,
+and rows far outside of every bound, as far as data are accepted.
+
+What a bound means. Above the certified ε: the guarantee is false, with that confidence, whatever the
+proof says. Below it: nothing is proved. :func:`dpalgos.audit.confidence.detectable_fault` says which faults
+n runs can see at all. Leaks through the last bits of floats are left out (scores are rounded), and the random
+source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.api import build_params
+from dpalgos.audit.confidence import CONFIDENCE, detectable_fault, epsilon_lower_bound
+from dpalgos.audit.distinguishers import Discriminant, all_scores, declared_divergence
+from dpalgos.audit.pairs import pairs
+from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, events_of, fails, trials
+from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.errors import InputError
+from dpalgos.params import Params
+from dpalgos.typing import FloatArray
+
+_SCOUT_TRIALS = 500
+_LEAST_COUNT = 5
+_FAILURE_TRIALS = 1000
+
+Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes
+    ----------
+    estimator, calibration : str
+        What was audited.
+    epsilon, delta : float
+        The budget that was asked for.
+    certified_epsilon : float
+        What the accountant proves from the events.
+    claimed_epsilon : float
+        The same, and for ``tight`` no more than was asked for: what the bound is compared with.
+    epsilon_lower_bound : float
+        What the runs prove, at ``delta`` and with ``confidence``.
+    confidence : float
+        Probability with which the bound holds.
+    n_trials : int
+        Runs on each of two neighbours that the bound rests on.
+    pair, distinguisher : str
+        Which neighbours, told apart by what.
+    true_positive_rate, false_positive_rate : float
+        How often the event came up on one and on the other.
+    detectable_fault : float
+        The factor by which noise must be too small for n runs to see it, at the claimed ε.
+    """
+
+    estimator: str
+    calibration: str
+    epsilon: float
+    delta: float
+    certified_epsilon: float
+    claimed_epsilon: float
+    epsilon_lower_bound: float
+    confidence: float
+    n_trials: int
+    pair: str
+    distinguisher: str
+    true_positive_rate: float
+    false_positive_rate: float
+    detectable_fault: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether the runs contradict the claim."""
+        return self.epsilon_lower_bound > self.claimed_epsilon
+
+    @property
+    def verdict(self) -> str:
+        """One word or four for people."""
+        return "violated" if self.violated else "no violation found"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {**dataclasses.asdict(self), "verdict": self.verdict}
+
+
+def audit_estimator(
+    name: str,
+    *,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator,
+    calibration: str = "tight",
+    n_trials: int = 100_000,
+    n_features: int = 3,
+    **keywords: Any,
+) -> AuditResult:
+    """Audit an estimator of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        An estimator's name; non-private ones are refused.
+    epsilon, delta, calibration
+        As for :func:`dpalgos.estimate`.
+    rng : numpy.random.Generator
+        Required.
+    n_trials : int
+        Runs on each of two neighbours; choosing them takes about as many again.
+    n_features : int
+        Columns d of the data sets.
+    **keywords
+        Public bounds and settings; what is not given is taken from the catalogue's example.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong or the estimator is not private.
+    """
+    estimator = get_estimator(name)
+    if not estimator.private:
+        raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
+    given = {**estimator.example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
+    return audit(estimator, build_params(estimator, given), n_trials=n_trials, n_features=n_features, rng=rng)
+
+
+def audit(
+    estimator: Estimator,
+    params: Params,
+    *,
+    n_trials: int,
+    rng: np.random.Generator,
+    n_features: int = 3,
+    noise: NoiseFactory = BatchNoise,
+    confidence: float = CONFIDENCE,
+) -> AuditResult:
+    """Audit any estimator, e.g. a faulty one; ``noise`` makes the random source of a chunk of trials.
+
+    The other arguments are those of :func:`audit_estimator`.
+    """
+    for what, value in (("n_trials", n_trials), ("n_features", n_features)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InputError(f"{what} must be a whole number of at least 1, got {value!r}")
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
+    bounds = _Bounds(int(n_trials), float(getattr(params, "delta", np.nan)), confidence)
+
+    candidates = pairs(estimator, params, n_features, rng)
+    failing = [
+        pair for pair in candidates if any(fails(estimator, params, p, rng) for p in (pair, pair.swapped))
+    ]
+    if failing:
+        return _audit_failure(estimator, params, failing[0], rng, bounds)
+    finalists = [
+        (
+            pair,
+            discriminant,
+            _choose(_score(estimator, params, pair, n_trials // 2 + 1, discriminant, rng, noise), bounds),
+        )
+        for pair, discriminant in _scout(estimator, params, candidates, rng, noise, bounds)
+    ]
+    pair, discriminant, chosen = max(finalists, key=lambda finalist: finalist[2].predicted)
+    hits, false_hits = 0, 0
+    for on_first, on_second in trials(estimator, params, pair, n_trials, rng, noise):
+        counts = [chosen.count(all_scores(runs, discriminant)) for runs in (on_first, on_second)]
+        if chosen.reverse:
+            counts.reverse()
+        hits, false_hits = hits + counts[0], false_hits + counts[1]
+
+    return _result(estimator, params, pair, rng, bounds, chosen.name, hits, false_hits)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    n_trials: int
+    delta: float
+    confidence: float
+
+    def predict(self, hits: FloatArray, false_hits: FloatArray, n: int) -> FloatArray:
+        """Return the bound that the test will give if rates stay as they were in ``n`` runs."""
+        factor = self.n_trials / n
+        # One more false hit than seen, since thresholds were chosen to have few.
+        scaled = np.minimum((false_hits + 1) * factor, self.n_trials)
+        return epsilon_lower_bound(hits * factor, scaled, self.n_trials, self.delta, self.confidence)
+
+
+@dataclass(frozen=True)
+class _Event:
+    """The event that a score is at least (``reverse``: at most) a threshold."""
+
+    name: str
+    threshold: float
+    reverse: bool
+    predicted: float
+
+    def count(self, scores: dict[str, FloatArray]) -> int:
+        score = scores.get(self.name)
+        if score is None:
+            return 0
+        return int(np.sum(score <= self.threshold if self.reverse else score >= self.threshold))
+
+
+def _scout(
+    estimator: Estimator,
+    params: Params,
+    candidates: list[Pair],
+    rng: np.random.Generator,
+    noise: NoiseFactory,
+    bounds: _Bounds,
+) -> list[tuple[Pair, Discriminant]]:
+    """Return the pair that the declared noise should hide least, and the one told apart best so far."""
+    n = max(_SCOUT_TRIALS, bounds.n_trials // 50)
+    found = []
+    for pair in candidates:
+        try:
+            runs = next(trials(estimator, params, pair, _SCOUT_TRIALS, rng, noise))
+            discriminant = Discriminant(*runs)
+            event = _choose(_score(estimator, params, pair, n, discriminant, rng, noise), bounds)
+        except InputError:
+            continue  # the estimator refuses such rows, e.g. responses that are no class labels
+        declared = max(declared_divergence(chunk) for chunk in runs)
+        found.append((declared, event.predicted, pair, discriminant))
+    if not found:
+        raise InputError(f"{estimator.name} refuses every pair of neighbours; check its keywords")
+    best = {id(item): item for item in (max(found, key=lambda f: f[0]), max(found, key=lambda f: f[1]))}
+    return [(pair, discriminant) for _, _, pair, discriminant in best.values()]
+
+
+def _audit_failure(
+    estimator: Estimator, params: Params, pair: Pair, rng: np.random.Generator, bounds: _Bounds
+) -> AuditResult:
+    """Tell the neighbours apart by whether a run fails with an error that is not about the input."""
+    n = min(bounds.n_trials, _FAILURE_TRIALS)
+    counts = [sum(fails(estimator, params, p, rng) for _ in range(n)) for p in (pair, pair.swapped)]
+    few = dataclasses.replace(bounds, n_trials=n)
+    return _result(estimator, params, pair, rng, few, "whether it fails", max(counts), min(counts))
+
+
+def _result(
+    estimator: Estimator,
+    params: Params,
+    pair: Pair,
+    rng: np.random.Generator,
+    bounds: _Bounds,
+    distinguisher: str,
+    hits: int,
+    false_hits: int,
+) -> AuditResult:
+    n, delta, confidence = bounds.n_trials, bounds.delta, bounds.confidence
+    calibration, epsilon = str(getattr(params, "calibration", "")), float(getattr(params, "epsilon", np.nan))
+    certified = certified_epsilon(events_of(estimator, params, [pair, pair.swapped], rng), delta)
+    claimed = min(certified, epsilon) if calibration == "tight" else certified
+    return AuditResult(
+        estimator=estimator.name,
+        calibration=calibration,
+        epsilon=epsilon,
+        delta=delta,
+        certified_epsilon=certified,
+        claimed_epsilon=claimed,
+        epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n, delta, confidence)),
+        confidence=confidence,
+        n_trials=n,
+        pair=pair.label,
+        distinguisher=distinguisher,
+        true_positive_rate=hits / n,
+        false_positive_rate=false_hits / n,
+        detectable_fault=detectable_fault(n, claimed, delta, confidence=confidence)
+        if 0 < claimed < np.inf
+        else np.inf,
+    )
+
+
+def _score(
+    estimator: Estimator,
+    params: Params,
+    pair: Pair,
+    n_trials: int,
+    discriminant: Discriminant,
+    rng: np.random.Generator,
+    noise: NoiseFactory,
+) -> Scores:
+    collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
+    for chunk in trials(estimator, params, pair, n_trials, rng, noise):
+        for scores, runs in zip(collected, chunk, strict=True):
+            scores.append(all_scores(runs, discriminant))
+    joined = [{name: np.concatenate([s[name] for s in scores]) for name in scores[0]} for scores in collected]
+    return joined[0], joined[1]
+
+
+def _choose(scores: Scores, bounds: _Bounds) -> _Event:
+    """Return the event with the best predicted bound, over scores, directions and thresholds."""
+    events = []
+    for name in scores[0].keys() & scores[1].keys():
+        first, second = np.sort(scores[0][name]), np.sort(scores[1][name])
+        events.append(_best_threshold(name, first, second, bounds, reverse=False))
+        events.append(_best_threshold(name, -second[::-1], -first[::-1], bounds, reverse=True))
+    return max(events, key=lambda event: (event.predicted, event.name == "likelihood"))
+
+
+def _best_threshold(
+    name: str, hits: FloatArray, misses: FloatArray, bounds: _Bounds, *, reverse: bool
+) -> _Event:
+    """Try thresholds at tail fractions of either sample (both sorted)."""
+    n = len(hits)
+    tails = np.geomspace(min(_LEAST_COUNT / n, 0.5), 0.5, 40)
+    positions = np.unique((n * np.concatenate([1 - tails, tails])).astype(int).clip(0, n - 1))
+    thresholds = np.concatenate([misses[positions], hits[positions]])
+    above, false = (np.asarray(n - np.searchsorted(s, thresholds), dtype=float) for s in (hits, misses))
+    predicted = bounds.predict(above, false, n)
+    best = int(np.argmax(predicted))
+    threshold = float(-thresholds[best] if reverse else thresholds[best])
+    return _Event(name, threshold, reverse, float(predicted[best]))

@@ -1,0 +1,75 @@
+"""Neighbours that are hard to hide: where an audit looks."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpalgos.accounting.relation import Relation
+from dpalgos.api import run
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import BatchNoise, Pair
+from dpalgos.catalog import Estimator
+from dpalgos.params import Params
+from dpalgos.sample import LARGEST_VALUE, Sample
+from dpalgos.typing import FloatArray
+
+_FAR = 1e6
+
+
+def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
+    """Return the neighbours that an audit tries."""
+    found = _witness_pairs(estimator, params, n_features, rng)
+    if estimator.relation is not Relation.USER:
+        found += _far_pairs(n_features)
+    if estimator.task == "mean":
+        found = [dataclasses.replace(pair, y=None, other_y=None) for pair in found]
+    by_content = {(_content(pair), _content(pair.swapped)): pair for pair in reversed(found)}
+    return [pair for (one, other), pair in by_content.items() if one != other]
+
+
+def _content(pair: Pair) -> tuple[bytes, bytes]:
+    return pair.X.tobytes(), b"" if pair.y is None else pair.y.tobytes()
+
+
+def _witness_pairs(
+    estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
+) -> list[Pair]:
+    if estimator.witnesses is None:
+        return []
+    published = _publish_one_row(estimator, params, n_features, rng)
+    last = len(published)
+    stages = {"last": published, "middle": published[: (last + 1) // 2], "first": published[:1]}
+    found = []
+    for stage, history in stages.items():
+        try:
+            witnesses = estimator.witnesses(params, n_features, history)
+        except IndexError:  # needs a whole run's history
+            continue
+        found += [Pair(f"witness of {name!r} at the {stage} release", *w) for name, w in witnesses.items()]
+    return found
+
+
+def _publish_one_row(
+    estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
+) -> Sequence[FloatArray]:
+    recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
+    X = rng.uniform(-1, 1, (1, n_features))
+    y = None if estimator.task == "mean" else X[:, 0]
+    run(estimator, Sample(X, y), params, recorded)
+    return recorded.published
+
+
+def _far_pairs(d: int) -> list[Pair]:
+    """Return rows far outside of every bound."""
+    row, far, axes = _FAR * np.eye(1, d), np.full(1, _FAR), _FAR * np.eye(d)
+    responses, lost_axis, flipped = np.full(d, _FAR), axes.copy(), np.full(d, _FAR)
+    lost_axis[-1], flipped[-1] = axes[0], -_FAR
+    beyond = np.full((1, d), LARGEST_VALUE)
+    return [
+        Pair("far rows, opposite responses", row, far, row, -far),
+        Pair("far rows, opposite rows", row, far, -row, far),
+        Pair("far row against zeros", row, far, 0 * row, 0 * far),
+        Pair("far rows, one axis lost", axes, responses, lost_axis, flipped),
+        Pair("largest row against zeros", beyond, LARGEST_VALUE * np.ones(1), 0 * beyond, np.zeros(1)),
+    ]

@@ -1,0 +1,207 @@
+"""Many runs of an estimator on two neighbouring data sets, seen through everything that it releases.
+
+Each run on one data set is replayed on the other with the same published history: the two give, release
+by release, the private values and the noise scales under both hypotheses, which is what an adversary who
+knows all but the noise can compute.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.events import Event, FailureEvent
+from dpalgos.accounting.relation import Relation
+from dpalgos.api import run
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.catalog import Estimator
+from dpalgos.errors import InputError
+from dpalgos.noise import Noise
+from dpalgos.params import Params
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+_BYTES = 48_000_000
+_LARGEST_CHUNK = 50_000
+_FIRST_CHUNK = 500
+
+NoiseFactory = Callable[[np.random.Generator, int], Noise]
+
+
+class BatchNoise(Noise):
+    """One generator for all trials: a million generators would cost more than a million trials."""
+
+    def __init__(self, rng: np.random.Generator, n_replicates: int) -> None:
+        super().__init__([rng])
+        self._n_replicates = n_replicates
+
+    @property
+    def n_replicates(self) -> int:
+        """Number of trials."""
+        return self._n_replicates
+
+    def select(self, replicates: slice) -> "BatchNoise":
+        """Return a source of fresh draws for some of the trials."""
+        return BatchNoise(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
+
+    def _draw(self, kind: str, shape: tuple[int, ...]) -> FloatArray:
+        return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self._n_replicates)
+
+    def _fresh(self, kind: str, count: int) -> FloatArray:
+        rng, size = self._rngs[0], (count, self._n_replicates)
+        return rng.standard_normal(size) if kind == "standard_normal" else getattr(rng, kind)(size=size)
+
+
+def spawned_noise(rng: np.random.Generator, n_replicates: int) -> Noise:
+    """Return the source that estimators use, a generator per trial; slower, for audits of it."""
+    return Noise(rng.spawn(n_replicates))
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release: the private value, what was published, and what it was charged as."""
+
+    value: FloatArray
+    published: FloatArray
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A chunk of runs on one of the data sets, under both hypotheses.
+
+    Attributes
+    ----------
+    first, second : list of Release
+        The releases with the private values of D and of D'; the same published ones.
+    answer : (d, R) array
+        The final estimates.
+    """
+
+    first: list[Release]
+    second: list[Release]
+    answer: FloatArray
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring data sets."""
+
+    label: str
+    X: FloatArray
+    y: FloatArray | None
+    other_X: FloatArray
+    other_y: FloatArray | None
+
+    @property
+    def swapped(self) -> "Pair":
+        """The same two, D' first."""
+        return Pair(self.label, self.other_X, self.other_y, self.X, self.y)
+
+
+class AuditTranscript(RecordingTranscript):
+    """Records the events of each release beside it; with a script, publishes that instead of noise."""
+
+    def __init__(self, noise: Noise, relation: Relation, script: Sequence[FloatArray] | None = None) -> None:
+        super().__init__(noise, relation)
+        self.releases: list[Release] = []
+        self._script = script
+        self._recorded = 0
+
+    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        # A run on the neighbour may ask for more releases than the script has: caught when compared.
+        index = len(self.releases)
+        scripted = self._script is not None and index < len(self._script)
+        published = self._script[index] if self._script is not None and scripted else noisy()
+        events = [event for event in self.events[self._recorded :] if not isinstance(event, FailureEvent)]
+        self._recorded = len(self.events)
+        self.values.append(np.array(value))
+        self.published.append(published)
+        self.releases.append(Release(self.values[-1], published, tuple(events)))
+        return published
+
+
+def trials(
+    estimator: Estimator,
+    params: Params,
+    pair: Pair,
+    n_trials: int,
+    rng: np.random.Generator,
+    noise: NoiseFactory = BatchNoise,
+) -> Iterator[tuple[Runs, Runs]]:
+    """Yield chunks of runs on D and as many on D', of bounded memory, ``n_trials`` of each in all.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of releases depends on the private data.
+    """
+    left, chunk = n_trials, _FIRST_CHUNK
+    while left > 0:
+        chunk = min(chunk, left)
+        on_first = _runs(estimator, params, pair, chunk, rng, noise)
+        on_second = _runs(estimator, params, pair.swapped, chunk, rng, noise)
+        on_second = Runs(on_second.second, on_second.first, on_second.answer)
+        yield on_first, on_second
+        left -= chunk
+        size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
+        chunk = int(np.clip(_BYTES * chunk / max(size, 1), 1, _LARGEST_CHUNK))
+
+
+def events_of(
+    estimator: Estimator, params: Params, candidates: Sequence[Pair], rng: np.random.Generator
+) -> list[Event]:
+    """Return the events of a run, as an accountant sees them; of the first that does not fail."""
+    for pair in candidates:
+        try:
+            return _run(estimator, params, pair, 1, rng, BatchNoise)[0].events
+        except Exception as error:
+            last = error
+    raise last
+
+
+def fails(estimator: Estimator, params: Params, pair: Pair, rng: np.random.Generator) -> bool:
+    """Return whether a run on D ends in an error other than a refusal of the input: also an observation."""
+    try:
+        _run(estimator, params, pair, 1, rng, BatchNoise)
+    except InputError:
+        return False
+    except Exception:
+        return True
+    return False
+
+
+def _runs(
+    estimator: Estimator,
+    params: Params,
+    pair: Pair,
+    n_trials: int,
+    rng: np.random.Generator,
+    noise: NoiseFactory,
+) -> Runs:
+    recorded, answer = _run(estimator, params, pair, n_trials, rng, noise)
+    replayed, _ = _run(estimator, params, pair.swapped, n_trials, rng, noise, script=recorded.published)
+    if len(recorded.releases) != len(replayed.releases):
+        raise RuntimeError(
+            f"{estimator.name} makes {len(recorded.releases)} releases on one data set and "
+            f"{len(replayed.releases)} on its neighbour given the same history: how many is itself private"
+        )
+    return Runs(recorded.releases, replayed.releases, answer)
+
+
+def _run(
+    estimator: Estimator,
+    params: Params,
+    pair: Pair,
+    n_trials: int,
+    rng: np.random.Generator,
+    noise: NoiseFactory,
+    *,
+    script: Sequence[FloatArray] | None = None,
+) -> tuple[AuditTranscript, FloatArray]:
+    source = BatchNoise(rng, n_trials) if script is not None else noise(rng, n_trials)
+    transcript = AuditTranscript(source, estimator.relation or Relation.CENTRAL, script)
+    # Rows that overflow on purpose: whether they can be told by what is released is the question.
+    with np.errstate(all="ignore"):
+        answer = run(estimator, Sample(pair.X, pair.y, n_replicates=n_trials), params, transcript)
+    return transcript, answer

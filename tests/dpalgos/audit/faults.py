@@ -1,0 +1,221 @@
+"""Planted faults: estimators of the catalogue with their privacy broken in one known way."""
+
+import importlib
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpalgos.accounting.gaussian import gaussian_delta
+from dpalgos.api import build_params
+from dpalgos.audit.lower_bound import AuditResult, audit
+from dpalgos.audit.trials import BatchNoise
+from dpalgos.catalog import Estimator, get_estimator
+
+
+class HalvedNoise(BatchNoise):
+    """Half of the noise that the events declare."""
+
+    def _fresh(self, kind, count):
+        return super()._fresh(kind, count) / 2
+
+
+class RepeatedNoise(BatchNoise):
+    """Every release gets the same draws."""
+
+    def __init__(self, rng, n_replicates):
+        super().__init__(rng, n_replicates)
+        self._kept = {}
+
+    def _fresh(self, kind, count):
+        kept = self._kept.get(kind)
+        if kept is None or len(kept) < count:
+            fresh = super()._fresh(kind, count - (0 if kept is None else len(kept)))
+            self._kept[kind] = fresh if kept is None else np.concatenate([kept, fresh])
+        return self._kept[kind][:count]
+
+
+class Tampered:
+    """A transcript with some of its methods replaced."""
+
+    def __init__(self, transcript, **methods):
+        self._transcript = transcript
+        self.__dict__.update({name: method(transcript) for name, method in methods.items()})
+
+    def __getattr__(self, name):
+        return getattr(self._transcript, name)
+
+
+def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
+    """Break every release of an estimator."""
+
+    def break_it(estimator):
+        original = estimator.function
+        return replace(
+            estimator,
+            function=lambda sample, params, transcript: original(
+                sample, params, Tampered(transcript, **methods)
+            ),
+        )
+
+    return break_it
+
+
+def half_sensitivity(transcript):
+    return lambda value, *, l2_sensitivity, **rest: transcript.gaussian(
+        value, l2_sensitivity=np.asarray(l2_sensitivity) / 2, **rest
+    )
+
+
+def quarter_ridge(transcript):
+    # A row bound forgotten a factor of 2 is one of 4 in its square, which the ridge is a multiple of.
+    def sketch(gram, *, ridge, **rest):
+        return transcript.gaussian_sketch(gram - 0.75 * ridge * np.eye(gram.shape[-1]), ridge=ridge, **rest)
+
+    return sketch
+
+
+def without(module: str, function: str) -> Callable[[Estimator], Estimator]:
+    """Remove a clipping function from an estimator's module."""
+
+    @contextmanager
+    def removed():
+        with patch.object(importlib.import_module(module), function, lambda values, bound: values):
+            yield
+
+    def break_it(estimator):
+        original = estimator.function
+
+        def faulty(sample, params, transcript):
+            with removed():
+                return original(sample, params, transcript)
+
+        return replace(estimator, function=faulty)
+
+    return break_it
+
+
+def changed_params(change: Callable) -> Callable[[Estimator], Estimator]:
+    """Run an estimator with parameters that ``change(params, sample)`` returns."""
+
+    def break_it(estimator):
+        original = estimator.function
+        return replace(
+            estimator,
+            function=lambda sample, params, transcript: original(sample, change(params, sample), transcript),
+        )
+
+    return break_it
+
+
+def bound_from_the_data(params, sample):
+    largest = np.abs(sample.X).max(axis=1).max() * np.sqrt(sample.n_features)
+    return replace(params, covariate_bound=float(np.clip(largest, 1e-6, 1e100)))
+
+
+def delta_of_one_half(params, sample):
+    return replace(params, delta=0.5)
+
+
+def pure_like(params, sample):
+    """Calibrate to the δ at which σ = √2 Δ/ε would do: the formula for pure privacy, put on a Gaussian."""
+    return replace(params, delta=gaussian_delta(params.epsilon, params.epsilon / np.sqrt(2)))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An estimator, and what is wrong with it."""
+
+    name: str
+    estimator: str
+    break_it: Callable[[Estimator], Estimator] = lambda estimator: estimator
+    noise: Any = BatchNoise
+    keywords: dict = field(default_factory=dict)
+    n_features: int = 2
+    gross: bool = False  # so large that a few thousand runs do
+
+    def audit(self, epsilon: float, n_trials: int, seed: int, delta: float = 1e-4) -> AuditResult:
+        estimator = get_estimator(self.estimator)
+        budget = {"epsilon": epsilon, "delta": delta, "calibration": "tight"}
+        params = build_params(estimator, {**estimator.example, **self.keywords, **budget})
+        return audit(
+            self.break_it(estimator),
+            params,
+            n_trials=n_trials,
+            n_features=self.n_features,
+            noise=self.noise,
+            rng=np.random.default_rng(seed),
+        )
+
+
+LINEAR = "dpalgos.central.dp_linear_regression"
+# With a small ball the sensitivity hardly varies, and one pair of neighbours attains it at every step.
+SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
+RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}
+PUBLIC_LEVELS = {"clip": (1.0, 1.0)}
+SKETCH = {"n_sketch_rows": 5}
+
+FAULTS = [
+    Fault("noise halved", "dp_linear_regression", noise=HalvedNoise, keywords=SMALL_BALL),
+    Fault("noise halved, residuals clipped", "dp_linear_regression", noise=HalvedNoise, keywords=RESIDUAL),
+    Fault("noise halved", "adassp", noise=HalvedNoise),
+    Fault("noise halved", "preconditioned_regression", noise=HalvedNoise, keywords=PUBLIC_LEVELS),
+    Fault("noise halved", "dp_mean", noise=HalvedNoise),
+    Fault(
+        "half of the sensitivity",
+        "dp_linear_regression",
+        tampering(gaussian=half_sensitivity),
+        keywords=SMALL_BALL,
+    ),
+    Fault("half of the sensitivity", "adassp", tampering(gaussian=half_sensitivity)),
+    Fault(
+        "half of the sensitivity",
+        "preconditioned_regression",
+        tampering(gaussian=half_sensitivity),
+        keywords=PUBLIC_LEVELS,
+    ),
+    Fault("half of the sensitivity", "dp_mean", tampering(gaussian=half_sensitivity)),
+    Fault("half of the row bound", "sheffet_ols", tampering(gaussian_sketch=quarter_ridge), keywords=SKETCH),
+    Fault("rows not clipped", "dp_linear_regression", without(LINEAR, "clip_rows_l2"), gross=True),
+    Fault("responses not truncated", "dp_linear_regression", without(LINEAR, "truncate"), gross=True),
+    Fault("rows not clipped", "adassp", without("dpalgos.comparators.adassp", "clip_rows_l2"), gross=True),
+    Fault("responses not truncated", "adassp", without("dpalgos.comparators.adassp", "truncate"), gross=True),
+    Fault(
+        "rows not clipped",
+        "sheffet_ols",
+        without("dpalgos.comparators.sheffet_ols", "clip_rows_l2"),
+        keywords=SKETCH,
+        gross=True,
+    ),
+    Fault("entries not truncated", "dp_mean", without("dpalgos.central.dp_mean", "truncate"), gross=True),
+    Fault(
+        "noise used twice",
+        "dp_linear_regression",
+        noise=RepeatedNoise,
+        keywords={"n_iterations": 3},
+        gross=True,
+    ),
+    Fault("noise used twice", "adassp", noise=RepeatedNoise, gross=True),
+    Fault("noise used twice", "preconditioned_regression", noise=RepeatedNoise, gross=True),
+    Fault("bound from the data", "dp_linear_regression", changed_params(bound_from_the_data), gross=True),
+    Fault("bound from the data", "adassp", changed_params(bound_from_the_data), gross=True),
+    Fault(
+        "delta ignored, 1/2 in its place",
+        "dp_linear_regression",
+        changed_params(delta_of_one_half),
+        keywords=SMALL_BALL,
+        gross=True,
+    ),
+    Fault("delta ignored, 1/2 in its place", "adassp", changed_params(delta_of_one_half), gross=True),
+    Fault("delta ignored, √2/ε", "dp_mean", changed_params(pure_like), gross=True),
+    Fault(
+        "delta ignored, √2/ε",
+        "preconditioned_regression",
+        changed_params(pure_like),
+        keywords=PUBLIC_LEVELS,
+        gross=True,
+    ),
+]

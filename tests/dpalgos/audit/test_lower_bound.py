@@ -1,0 +1,312 @@
+"""Audits: no alarm for what is private, an alarm for every planted fault."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.api import build_params
+from dpalgos.audit.confidence import gaussian_audit
+from dpalgos.audit.lower_bound import audit, audit_estimator
+from dpalgos.audit.pairs import pairs
+from dpalgos.audit.trials import BatchNoise, Pair, spawned_noise, trials
+from dpalgos.mechanisms.histogram import stability_histogram
+from dpalgos.mechanisms.quantiles import exponential_quantiles
+from dpalgos.mechanisms.selection import exponential_mechanism, permute_and_flip
+from dpalgos.mechanisms.top_k import noisy_top_k
+from dpalgos.noise import NoNoise
+
+sys.path.insert(0, str(Path(__file__).parent))
+from faults import FAULTS
+from toys import audit_toy, column_sums
+
+PRIVATE = [(e, c) for e in dpalgos.catalog() for c in e.calibrations]
+private = pytest.mark.parametrize(
+    ("estimator", "calibration"),
+    PRIVATE,
+    ids=lambda value: getattr(value, "name", value),
+)
+faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")
+QUICK = {"sheffet_ols": {"n_sketch_rows": 5}}
+
+
+def audited(estimator, calibration, seed, **options):
+    options = {"epsilon": 2.0, "delta": 1e-5, **QUICK.get(estimator.name, {}), **options}
+    return audit_estimator(
+        estimator.name, calibration=calibration, rng=np.random.default_rng(seed), **options
+    )
+
+
+@private
+def test_no_false_alarm(estimator, calibration):
+    result = audited(estimator, calibration, 0, n_trials=10_000)
+    assert not result.violated, result
+    assert result.epsilon_lower_bound <= result.certified_epsilon
+
+
+@pytest.mark.audit
+@private
+def test_no_false_alarm_over_twenty_seeds(estimator, calibration):
+    results = [audited(estimator, calibration, seed, n_trials=100_000) for seed in range(20)]
+    assert not any(result.violated for result in results)
+
+
+@pytest.mark.audit
+@pytest.mark.slow
+@private
+def test_no_false_alarm_in_a_million_runs(estimator, calibration):
+    assert not audited(estimator, calibration, 0, epsilon=0.5, n_trials=1_000_000).violated
+
+
+@faults
+def test_a_planted_fault_is_caught(fault):
+    result = fault.audit(epsilon=2.0, n_trials=10_000 if fault.gross else 100_000, seed=0)
+    assert result.violated, result
+    assert result.verdict == "violated"
+
+
+@pytest.mark.audit
+@pytest.mark.slow
+@faults
+@pytest.mark.parametrize(("epsilon", "n_trials"), [(2.0, 100_000), (0.5, 1_000_000)])
+def test_a_planted_fault_is_caught_by_twenty_seeds(fault, epsilon, n_trials):
+    caught = [fault.audit(epsilon, n_trials, seed).violated for seed in range(1, 21)]
+    assert sum(caught) == 20
+
+
+def test_a_gaussian_release_is_audited_as_well_as_it_can_be():
+    """The mean's witness attains its sensitivity: the bound is what theory says, give or take."""
+    result = audited(dpalgos.get_estimator("dp_mean"), "tight", 1, n_trials=100_000)
+    mu = 1 / noise_multiplier(2.0, 1e-5)
+    assert 0.8 < result.epsilon_lower_bound / gaussian_audit(mu, 100_000, 1e-5, power=0.5) < 1.2
+    assert result.detectable_fault == pytest.approx(1.761, abs=1e-2)
+
+
+def test_the_source_of_noise_that_estimators_use():
+    estimator = dpalgos.get_estimator("dp_linear_regression")
+    params = build_params(estimator, {**estimator.example, "epsilon": 2.0, "delta": 1e-5})
+    options = {"n_trials": 4_000, "rng": np.random.default_rng(0)}
+    assert not audit(estimator, params, noise=spawned_noise, **options).violated
+
+
+def test_no_noise_at_all_is_caught():
+    estimator = dpalgos.get_estimator("adassp")
+    params = build_params(estimator, {**estimator.example, "epsilon": 2.0, "delta": 1e-5})
+    result = audit(
+        estimator,
+        params,
+        n_trials=2_000,
+        rng=np.random.default_rng(0),
+        noise=lambda rng, n: NoNoise([rng] * n),
+    )
+    assert result.violated
+
+
+# Selections and others: the toys claim ε = 2 and are told to spend it all, or twice that.
+
+D = 8
+UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
+
+
+@pytest.mark.parametrize("mechanism", [exponential_mechanism, permute_and_flip])
+@pytest.mark.parametrize("overspent", [1, 2])
+def test_selections(mechanism, overspent):
+    def choose(sample, params, transcript):
+        chosen = mechanism(
+            transcript, column_sums(sample), sensitivity=1 / overspent, epsilon=params.epsilon, label="choice"
+        )
+        return chosen[None, :].astype(float)
+
+    assert audit_toy(choose, (UP_AND_DOWN, -UP_AND_DOWN)).violated == (overspent > 1)
+
+
+@pytest.mark.parametrize("overspent", [1, 2])
+def test_top_k_with_values(overspent):
+    def choose(sample, params, transcript):
+        z = 2 * noise_multiplier(params.epsilon, params.delta)
+        return noisy_top_k(
+            transcript,
+            column_sums(sample),
+            linf_sensitivity=1 / overspent,
+            sparsity=2,
+            selection_multiplier=2 * z,
+            release_multiplier=z / 1.5,
+            label="top",
+        ).dense()
+
+    result = audit_toy(choose, (UP_AND_DOWN, 0 * UP_AND_DOWN), n_trials=100_000)
+    assert result.claimed_epsilon <= 2
+    assert not result.violated or overspent > 1
+
+
+@pytest.mark.parametrize("overspent", [1, 10])
+def test_quantiles_whose_law_no_event_states(overspent):
+    def quantile(sample, params, transcript):
+        honest = transcript
+        if overspent > 1:
+            publish = transcript.publish
+            honest = _Shadow(
+                transcript, lambda value, noisy, *events: publish(value, noisy, *_cheaper(events))
+            )
+        return exponential_quantiles(
+            honest,
+            sample.X[:, 0],
+            levels=[0.99],
+            lower=-1.0,
+            upper=1.0,
+            epsilon=params.epsilon * overspent,
+            label="quantile",
+        )
+
+    result = audit_toy(quantile, ([[-0.95]], [[0.95]]), n_trials=20_000)
+    assert result.violated == (overspent > 1), result
+
+
+def _cheaper(events):
+    return [dataclasses.replace(event, epsilon=2.0) for event in events]
+
+
+class _Shadow:
+    def __init__(self, transcript, publish):
+        self._transcript, self.publish = transcript, publish
+
+    def __getattr__(self, name):
+        return getattr(self._transcript, name)
+
+
+@pytest.mark.parametrize("threshold_kept", [True, False])
+def test_stability_histograms(threshold_kept, monkeypatch):
+    if not threshold_kept:
+        monkeypatch.setattr("dpalgos.mechanisms.histogram.stability_threshold", lambda epsilon, delta: 0.5)
+
+    def histogram(sample, params, transcript):
+        bins = stability_histogram(
+            transcript,
+            sample.X[:, 0],
+            bin_width=1.0,
+            epsilon=params.epsilon,
+            delta=params.delta / 2,
+            label="histogram",
+        )
+        return bins.counts.sum(axis=0)[None, :]
+
+    alone, gone = np.array([[0.5], [0.5], [7.5]]), np.array([[0.5], [0.5], [0.5]])
+    assert audit_toy(histogram, (alone, gone), n_trials=2_000).violated == (not threshold_kept)
+
+
+def test_an_answer_that_is_not_made_of_the_releases():
+    def leaking(sample, params, transcript):
+        z = noise_multiplier(params.epsilon, params.delta)
+        released = transcript.gaussian(
+            column_sums(sample), l2_sensitivity=1.0, noise_multiplier=z, label="sum"
+        )
+        return released + 20 * column_sums(sample)
+
+    result = audit_toy(leaking, ([[1.0]], [[-1.0]]))
+    assert result.violated
+    assert result.distinguisher == "the answer"
+
+
+def test_values_that_are_not_finite():
+    def overflowing(sample, params, transcript):
+        overflow = np.inf if np.abs(sample.X).max() > 100 else 0.0
+        return transcript.gaussian(
+            column_sums(sample) + overflow,
+            l2_sensitivity=1.0,
+            noise_multiplier=noise_multiplier(params.epsilon, params.delta),
+            label="sum",
+        )
+
+    assert audit_toy(overflowing, ([[1.0]], [[-1.0]])).violated
+
+
+def test_a_failure_is_an_observation_too():
+    def failing(sample, params, transcript):
+        if np.abs(sample.X).max() > 100:
+            raise FloatingPointError("overflow")
+        return transcript.gaussian(
+            column_sums(sample),
+            l2_sensitivity=1.0,
+            noise_multiplier=noise_multiplier(params.epsilon, params.delta),
+            label="sum",
+        )
+
+    result = audit_toy(failing, ([[1.0]], [[-1.0]]))
+    assert result.violated
+    assert result.distinguisher == "whether it fails"
+
+
+def test_the_number_of_releases_must_not_depend_on_the_data():
+    def varying(sample, params, transcript):
+        for _ in range(1 + int(sample.X[0, 0] > 0)):
+            released = transcript.gaussian(
+                column_sums(sample), l2_sensitivity=1.0, noise_multiplier=10.0, label="sum"
+            )
+        return released
+
+    with pytest.raises(RuntimeError, match="how many is itself private"):
+        audit_toy(varying, ([[1.0]], [[-1.0]]))
+
+
+def test_trials_come_in_chunks_of_the_asked_total():
+    estimator = dpalgos.get_estimator("dp_mean")
+    params = build_params(estimator, {**estimator.example, "epsilon": 1.0, "delta": 1e-5})
+    row = np.ones((1, 2))
+    chunks = list(
+        trials(estimator, params, Pair("rows", row, None, -row, None), 120_000, np.random.default_rng(0))
+    )
+    assert len(chunks) > 2
+    assert sum(first.answer.shape[1] for first, _ in chunks) == 120_000
+    for first, second in chunks:
+        for runs in (first, second):
+            np.testing.assert_array_equal(runs.first[0].published, runs.second[0].published)
+            assert (runs.first[0].value == 1).all()
+            assert (runs.second[0].value == -1).all()
+    noise = first.first[0].published - first.first[0].value
+    assert np.abs(np.corrcoef(noise)[0, 1]) < 0.05
+
+
+def test_a_batch_source_never_repeats_itself():
+    noise = BatchNoise(np.random.default_rng(0), 5)
+    draws = [noise.normal(3), noise.normal(2, 2), noise.select(slice(1, 3)).laplace(4), noise.gumbel(3)]
+    assert [draw.shape for draw in draws] == [(3, 5), (2, 2, 5), (4, 2), (3, 5)]
+    assert len(np.unique(np.concatenate([draw.ravel() for draw in draws]))) == 15 + 20 + 8 + 15
+
+
+def test_the_seed_decides_and_the_result_is_plain_data():
+    options = {"epsilon": 1.0, "delta": 1e-5, "n_trials": 500}
+    first, again = (audit_estimator("dp_mean", rng=np.random.default_rng(4), **options) for _ in range(2))
+    assert first == again
+    assert json.loads(json.dumps(first.to_dict()))["verdict"] == "no violation found"
+
+
+def test_pairs_are_neighbors():
+    for estimator, calibration in PRIVATE:
+        budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration}
+        params = build_params(estimator, {**estimator.example, **budget})
+        found = pairs(estimator, params, 3, np.random.default_rng(0))
+        assert len(found) >= 5
+        for pair in found:
+            rows, others = (
+                np.column_stack([X, np.zeros(len(X)) if y is None else y])
+                for X, y in ((pair.X, pair.y), (pair.other_X, pair.other_y))
+            )
+            assert rows.shape == others.shape
+            assert (rows != others).any(axis=1).sum() == 1
+
+
+def test_bad_arguments():
+    budget = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
+    with pytest.raises(dpalgos.InputError, match="estimator must be a private one, got 'ols'"):
+        audit_estimator("ols", **budget)
+    with pytest.raises(dpalgos.InputError, match="n_trials must be a whole number"):
+        audit_estimator("dp_mean", **budget, n_trials=0)
+    with pytest.raises(dpalgos.InputError, match="keyword must be a known name, got 'clipp'"):
+        audit_estimator("dp_mean", **budget, clipp=1)
+    with pytest.raises(dpalgos.InputError, match="rng must be a numpy"):
+        audit_estimator("dp_mean", **{**budget, "rng": 3})

@@ -1,0 +1,54 @@
+"""Nothing but the releases reaches the answer: the same history on quite other data gives the same answer."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.relation import Relation
+from dpalgos.api import build_params, run
+from dpalgos.audit.trials import AuditTranscript, BatchNoise
+from dpalgos.sample import Sample
+
+PRIVATE = [(e, c) for e in dpalgos.catalog() for c in e.calibrations if e.relation is Relation.CENTRAL]
+
+
+def plain(events):
+    fields = (
+        "label",
+        "noise_multiplier",
+        "l2_sensitivity",
+        "epsilon",
+        "sensitivity",
+        "count",
+        "ridge",
+        "delta",
+    )
+    return [
+        {name: np.asarray(getattr(event, name)).tolist() for name in fields if hasattr(event, name)}
+        for event in events
+    ]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "calibration"), PRIVATE, ids=lambda value: getattr(value, "name", value)
+)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
+    budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration}
+    params = build_params(estimator, {**estimator.example, **budget})
+    rng, n, d, n_replicates = np.random.default_rng(0), 60, 3, 4
+    X = rng.uniform(-1, 1, (n, d))
+    recorded = AuditTranscript(BatchNoise(rng, n_replicates), Relation.CENTRAL)
+    answer = run(estimator, Sample(X, X[:, 0], n_replicates=n_replicates), params, recorded)
+
+    other = Sample(scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n), n_replicates=n_replicates)
+    replayed = AuditTranscript(BatchNoise(rng, n_replicates), Relation.CENTRAL, recorded.published)
+    np.testing.assert_array_equal(run(estimator, other, params, replayed), answer)
+    assert len(replayed.releases) == len(recorded.releases)
+    # Sensitivities, hence noise scales, and whatever the run reports follow from the history too.
+    assert plain(replayed.events) == plain(recorded.events)
+    assert certified_epsilon(replayed.events, 1e-5) == certified_epsilon(recorded.events, 1e-5)
+    assert replayed.diagnostics.keys() == recorded.diagnostics.keys()
+    for name, value in recorded.diagnostics.items():
+        np.testing.assert_array_equal(replayed.diagnostics[name], value, err_msg=name)
