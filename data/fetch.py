@@ -1,19 +1,21 @@
-"""Bring a dataset's raw file into the store: from the store, the mirror or the official address.
+"""Bring a dataset's raw files into the store: from the store, the mirror or the official address.
 
-Whatever arrives is verified under a temporary name before it becomes visible, see `data.store`.
+A source may be several files that belong together; they are delivered all or not at all. Whatever arrives
+is verified under a temporary name before it becomes visible, see `data.store`.
 """
 
+import gzip
 import logging
 import os
 import shutil
-import tarfile
 import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal
 
 from data.errors import CorruptSource, DataError, Unreachable
@@ -49,6 +51,8 @@ class RawFile:
         Where this call found it.
     reasons : tuple of str
         For a stand-in: each place tried and why it did not deliver.
+    companions : tuple of RawFile
+        The other files of the set, if it has any; each may also be given as its dictionary.
     """
 
     dataset: str
@@ -58,6 +62,15 @@ class RawFile:
     layout: str
     origin: Origin
     reasons: tuple[str, ...] = ()
+    companions: tuple["RawFile", ...] = ()
+
+    def __post_init__(self) -> None:
+        # `dataclasses.asdict` turned them into dictionaries, on the way between two tasks.
+        files = tuple(
+            RawFile(**{**file, "reasons": tuple(file["reasons"])}) if isinstance(file, dict) else file
+            for file in self.companions
+        )
+        object.__setattr__(self, "companions", files)
 
 
 def mirror_from_environment() -> Path | None:
@@ -72,7 +85,8 @@ def fetch(
     """Return the dataset's raw file, verified, looking first where it costs least.
 
     The store comes first (a damaged copy there is thrown away with a warning), then the mirror, then
-    each official address, which a transient fault makes it ask up to three times.
+    each official address, which a transient fault makes it ask up to three times. Of a set of files,
+    each place is asked for what the ones before it lack.
 
     Parameters
     ----------
@@ -100,9 +114,13 @@ def fetch(
         The store cannot be written.
     """
     raw_dir = store_dir(home) / "raw"
+    held: dict[str, str] = {}  # checksums of the files that the store has by now
     for source in dataset.sources:
-        if sha256 := _stored(source, raw_dir / source.file):
-            return _raw_file(dataset, source, raw_dir / source.file, sha256, "store")
+        for file in source.files:
+            if sha256 := _stored(file, raw_dir / file.file):
+                held[file.file] = sha256
+        if _is_whole(source, held):
+            return _raw_file(dataset, source, raw_dir, held, "store")
 
     bring_from_mirror = partial(_bring_from_mirror, mirror=mirror)
     bring_official = partial(_bring_official, offline=offline, progress=progress)
@@ -113,13 +131,34 @@ def fetch(
     faults: list[DataError] = []
     for origin, bring in places:
         for source in dataset.sources:
-            try:
-                sha256 = bring(source, raw_dir / source.file)
-            except (Unreachable, CorruptSource) as fault:
-                faults.append(fault)
-            else:
-                return _raw_file(dataset, source, raw_dir / source.file, sha256, origin)
+            for file in source.files:
+                if file.file not in held:
+                    try:
+                        held[file.file] = bring(file, raw_dir / file.file)
+                    except (Unreachable, CorruptSource) as fault:
+                        faults.append(fault)
+            if _is_whole(source, held):
+                return _raw_file(dataset, source, raw_dir, held, origin)
     raise _summary(dataset, faults)
+
+
+def fetch_anew(
+    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
+) -> RawFile:
+    """Fetch without looking at the store, which keeps what it has where no other place delivers.
+
+    Parameters, result and errors are those of `fetch`.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=home, prefix=".fetch-") as beside:
+        raw = fetch(dataset, home=Path(beside), mirror=mirror, offline=offline, progress=progress)
+        moved = []
+        for file in (raw, *raw.companions):
+            stored = store_dir(home) / Path(file.path).relative_to(store_dir(Path(beside)))
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            Path(file.path).replace(stored)
+            moved.append(replace(file, path=str(stored), companions=()))
+    return replace(moved[0], companions=tuple(moved[1:]))
 
 
 def fetch_or_stand_in(
@@ -136,14 +175,24 @@ def fetch_or_stand_in(
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
-def _raw_file(dataset: Dataset, source: Source, path: Path, sha256: str, origin: Origin) -> RawFile:
-    return RawFile(dataset.name, str(path), sha256, source.url, source.layout, origin)
+def _is_whole(source: Source, held: dict[str, str]) -> bool:
+    return all(file.file in held for file in source.files)
+
+
+def _raw_file(
+    dataset: Dataset, source: Source, raw_dir: Path, held: dict[str, str], origin: Origin
+) -> RawFile:
+    first, *others = (
+        RawFile(dataset.name, str(raw_dir / file.file), held[file.file], file.url, file.layout, origin)
+        for file in source.files
+    )
+    return replace(first, companions=tuple(others))
 
 
 def _summary(dataset: Dataset, faults: list[DataError]) -> DataError:
-    # The same fact about the mirror would be told once per source.
+    # The same fact about the mirror would be told once per file.
     reasons = tuple(dict.fromkeys(str(fault) for fault in faults))
-    files = " or ".join(source.file for source in dataset.sources)
+    files = " or ".join(", ".join(file.file for file in source.files) for source in dataset.sources)
     remedy = f"put {files} into a folder, name that folder in DPCOST_DATA_MIRROR and run again"
     if any(isinstance(fault, CorruptSource) for fault in faults):
         return CorruptSource(f"dataset {dataset.name!r} was refused: {'; '.join(reasons)}; {remedy}")
@@ -188,6 +237,8 @@ def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> 
 
 
 def _bring_official(source: Source, target: Path, *, offline: bool, progress: bool) -> str:
+    if not source.url:
+        raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
     if offline:
         raise Unreachable(f"{source.url}: not asked, because of --offline")
     download = partial(_download, source.url, progress=progress)
@@ -251,21 +302,25 @@ def _was_reset(error: BaseException) -> bool:
 def _verified(path: Path, source: Source, place: str) -> str:
     sha256 = sha256_file(path)
     if not source.matches(sha256):
-        raise CorruptSource(f"{place} holds {_what_is(path, sha256, source)}")
+        fault = (
+            _fault(path)
+            or f"another file: its sha256 begins {sha256[:8]}, expected {source.expected_checksum}"
+        )
+        raise CorruptSource(f"{place} holds {fault}")
+    if source.checksum_is_unknown and (fault := _fault(path)):
+        raise CorruptSource(f"{place} holds {fault}")
     return sha256
 
 
-def _what_is(path: Path, sha256: str, source: Source) -> str:
-    """Say in a phrase what a file is that is not the published one."""
+def _fault(path: Path) -> str:
+    """Say in a phrase what is visibly wrong with a file, ``""`` if nothing is."""
     with open(path, "rb") as handle:
         start = handle.read(512).lstrip().lower()
     if not start:
         return "an empty file"
     if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")):
         return "an HTML page (an error or log-in page?) instead of data"
-    if _is_broken_archive(path, start):
-        return "a truncated or damaged archive"
-    return f"another file: its sha256 begins {sha256[:8]}, expected {source.expected_checksum}"
+    return "a truncated or damaged archive" if _is_broken_archive(path, start) else ""
 
 
 def _is_broken_archive(path: Path, start: bytes) -> bool:
@@ -274,11 +329,9 @@ def _is_broken_archive(path: Path, start: bytes) -> bool:
             with zipfile.ZipFile(path) as opened_zip:
                 return opened_zip.testzip() is not None
         if start.startswith(b"\x1f\x8b"):
-            with tarfile.open(path) as opened_tar:
-                for member in opened_tar:
-                    if (content := opened_tar.extractfile(member)) is not None:
-                        shutil.copyfileobj(content, _Nowhere())
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError):
+            with gzip.open(path) as opened:
+                shutil.copyfileobj(opened, _Nowhere())
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
         return True
     return False
 

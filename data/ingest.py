@@ -1,11 +1,10 @@
-"""Raw file → typed and checked table → Parquet, with its provenance inside."""
+"""Raw file → typed and checked table → Parquet, with its provenance inside; genotypes: `data.genotypes`."""
 
 import hashlib
 import json
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,67 +14,23 @@ import pyarrow.parquet as pq
 from data import datasets
 from data.errors import CorruptSource, CorruptTable, DataError
 from data.fetch import RawFile
+from data.genotypes import store_genotypes
+from data.refs import DatasetRef, GenotypeRef, ref_from_dict
 from data.registry import Dataset
 from data.store import atomic_write, sha256_file, store_dir
 from data.table import Repair, check_schema, describe, table_digest, typed
 from data.user_table import load_user_table
 
-__all__ = ["DatasetRef", "load_user_table", "read_table", "to_parquet"]
+__all__ = ["DatasetRef", "GenotypeRef", "load_user_table", "read_table", "ref_from_dict", "to_parquet"]
 
 STAND_IN_SEED = 1990
 
 _DATA_PACKAGE = Path(__file__).parent
+_CODE = {
+    "table": ("ingest.py", "table.py", "parsing.py"),
+    "genotypes": ("genotypes.py", "genotypes_plink.py", "genotypes_geo.py", "genotypes_simulated.py"),
+}
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class DatasetRef:
-    """A Parquet table in the store and where it came from; small enough to pass between tasks.
-
-    Attributes
-    ----------
-    name : str
-        Name of the dataset.
-    path : str
-        Absolute path of the Parquet file.
-    sha256 : str
-        Of the Parquet file's bytes; this alone identifies the data.
-    source_sha256, source_url, layout : str
-        Of the raw file; ``""`` for a stand-in.
-    origin : {"store", "mirror", "official", "stand-in"}
-        Where this run found the raw file; differs between the first run and the next.
-    data_source : {"real", "stand-in", "simulated"}
-    n_rows, rows_read : int
-        Rows of the table, and of the raw file.
-    repairs : tuple of Repair
-        What was dropped in between and why.
-    reasons : tuple of str
-        For a stand-in: each place tried for the real file and why it did not deliver.
-    """
-
-    name: str
-    path: str
-    sha256: str
-    source_sha256: str
-    source_url: str
-    layout: str
-    origin: str
-    data_source: Literal["real", "stand-in", "simulated"]
-    n_rows: int
-    rows_read: int
-    repairs: tuple[Repair, ...] = ()
-    reasons: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types that JSON can hold."""
-        plain = asdict(self)
-        return {**plain, "repairs": list(plain["repairs"]), "reasons": list(self.reasons)}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> "DatasetRef":
-        """Return the reference that `to_dict` wrote."""
-        repairs = tuple(Repair(**repair) for repair in plain["repairs"])
-        return cls(**{**plain, "repairs": repairs, "reasons": tuple(plain["reasons"])})
 
 
 def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
@@ -92,19 +47,30 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
     Returns
     -------
     DatasetRef
+        A `GenotypeRef` for a dataset of kind ``"genotypes"``.
 
     Raises
     ------
     CorruptSource
-        The content is not the published table: see `data.table`.
+        The content is not the published table: see `data.table`, `data.genotypes`.
     StoreError
         The store cannot be written.
     """
     key = raw.sha256[:16] or "stand-in"
-    path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{_code_digest(dataset)[:8]}.parquet"
+    path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{_code_digest(dataset, raw)[:8]}.parquet"
     if stored := _stored(path):
         return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
+    if dataset.kind == "genotypes":
+        rng = np.random.default_rng(STAND_IN_SEED)
+        ref: DatasetRef = store_genotypes(dataset, raw, path, rng)
+    else:
+        ref = _store_table(dataset, raw, path)
+    ref = replace(ref, sha256=sha256_file(path))
+    atomic_write(_sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
+    return ref
 
+
+def _store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
     table, rows_read, repairs = _stand_in(dataset) if raw.origin == "stand-in" else _parse(dataset, raw)
     if repairs:
         _log.warning("%s: %d rows dropped (%s)", dataset.name, rows_read - len(table), describe(repairs))
@@ -125,8 +91,6 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
     arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
     arrow = arrow.replace_schema_metadata(_metadata(ref, table))
     atomic_write(path, lambda handle: pq.write_table(arrow, handle))
-    ref = replace(ref, sha256=sha256_file(path))
-    atomic_write(_sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
     return ref
 
 
@@ -195,10 +159,11 @@ def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def _code_digest(dataset: Dataset) -> str:
+def _code_digest(dataset: Dataset, raw: RawFile) -> str:
     """Return a digest of everything beside the raw file that the table depends on."""
-    digest = hashlib.sha256(repr((dataset.columns, dataset.n_rows, dataset.table_sha256)).encode())
-    for name in ("ingest.py", "table.py", "parsing.py", f"datasets/{dataset.name}.py"):
+    facts = (dataset.columns, dataset.n_rows, dataset.table_sha256, dataset.n_snps, dataset.groups)
+    digest = hashlib.sha256(repr((facts, [file.sha256 for file in raw.companions])).encode())
+    for name in (*_CODE[dataset.kind], f"datasets/{dataset.name}.py"):
         if (file := _DATA_PACKAGE / name).exists():
             digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -213,7 +178,7 @@ def _stored(path: Path) -> DatasetRef | None:
     if not path.exists():
         return None
     try:
-        ref = DatasetRef.from_dict(json.loads(_sidecar(path).read_bytes()))
+        ref = ref_from_dict(json.loads(_sidecar(path).read_bytes()))
         if sha256_file(path) == ref.sha256:
             return ref
     except (OSError, ValueError, KeyError, TypeError):

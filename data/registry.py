@@ -4,7 +4,8 @@ import difflib
 import math
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
+from dataclasses import fields as dataclass_fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,6 +13,7 @@ from data.errors import DataError
 
 REGISTRY_FILE = Path(__file__).with_name("registry.toml")
 DTYPES = ("float64", "int64")
+KINDS = ("table", "genotypes")
 
 _HEX = re.compile(r"[0-9a-f]+")
 
@@ -43,21 +45,43 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Group:
+    """A group of people whose genotypes are compared.
+
+    Attributes
+    ----------
+    name : str
+        What reports call it.
+    labels : tuple of str
+        The labels of its people, as the dataset's parser returns them.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Source:
-    """One file that holds a dataset.
+    """One file that holds a dataset, or the first of several that do so together.
 
     Attributes
     ----------
     file : str
         Path below ``DPCOST_DATA_MIRROR`` and below the store, with forward slashes.
     url : str
-        Official address.
+        Official address; ``""`` where there is none, then `note` says where the file comes from.
     layout : str
-        Name of the parser in ``data/datasets/<dataset>.py``.
+        Name of the parser in ``data/datasets/<dataset>.py``; of a companion, its part in the set.
     sha256 : str
         All 64 digits, or ``""`` where only a part is known.
     sha256_begins, sha256_ends : str
-        The known digits of a checksum known in part.
+        The known digits of a checksum known in part. Where nothing is known, `note` says why, and the
+        parser alone judges the file.
+    note : str
+        What else is known of the file's origin.
+    companions : tuple of Source
+        Files that belong to this one, each with its own address and checksum; the set is only ever
+        delivered whole.
     """
 
     file: str
@@ -66,11 +90,23 @@ class Source:
     sha256: str = ""
     sha256_begins: str = ""
     sha256_ends: str = ""
+    note: str = ""
+    companions: tuple["Source", ...] = ()
+
+    @property
+    def files(self) -> tuple["Source", ...]:
+        """This file and its companions."""
+        return (self, *self.companions)
 
     @property
     def checksum_is_partial(self) -> bool:
         """Whether only some digits of the checksum are known."""
         return not self.sha256
+
+    @property
+    def checksum_is_unknown(self) -> bool:
+        """Whether no digit of the checksum is known."""
+        return not (self.sha256 or self.sha256_begins or self.sha256_ends)
 
     @property
     def expected_checksum(self) -> str:
@@ -95,14 +131,20 @@ class Dataset:
     privacy_unit : str
         Whose presence or value a guarantee protects.
     n_rows : int
-        Rows of the published table, before any is dropped.
+        Rows of the published table, or people of the published genotypes, before any is dropped.
     license, citation : str
     sources : tuple of Source
         In the order in which they are tried.
     columns : tuple of Column
-        In the order of the table.
+        In the order of the table; none for genotypes.
     table_sha256 : str
         `data.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
+    kind : {"table", "genotypes"}
+        A table of numbers, or the calls of people at SNPs (see `data.genotypes`).
+    n_snps : int
+        Published SNPs; 0 for a table, or if unknown.
+    groups : tuple of Group
+        The two groups of people that are compared; none for a table.
     """
 
     name: str
@@ -113,8 +155,11 @@ class Dataset:
     license: str
     citation: str
     sources: tuple[Source, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
     table_sha256: str = ""
+    kind: str = "table"
+    n_snps: int = 0
+    groups: tuple[Group, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -187,19 +232,36 @@ def _dataset(name: str, entry: Any) -> Dataset:
         raise DataError(f"{where} must be a table, got {type(entry).__name__}; write [{name}] above its keys")
     fields = dict(entry)
     sources = tuple(_source(where, item) for item in _tables(where, fields, "sources"))
-    columns = tuple(_column(where, item) for item in _tables(where, fields, "columns"))
-    dataset: Dataset = _build(
-        Dataset, where, {**fields, "name": name, "sources": sources, "columns": columns}
-    )
+    kind = fields.get("kind", "table")
+    if kind not in KINDS:
+        raise DataError(f"{where}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    for key in ("groups", "n_snps") if kind == "table" else ("columns", "table_sha256"):
+        if key in fields:
+            raise DataError(f"{where}: a dataset of kind {kind!r} has no {key}; take it out or change kind")
+    columns: tuple[Column, ...] = ()
+    groups: tuple[Group, ...] = ()
+    if kind == "table":
+        columns = tuple(_column(where, item) for item in _tables(where, fields, "columns"))
+    else:
+        groups = tuple(_group(where, item) for item in _tables(where, fields, "groups"))
+        if len(groups) != 2 or set(groups[0].labels) & set(groups[1].labels):
+            raise DataError(f"{where}: genotypes need two groups that share no label; mend [[{name}.groups]]")
+    parts = {"name": name, "sources": sources, "columns": columns, "groups": groups}
+    dataset: Dataset = _build(Dataset, where, {**fields, **parts})
     if not name.isidentifier():
         raise DataError(f"{where} must be a Python identifier, because data/datasets/{name}.py is its parser")
     if dataset.n_rows < 1:
         raise DataError(f"{where}: n_rows must be at least 1, got {dataset.n_rows}; count the published rows")
     _check_hex(where, "table_sha256", dataset.table_sha256, 64)
-    for names, kind in ((dataset.column_names, "columns"), ([s.file for s in sources], "sources")):
+    files = [file.file for source in sources for file in source.files]
+    for names, what in ((dataset.column_names, "columns"), (files, "sources")):
         if len(set(names)) < len(names):
-            raise DataError(f"{where}: two {kind} share a name; give each its own")
-    if not dataset.table_sha256 and any(source.checksum_is_partial for source in sources):
+            raise DataError(f"{where}: two {what} share a name; give each its own")
+    if not dataset.table_sha256 and any(
+        file.checksum_is_partial and not file.checksum_is_unknown
+        for source in sources
+        for file in source.files
+    ):
         raise DataError(
             f"{where}: a source whose sha256 is known only in part needs table_sha256 as well; add it"
         )
@@ -208,21 +270,37 @@ def _dataset(name: str, entry: Any) -> Dataset:
 
 def _source(where: str, fields: dict[str, Any]) -> Source:
     where = f"{where}, source {fields.get('file')!r}"
+    if "companions" in fields:
+        companions = tuple(_source(where, item) for item in _tables(where, fields, "companions"))
+        fields = {**fields, "companions": companions}
     source: Source = _build(Source, where, fields)
     relative = PurePosixPath(source.file)
     if relative.is_absolute() or ".." in relative.parts or not relative.parts:
         raise DataError(f"{where}: file must be a path below the mirror; write e.g. 'housing/houses.zip'")
-    if not source.url.startswith(("https://", "http://")):
+    if source.url and not source.url.startswith(("https://", "http://")):
         raise DataError(f"{where}: url must begin with https:// or http://, got {source.url!r}")
+    if not source.note and not source.url:
+        raise DataError(f"{where}: a source without url needs a note on where its file comes from; add it")
     if source.sha256:
         _check_hex(where, "sha256", source.sha256, 64)
         if source.sha256_begins or source.sha256_ends:
             raise DataError(f"{where}: sha256 is given whole and in part; keep only the whole one")
-    elif len(source.sha256_begins + source.sha256_ends) < 8:
+    elif not (source.checksum_is_unknown and source.note) and (
+        len(source.sha256_begins + source.sha256_ends) < 8
+    ):
         raise DataError(f"{where}: give sha256, or at least 8 digits as sha256_begins and sha256_ends")
     _check_hex(where, "sha256_begins", source.sha256_begins)
     _check_hex(where, "sha256_ends", source.sha256_ends)
     return source
+
+
+def _group(where: str, fields: dict[str, Any]) -> Group:
+    where = f"{where}, group {fields.get('name')!r}"
+    labels = fields.get("labels")
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
+        raise DataError(f"{where}: labels must be a list of text; write e.g. labels = ['CEU', 'TSI']")
+    group: Group = _build(Group, where, {**fields, "labels": tuple(labels)})
+    return group
 
 
 def _column(where: str, fields: dict[str, Any]) -> Column:
@@ -241,20 +319,19 @@ def _column(where: str, fields: dict[str, Any]) -> Column:
 
 _KINDS: dict[str, type] = {
     "n_rows": int, "lower": float, "upper": float, "center": float, "scale": float, "sources": tuple,
-    "columns": tuple,
+    "columns": tuple, "companions": tuple, "n_snps": int, "groups": tuple, "labels": tuple,
 }  # fmt: skip
-_MAY_BE_EMPTY = {"table_sha256", "sha256", "sha256_begins", "sha256_ends", "unit"}
+_MAY_BE_EMPTY = {"table_sha256", "sha256", "sha256_begins", "sha256_ends", "unit", "url", "note"}
 
 
 def _build(record: type, where: str, fields: dict[str, Any]) -> Any:
     """Make one of the dataclasses above, with every key known, present and of its type."""
-    known = record.__dataclass_fields__  # type: ignore[attr-defined]
+    known = {field.name: field.default is not MISSING for field in dataclass_fields(record)}
     for key in fields:
         if key not in known:
             raise DataError(f"{where}: unknown key {key!r}; {_suggest(key, tuple(known))}")
-    optional = {"center", "scale", "table_sha256", "sha256", "sha256_begins", "sha256_ends"}
-    for key in known:
-        if key not in fields and key not in optional:
+    for key, optional in known.items():
+        if key not in fields and not optional:
             raise DataError(f"{where}: key {key!r} is missing; add it")
     return record(**{key: _typed(where, key, value) for key, value in fields.items()})
 

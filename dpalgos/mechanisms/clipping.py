@@ -11,7 +11,7 @@ from dpalgos.typing import FloatArray
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
     """Scale the rows of X (n, d) whose ℓ2 norm exceeds ``bound`` down to it."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.asarray(X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny)))
+    return np.asarray(X * (bound / np.maximum(norms, bound)))
 
 
 def truncate(values: FloatArray, bound: float) -> FloatArray:
@@ -22,12 +22,12 @@ def truncate(values: FloatArray, bound: float) -> FloatArray:
 def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:
     """Project the columns of ``coef`` (d, R) onto the ℓ2 ball (Π_C of paper A)."""
     norms = np.linalg.norm(coef, axis=0)
-    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norms, np.finfo(float).tiny)))
+    return np.asarray(coef * (radius / np.maximum(norms, radius)))
 
 
 def clip_factor(norms: FloatArray, level: float | FloatArray) -> FloatArray:
     """Return min(1, level / norm), the factor that clips a vector of that norm."""
-    return np.asarray(np.minimum(1.0, level / np.maximum(norms, np.finfo(float).tiny)))
+    return np.asarray(level / np.maximum(norms, level))
 
 
 def clip_rows_linf(X: FloatArray, bound: float) -> FloatArray:

@@ -90,3 +90,41 @@ def test_a_faulty_entry_is_one_sentence(tmp_path: Path, old: str, new: str, mess
 def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         load_registry(tmp_path / "none.toml")
+
+
+def test_genotypes_are_described_in_full() -> None:
+    hapmap, penncath, geo = (get_dataset(f"snp_{name}") for name in ("hapmap3", "penncath", "gse106818"))
+    assert [(d.kind, d.n_rows, d.n_snps) for d in (hapmap, penncath, geo)] == [
+        ("genotypes", 957, 14_079), ("genotypes", 1_401, 4_367), ("genotypes", 387, 0),
+    ]  # fmt: skip
+    assert [group.labels for group in hapmap.groups] == [("CEU", "TSI"), ("CHB", "CHD", "JPT")]
+    for dataset in (hapmap, penncath):
+        files = dataset.sources[0].files
+        assert len(files) == 4
+        assert all(len(file.sha256) == 64 and not file.url and file.note for file in files)
+    assert geo.sources[0].matches("0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "genotypes"', 'kind = "music"', "kind must be one of table, genotypes, got 'music'"),
+        ('kind = "genotypes"', "", "'snp_hapmap3': a dataset of kind 'table' has no groups"),
+        ('kind = "genotypes"', 'kind = "genotypes"\ncolumns = []', "of kind 'genotypes' has no columns"),
+        ('labels = ["CEU", "TSI"]', 'labels = ["CEU", "JPT"]', "two groups that share no label"),
+        ('labels = ["CEU", "TSI"]', 'labels = "CEU"', "labels must be a list of text"),
+        ('labels = ["CEU", "TSI"]', "labels = []", "labels must be a list of text"),
+        ('labels = ["CEU", "TSI"]', 'label = ["CEU"]', "labels must be a list of text"),
+        ('note = "With the bed file."', "", "a source without url needs a note"),
+        ('note = "No checksum', 'sha256_begins = "abc"\nnote = "No checksum', "at least 8 digits"),
+        ('layout = "geo_series_matrix"\nnote', 'layout = "geo_series_matrix"\n#', "at least 8 digits"),
+        ('overlap.bim"', 'overlap.bed"', "two sources share a name"),
+        ('layout = "bim"', 'lay = "bim"', r"unknown key 'lay'; did you mean 'layout'\?"),
+        ("n_snps = 14079", 'n_snps = "many"', "n_snps must be of type int"),
+    ],
+)
+def test_a_faulty_entry_of_genotypes_is_one_sentence(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        load_registry(edited(tmp_path, old, new))

@@ -1,0 +1,64 @@
+"""HapMap 3, thinned: 957 founders of eleven populations at 14,079 SNPs, as PLINK 1 files; and a stand-in."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from data.errors import CorruptSource
+from data.genotypes import Cohort, label_people
+from data.genotypes_plink import companion, open_plink, read_bytes
+from data.genotypes_simulated import hardy_weinberg
+
+# Founders per population, rounded from the published panel.
+PANEL = {
+    "ASW": 49, "CEU": 107, "CHB": 81, "CHD": 81, "GIH": 87, "JPT": 85, "LWK": 87, "MEX": 48, "MKK": 140,
+    "TSI": 84, "YRI": 108,
+}  # fmt: skip
+CONTINENTS = {
+    "CEU": "Europe", "TSI": "Europe", "CHB": "East Asia", "CHD": "East Asia", "JPT": "East Asia",
+    "YRI": "Africa", "LWK": "Africa", "MKK": "Africa", "ASW": "Africa",
+}  # fmt: skip
+
+
+def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
+    """Read the set and the panel's list of people.
+
+    A person is a family and an individual identifier. Individual identifiers are unique in the list, and
+    alone decide where the list gives another family: its release of December 2008 corrected families. The
+    list names the whole panel, children too, so that some of its rows have no genotypes here.
+    """
+    files = [companion(companions, part, bed.name) for part in ("bim", "fam", "populations")]
+    plink = open_plink(bed, files[0], files[1])
+    listed = _populations(files[2])
+    found = [(family, person) in listed for family, person in zip(plink.families, plink.people, strict=True)]
+    population_of = {person: population for (_, person), population in listed.items()}
+    if len(population_of) < len(listed):
+        raise CorruptSource(f"{files[2].name} lists people twice; get the file again")
+    kept, labels, repairs = label_people(
+        plink.people, population_of, labels_file=files[2].name, others_expected=True
+    )
+    notes = [f"{len(population_of.keys() - set(plink.people)):,} listed people have no genotypes."]
+    if moved := int((kept & ~np.array(found)).sum()):
+        notes.append(f"{moved:,} people are listed in another family; their individual identifiers agree.")
+    names = tuple(np.array(plink.people)[kept].tolist())
+    return Cohort(names, labels, plink.blocks(kept), len(plink.people), repairs, tuple(notes))
+
+
+def _populations(path: Path) -> dict[tuple[str, str], str]:
+    header, *rows = (line.split() for line in read_bytes(path).decode("latin-1").splitlines() or [""])
+    wanted = ("FID", "IID", "population")
+    if any(name not in header for name in wanted):
+        raise CorruptSource(f"{path.name} has no columns {', '.join(wanted)}; get the file again")
+    if any(len(row) not in (0, len(header)) for row in rows):
+        raise CorruptSource(f"{path.name} has rows that are not as long as its header; get the file again")
+    family, person, population = (header.index(name) for name in wanted)
+    return {(row[family], row[person]): row[population] for row in rows if row}
+
+
+PARSERS = {"plink1": parse_plink1}
+
+
+def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
+    """Simulate the panel: populations of one continent are alike, continents differ by an F_ST of .1."""
+    return hardy_weinberg(PANEL, 14_079, rng, population_of=CONTINENTS, divergence=0.1, missing_rate=0.0015)

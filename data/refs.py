@@ -1,0 +1,90 @@
+"""References to what the store holds: small enough to pass between tasks, exact enough to verify."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+from data.table import Repair
+
+
+@dataclass(frozen=True)
+class DatasetRef:
+    """A Parquet table in the store and where it came from; small enough to pass between tasks.
+
+    Attributes
+    ----------
+    name : str
+        Name of the dataset.
+    path : str
+        Absolute path of the Parquet file.
+    sha256 : str
+        Of the Parquet file's bytes; this alone identifies the data.
+    source_sha256, source_url, layout : str
+        Of the raw file; ``""`` for a stand-in.
+    origin : {"store", "mirror", "official", "stand-in"}
+        Where this run found the raw file; differs between the first run and the next.
+    data_source : {"real", "stand-in", "simulated"}
+    n_rows, rows_read : int
+        Rows of the table, and of the raw file.
+    repairs : tuple of Repair
+        What was dropped in between and why.
+    reasons : tuple of str
+        For a stand-in: each place tried for the real file and why it did not deliver.
+    """
+
+    name: str
+    path: str
+    sha256: str
+    source_sha256: str
+    source_url: str
+    layout: str
+    origin: str
+    data_source: Literal["real", "stand-in", "simulated"]
+    n_rows: int
+    rows_read: int
+    repairs: tuple[Repair, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types that JSON can hold."""
+        plain = asdict(self)
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        """Return the reference that `to_dict` wrote."""
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
+        }
+        return cls(**{**fields, "repairs": tuple(Repair(**repair) for repair in plain["repairs"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenotypeRef(DatasetRef):
+    """Genotypes in the store; rows are people, and `repairs` counts the people who were left out.
+
+    Attributes
+    ----------
+    n_snps : int
+    group_names : tuple of str
+        The two groups that are compared.
+    group_sizes : tuple of int
+        People in each; the rest of `n_rows` is in neither.
+    missing_calls : int
+        Of ``n_rows * n_snps``.
+    companion_sha256 : tuple of str
+        Of the other raw files of the set, in the registry's order.
+    notes : tuple of str
+        What was done to join people and labels, in counts.
+    """
+
+    n_snps: int
+    group_names: tuple[str, ...]
+    group_sizes: tuple[int, ...]
+    missing_calls: int
+    companion_sha256: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
+    """Return the reference that `to_dict` wrote, of whichever class it was."""
+    return (GenotypeRef if "n_snps" in plain else DatasetRef).from_dict(plain)

@@ -1,0 +1,51 @@
+"""Linear regressions of paper A, section 5: bounded designs, unit coefficients, noise N(0, 1)."""
+
+from typing import Literal
+
+import numpy as np
+
+from data.errors import DataError
+from data.simulations import Simulated
+
+Design = Literal["literal", "repaired", "feasible"]
+
+
+def uniform_regression(
+    rng: np.random.Generator,
+    n: int,
+    d: int,
+    *,
+    sparsity: int | None = None,
+    design: Design = "literal",
+    noise_std: float = 1.0,
+) -> Simulated:
+    """Draw coefficients, a design and responses.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n, d : int
+        Rows and columns.
+    sparsity : int, optional
+        The first ``sparsity`` coefficients are uniform on the unit sphere, the others zero; all are uniform
+        if omitted.
+    design : {"literal", "repaired", "feasible"}
+        Entries uniform on ±h with h = 1/√d as printed; h = 1/√sparsity, for which the paper's assumptions
+        hold; or h = 1. As printed the signal of a sparse problem vanishes: even the oracle is worse than
+        zero.
+    noise_std : float
+        Of the responses.
+    """
+    support = d if sparsity is None else min(sparsity, d)
+    coef = np.zeros(d)
+    direction = rng.standard_normal(support)
+    coef[:support] = direction / np.linalg.norm(direction)
+    half_widths = {"literal": d**-0.5, "repaired": support**-0.5, "feasible": 1.0}
+    if design not in half_widths:
+        raise DataError(f"design must be one of {', '.join(half_widths)}, got {design!r}")
+    half_width = half_widths[design]
+    X = rng.random((n, d))
+    X *= 2 * half_width
+    X -= half_width
+    y = X[:, :support] @ coef[:support] + noise_std * rng.standard_normal(n)
+    return Simulated(X=X, y=y, truth=coef)

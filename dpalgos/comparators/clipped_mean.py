@@ -1,0 +1,261 @@
+"""The mean of rows clipped to an ℓ2 ball around a centre (ours: best practice for a dense mean).
+
+    m̂ = c + (1/n) Σ_i clip(x_i − c, r) + N(0, sd² I_d),   clip shortens a vector to ℓ2 norm r
+
+Guarantee: (ε, δ) under replacing one row; n is public. Either ``center`` c and ``clip_norm`` r are public, or
+``mean_bound`` B (on |μ_j|) and ``std_bounds`` (low, high) of the columns' standard deviations are, and the
+centre is found privately first, coarse to fine, by the same release from larger balls:
+
+    c₀ = 0, s₀ = B;   c_k = the release with r_k = √d √(σ² + s²_(k−1)) + 2σ around c_(k−1), s_k its noise sd
+
+A row lies within √d √(σ² + s²) of the centre, give or take 2σ, if its coordinates are independent with
+standard deviation σ = high. If low < high, the last ball's radius is a private choice among 16 levels: a
+binary search of four noisy counts of rows outside, for the level that about 2√d/μ rows exceed.
+
+Why it is private. Opposite rows on the ball's surface move the mean by 2r/n (:func:`mean_sensitivity`), and
+one row moves a count by 1. All releases are Gaussian with shares of μ² that sum to 1, so that they compose
+to exactly (ε, δ), whatever the released centres are.
+
+Departure from the centre by histogram bins of the digest this follows: for columns of standard deviation 1
+and B = 10 the coarse means are closer (.3 against ±.5 per coordinate), all noise is Gaussian, hence accounted
+exactly and available hardened, and the ball counts the centre's error in quadrature.
+
+``shrinkage="james_stein"`` shrinks the answer towards the public centre (0 if the centre is private), from
+the release and its known noise level alone.
+
+Clipping biases the mean of skewed data towards the clipped side. Rows cut at two standard deviations above
+the typical norm: for centred exponential columns the bias stays below the sampling error up to n of about
+20,000 (d = 20).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.gaussian import gaussian_mu
+from dpalgos.catalog import Neighbors, register
+from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.clipping import truncate
+from dpalgos.mechanisms.shrinkage import james_stein
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import PrivateParams, checked, choice, positive
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+_CENTER_SHARE = 0.1
+_LEVEL_SHARE = 0.1
+_N_LEVELS = 16
+_N_COUNTS = 4  # halvings of sixteen levels
+_REDUCTION = 30.0  # by which a coarse mean is expected to improve on the centre before it, at least
+
+
+def _check_center(name: str, value: Any) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind in "iuf" and array.ndim <= 1 and array.size and np.isfinite(array).all():
+        return tuple(float(entry) for entry in np.atleast_1d(array))
+    raise InputError(f"{name} must be a public finite number, or one per column, got {value!r}")
+
+
+def _check_optional_std_bounds(name: str, value: Any) -> tuple[float, float] | None:
+    return None if value is None else check_std_bounds(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedMeanParams(PrivateParams):
+    """Keywords of :func:`clipped_mean`: a public centre and radius, or bounds to find them within."""
+
+    center: tuple[float, ...] | None = checked(
+        "public centre c: a number or one per column", _check_center, default=None
+    )
+    clip_norm: float | None = positive(
+        "r: rows are clipped to this distance from the centre", default=None, optional=True
+    )
+    mean_bound: float | None = positive(
+        "B: every coordinate of the mean lies in ±B (private centre)", default=None, optional=True
+    )
+    std_bounds: tuple[float, float] | None = checked(
+        "(low, high) of the columns' standard deviations; equal if known (private centre)",
+        _check_optional_std_bounds,
+        default=None,
+    )
+    shrinkage: str | None = choice(
+        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        public = (self.center is not None, self.clip_norm is not None)
+        private = (self.mean_bound is not None, self.std_bounds is not None)
+        if (public, private) not in (((True, True), (False, False)), ((False, False), (True, True))):
+            raise InputError(
+                "clipped_mean needs either center and clip_norm, or mean_bound and std_bounds, got "
+                f"center={self.center!r}, clip_norm={self.clip_norm!r}, mean_bound={self.mean_bound!r}, "
+                f"std_bounds={self.std_bounds!r}"
+            )
+
+
+def mean_sensitivity(clip_norm: float | FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity 2r/n of the mean of vectors of norm at most r: opposite vectors of norm r."""
+    return np.asarray(2 * np.asarray(clip_norm) / n_rows)
+
+
+def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return far rows on opposite sides, and a far row against one at the last centre."""
+    far, response = np.zeros((1, d)), np.zeros(1)
+    far[0, 0] = 1e9
+    opposite = (far, response, -far, response)
+    if params.mean_bound is None:
+        return {"mean": opposite}
+    middle = truncate(published[_n_stages(params) - 1][:, :1].T, params.mean_bound)
+    return {
+        "center": opposite,
+        "rows outside a level": (far, response, middle, response),
+        "mean": opposite,
+    }
+
+
+@register(
+    name="clipped_mean",
+    title="Clipped mean",
+    order=14,
+    task="mean",
+    reference="ours; centred, clipped in ℓ2",
+    summary="The mean of rows clipped to a ball around a public centre or one found privately.",
+    parameters=ClippedMeanParams,
+    calibrations=("tight",),
+    example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
+    witnesses=witnesses,
+)
+def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
+    """Return the mean, (d, R)."""
+    budget = _budget(params)
+    if params.clip_norm is not None:
+        center = _public_center(params, sample.n_features)
+        radius, towards = np.full(sample.n_replicates, params.clip_norm), center
+    else:
+        center, radius = _private_center(sample, params, budget, transcript)
+        towards = np.zeros((sample.n_features, 1))
+    multiplier = budget.gaussian_multiplier("mean")
+    sensitivity = mean_sensitivity(radius, sample.n_rows)
+    released = transcript.gaussian(
+        _clipped_mean(sample, center, radius),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        label="mean",
+    )
+    if params.shrinkage == "james_stein":
+        released = towards + james_stein(released - towards, (multiplier * sensitivity) ** 2)
+    return released
+
+
+def _budget(params: ClippedMeanParams) -> Budget:
+    shares = {"mean": 1.0}
+    if params.std_bounds is not None:
+        shares = {"center": _CENTER_SHARE, "mean": 1 - _CENTER_SHARE}
+        if params.std_bounds[0] < params.std_bounds[1]:
+            shares.update({"level": _LEVEL_SHARE, "mean": 1 - _CENTER_SHARE - _LEVEL_SHARE})
+    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+
+
+def _n_stages(params: ClippedMeanParams) -> int:
+    """Return how many coarse means lead to the centre: two, or more for a wide public range."""
+    assert params.mean_bound is not None
+    assert params.std_bounds is not None
+    return max(2, int(np.ceil(np.log(params.mean_bound / params.std_bounds[1]) / np.log(_REDUCTION))))
+
+
+def _public_center(params: ClippedMeanParams, d: int) -> FloatArray:
+    assert params.center is not None
+    if len(params.center) not in (1, d):
+        raise InputError(
+            f"center must be a number or one per column ({d}), got {len(params.center)}; pass {d} numbers"
+        )
+    return np.broadcast_to(np.array(params.center)[:, None], (d, 1))
+
+
+def _private_center(
+    sample: Sample, params: ClippedMeanParams, budget: Budget, transcript: Transcript
+) -> tuple[FloatArray, FloatArray]:
+    """Release a centre, (d, R), and the radius that suits it, (R,)."""
+    assert params.mean_bound is not None
+    assert params.std_bounds is not None
+    bound, (low, high) = params.mean_bound, params.std_bounds
+    root_d = np.sqrt(sample.n_features)
+    n_stages = _n_stages(params)
+    multiplier = budget.gaussian_multiplier("center", n_stages)
+    center: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    error = np.full(sample.n_replicates, bound)
+    for _ in range(n_stages):
+        radius = root_d * np.sqrt(high**2 + error**2) + 2 * high
+        sensitivity = mean_sensitivity(radius, sample.n_rows)
+        released = transcript.gaussian(
+            _clipped_mean(sample, center, radius),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="center",
+        )
+        center = truncate(released, bound)
+        error = np.minimum(multiplier * sensitivity, bound)
+    if low == high:
+        return center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high)
+    spreads = np.geomspace(low, high, _N_LEVELS)[:, None]
+    levels = root_d * np.sqrt(spreads**2 + error**2) + 2 * spreads
+    return center, _searched_level(sample, center, levels, params, budget, transcript)
+
+
+def _searched_level(
+    sample: Sample,
+    center: FloatArray,
+    levels: FloatArray,
+    params: ClippedMeanParams,
+    budget: Budget,
+    transcript: Transcript,
+) -> FloatArray:
+    """Return the level, of 16 ascending ones (16, R), that about 2√d/μ rows exceed, by noisy counts."""
+    wanted = 2 * np.sqrt(sample.n_features) / gaussian_mu(params.epsilon, params.delta)
+    wanted = np.minimum(wanted, sample.n_rows / 2)
+    distances = _distances(sample, center)
+    weights = 1.0 if sample.row_mask is None else sample.row_mask
+    replicates = np.arange(sample.n_replicates)
+    low, high = np.zeros_like(replicates), np.full_like(replicates, _N_LEVELS - 1)
+    for _ in range(_N_COUNTS):
+        middle = (low + high) // 2
+        outside = ((distances > levels[middle, replicates]) * weights).sum(axis=0).astype(float)
+        released = transcript.gaussian(
+            outside[None, :],
+            l2_sensitivity=1.0,
+            noise_multiplier=budget.gaussian_multiplier("level", _N_COUNTS),
+            label="rows outside a level",
+        )[0]
+        too_many = released > wanted
+        low = np.where(too_many, np.minimum(middle + 1, high), low)
+        high = np.where(too_many, high, middle)
+    return np.asarray(levels[high, replicates])
+
+
+def _clipped_mean(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return center + the mean of rows less the centre, clipped to the radius; centres (d, R) or (d, 1)."""
+    if center.shape[1] == 1 and np.ptp(radius) == 0:
+        offsets = sample.X - center.T
+        offsets *= radius[0] / np.maximum(np.linalg.norm(offsets, axis=1, keepdims=True), radius[0])
+        return np.asarray(center + sample.means(offsets))
+    origin = center.mean(axis=1, keepdims=True)  # what distances are computed from, against cancellation
+    factor = radius / np.maximum(_distances(sample, center), radius)
+    if sample.row_mask is not None:
+        factor *= sample.row_mask
+    total = (sample.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0)
+    return np.asarray(center + total / sample.n_rows)
+
+
+def _distances(sample: Sample, center: FloatArray) -> FloatArray:
+    """Return the distance of every row from each replicate's centre, (n, R)."""
+    origin = center.mean(axis=1, keepdims=True)
+    offsets, moved = sample.X - origin.T, center - origin
+    squares = (offsets**2).sum(axis=1, keepdims=True) - 2 * offsets @ moved + (moved**2).sum(axis=0)
+    return np.asarray(np.sqrt(np.maximum(squares, 0)))

@@ -1,0 +1,264 @@
+"""Karwa–Vadhan Gaussian mean, coordinate by coordinate.
+
+    k̂_j = the fullest of the bins [(k − ½)σ, (k + ½)σ), |k| ≤ ⌈B/σ⌉, of column j
+    I_j = σ k̂_j ± 4σ √log(n/α)
+    m̂_j = mean of column j truncated to I_j, with noise
+
+Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B ≥ |μ_j|, ``std_bounds``
+(low, high) of the columns' standard deviations. α = .05/d is the chance that the data leave the intervals.
+If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k+1)) of |x_2i − x_(2i−1)|,
+σ = 2^(k+2) within the bounds, where pairs are formed by row number.
+
+Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
+is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at
+most its width over n: :func:`interval_sensitivity`.
+
+Calibrations
+    ``tight``: choices by Gumbel noise, a tenth of ρ for each kind; means with Gaussian noise, columns scaled
+    by width^(−1/2), which minimises the total variance; then all noise is scaled down to what is proved.
+    ``paper``: ε/d for every column, split evenly among its steps, each with Laplace noise: pure ε-DP.
+
+The answer is truncated to the intervals: free.
+
+References
+----------
+Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang & Zhang, The Cost
+of Privacy, section 5.3, do not say how several coordinates share ε.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
+from dpalgos.catalog import Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.histogram import bin_counts
+from dpalgos.mechanisms.top_k import release_laplace
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import PrivateParams, checked, positive
+from dpalgos.sample import Sample
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+_CHOICE_SHARE = 0.1
+_MISS = 0.05  # of the intervals, over all columns; affects accuracy only
+
+
+def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Return (low, high), or refuse what is not a pair of positive numbers in this order."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
+        if len(numbers) == 2 and 0 < float(numbers[0]) <= float(numbers[1]) < np.inf:
+            return float(numbers[0]), float(numbers[1])
+    raise InputError(
+        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {value!r}; "
+        f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KarwaVadhanMeanParams(PrivateParams):
+    """Keywords of :func:`karwa_vadhan_mean`."""
+
+    mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
+    std_bounds: tuple[float, float] = checked(
+        "(low, high) of the columns' standard deviations; equal if known", check_std_bounds
+    )
+
+    @property
+    def std_known(self) -> bool:
+        """Whether no spread has to be found."""
+        return self.std_bounds[0] == self.std_bounds[1]
+
+
+def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return rows in other bins, and rows on opposite sides of every interval."""
+    far, zeros = np.full((1, d), 1e9), np.zeros(2)
+    pair = np.zeros((2, d))
+    apart = pair.copy()
+    apart[1] = 1e9
+    opposite = (far, zeros[:1], -far, zeros[:1])
+    return {"spread": (pair, zeros, apart, zeros), "center": opposite, "mean": opposite}
+
+
+@register(
+    name="karwa_vadhan_mean",
+    title="Karwa–Vadhan mean",
+    order=13,
+    task="mean",
+    reference="Karwa & Vadhan (2018), Gaussian mean",
+    summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
+    parameters=KarwaVadhanMeanParams,
+    example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
+    witnesses=witnesses,
+)
+def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript: Transcript) -> FloatArray:
+    """Return the mean, (d, R)."""
+    d, (low, high) = sample.n_features, params.std_bounds
+    std = np.full((d, sample.n_replicates), high)
+    if not params.std_known:
+        levels = _spread_levels(params)
+        chosen = _choose(transcript, _pair_counts(sample, levels), None, params, d, "spread")
+        std = np.clip(4 * levels[chosen], low, high)
+    last = np.ceil(params.mean_bound / std)
+    # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
+    most = int(np.ceil(params.mean_bound / low))
+    allowed = np.abs(np.arange(-most, most + 1))[:, None, None] <= last
+    bins = _choose(transcript, _center_counts(sample, std, last, most), allowed, params, d, "center")
+    center = np.asarray(std * (bins - most), dtype=float)
+    half = 4 * std * np.sqrt(np.log(sample.n_rows * d / _MISS))
+    relative = (_truncated_means(sample, center, half) - center) / (2 * half)
+    released = _release_means(transcript, relative, 2 * half, sample.n_rows, params)
+    return np.asarray(np.clip(center + released, center - half, center + half))
+
+
+def interval_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity of means of truncated columns, each scaled by its width^(−1/2): √Σ width / n.
+
+    Column j's mean moves by at most width_j / n, scaled by width_j^(−1/2); attained by rows beyond opposite
+    ends of every interval.
+
+    Parameters
+    ----------
+    widths : (d, R) array
+    n_rows : (R,) array
+    """
+    return np.asarray(np.sqrt(widths.sum(axis=0)) / n_rows)
+
+
+def _release_means(
+    transcript: Transcript,
+    relative: FloatArray,
+    widths: FloatArray,
+    n_rows: FloatArray,
+    params: KarwaVadhanMeanParams,
+) -> FloatArray:
+    d = len(widths)
+    if params.calibration == "paper":
+        epsilon = params.epsilon / d / _n_steps(params)
+        noisy = release_laplace(
+            transcript, relative, linf_sensitivity=1 / n_rows, epsilon=epsilon, label="mean"
+        )
+        return np.asarray(noisy * widths)
+    _, multiplier = planned(params.epsilon, params.delta, d, params.std_known)
+    root = np.sqrt(widths)
+    noisy = transcript.gaussian(
+        relative * root,
+        l2_sensitivity=interval_sensitivity(widths, n_rows),
+        noise_multiplier=multiplier,
+        label="mean",
+    )
+    return np.asarray(noisy * root)
+
+
+@lru_cache(maxsize=4096)
+def planned(epsilon: float, delta: float, d: int, std_known: bool) -> tuple[float, float]:
+    """Return ε₀ of every choice, and the multiplier of the release, that are together just (ε, δ)-DP."""
+    rho, kinds = concentrated_rho(epsilon, delta), 1 if std_known else 2
+    choice = float(np.sqrt(8 * _CHOICE_SHARE * rho / d))
+    release = float(1 / np.sqrt(2 * (1 - kinds * _CHOICE_SHARE) * rho))
+
+    def events(factor: float) -> list[Event]:
+        return [
+            BoundedRangeEvent(label="", epsilon=choice / factor, sensitivity=1.0, count=kinds * d),
+            GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0),
+        ]
+
+    factor = least_noise_factor(events, epsilon, delta)
+    return choice / factor, factor * release
+
+
+def _choose(
+    transcript: Transcript,
+    counts: FloatArray,
+    allowed: BoolArray | None,
+    params: KarwaVadhanMeanParams,
+    d: int,
+    label: str,
+) -> IntArray:
+    """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
+    flat = counts.reshape(-1, counts.shape[-1])
+    tight = params.calibration == "tight"
+    if tight:
+        epsilon = planned(params.epsilon, params.delta, d, params.std_known)[0]
+    else:
+        epsilon = params.epsilon / d / _n_steps(params)
+
+    def draw() -> IntArray:
+        noise = transcript.noise.gumbel(len(flat)) if tight else transcript.noise.laplace(len(flat))
+        noisy = counts + 2 / epsilon * noise.reshape(counts.shape)
+        if allowed is not None:
+            noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
+        return np.asarray(noisy.argmax(axis=0))
+
+    event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=1.0, count=d)
+    if not tight:
+        event = PureEvent(label=label, epsilon=epsilon, sensitivity=1.0, count=d, norm=np.inf)
+    return transcript.choose(flat, draw, event)
+
+
+def _n_steps(params: KarwaVadhanMeanParams) -> int:
+    return 2 if params.std_known else 3
+
+
+def _spread_levels(params: KarwaVadhanMeanParams) -> FloatArray:
+    """Return the lower ends 2^k of the bins of pair differences that can give a σ within the bounds."""
+    low, high = np.log2(params.std_bounds)
+    return np.asarray(2.0 ** np.arange(np.floor(low) - 2, np.ceil(high) + 1))
+
+
+def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
+    edges = np.append(levels, 2 * levels[-1])
+    counts = np.empty((len(levels), sample.n_features, sample.n_replicates))
+    for r in range(sample.n_replicates):
+        X = sample.X if sample.row_mask is None else sample.X[sample.row_mask[:, r]]
+        if r and sample.row_mask is None:
+            counts[:, :, r] = counts[:, :, 0]
+            continue
+        even = len(X) // 2 * 2
+        differences = np.abs(X[1:even:2] - X[0:even:2])
+        weights = np.ones((len(differences), 1))
+        for j in range(sample.n_features):
+            counts[:, j, r] = bin_counts(differences[:, j], edges, weights)[:, 0]
+    return counts
+
+
+def _center_counts(sample: Sample, std: FloatArray, last: FloatArray, most: int) -> FloatArray:
+    """Count each column in bins of its width around multiples of it, (2 most + 1, d, R)."""
+    edges = np.arange(-most, most + 2) - 0.5
+    counts = np.empty((2 * most + 1, *std.shape))
+    weights = _weights(sample)
+    for j in range(sample.n_features):
+        for width in np.unique(std[j]):
+            chosen = std[j] == width
+            outermost = last[j, chosen][0]  # values beyond count there
+            position = np.clip(sample.X[:, j] / width, -outermost, outermost)
+            counts[:, j, chosen] = bin_counts(position, edges, _of(weights, chosen))
+    return counts
+
+
+def _truncated_means(sample: Sample, center: FloatArray, half: FloatArray) -> FloatArray:
+    """Return the mean of every column truncated to center ± half, (d, R), once per distinct interval."""
+    means, weights = np.empty_like(center), _weights(sample)
+    for j in range(sample.n_features):
+        for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
+            chosen = (center[j] == middle) & (half[j] == radius)
+            column = np.clip(sample.X[:, j], middle - radius, middle + radius)
+            total = column @ _of(weights, chosen)
+            means[j, chosen] = total / sample.n_rows[chosen]
+    return means
+
+
+def _weights(sample: Sample) -> FloatArray:
+    if sample.row_mask is None:
+        return np.ones((len(sample.X), 1))
+    return sample.row_mask.astype(float)
+
+
+def _of(weights: FloatArray, chosen: BoolArray) -> FloatArray:
+    return weights if weights.shape[1] == 1 and len(chosen) > 1 else weights[:, chosen]

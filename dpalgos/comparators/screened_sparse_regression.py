@@ -1,0 +1,185 @@
+"""Private sparse regression in two steps: screen once, then fit what was selected (ours).
+
+    v = mean of clip(x_i, ½ x_max) · clip(y_i, ½ R)                      entry by entry
+    S = the s coordinates of largest |v_j| + Gumbel noise
+    M = mean of z_i z_i' + noise,   z_i = w_i (x_i,S , (c/R) y_i),  w_i = min(1, c / ‖x_i,S‖),  |y_i| ≤ R
+    β̂_S = (R/c) M_xx⁻¹ M_xy,   β̂ = 0 elsewhere
+
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries of X
+are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
+
+Why it is private. Entries of v move by at most :func:`score_sensitivity`: the selection is s events of
+bounded range. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M moves by at most
+2√2 c²/n in Frobenius norm (:func:`moment_sensitivity`): one Gaussian release of svec(M), an isometry. The
+shares of ρ are ``_SELECTION_SHARE`` and the rest; then all noise is scaled down to what is just proved.
+
+Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only. The
+selection's truncation at half the bounds halves both factors of its sensitivity and loses less signal than
+that: for x uniform on the box 69 % stays at half the sensitivity; the same bounds as in the fit would give
+noise of about twice the size, relatively. Weights w that depend on x alone leave the coefficients of a linear
+model what they are; scaling y to c gives the noise of y's column and of x's columns the same cost. The
+eigenvalues of M_xx are floored at the noise's spectral norm, so that unresolved directions shrink to zero.
+
+Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones. Columns are
+taken as centred.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.catalog import Neighbors, register
+from dpalgos.mechanisms.checks import check_how_many
+from dpalgos.mechanisms.clipping import truncate
+from dpalgos.mechanisms.symmetric import svec, unsvec
+from dpalgos.mechanisms.top_k import gumbel_top_k, multipliers
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import PrivateParams, count, positive
+from dpalgos.sample import Design, Sample
+from dpalgos.typing import FloatArray, IntArray
+
+_SELECTION_SHARE = 0.5
+_SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedSparseRegressionParams(PrivateParams):
+    """Keywords of :func:`screened_sparse_regression`."""
+
+    covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
+    response_bound: float = positive("R: responses are truncated to ±R")
+    sparsity: int = count("s, number of non-zero coefficients")
+    clip_norm: float | None = positive(
+        "c: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s/3) covariate_bound, just above the "
+        "typical norm of uniform entries",
+        default=None,
+        optional=True,
+    )
+
+
+def witnesses(
+    params: ScreenedSparseRegressionParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return rows of opposite covariates, and orthogonal rows z on the selected coordinates."""
+    ones, response = np.full((1, d), params.covariate_bound), np.full(1, params.response_bound)
+    row = np.zeros((1, d))
+    row[0, published[0][:, 0].astype(int)] = _clip_norm(params) / np.sqrt(params.sparsity)
+    # z = c (u, 1) and z' = c (u, −1) with a unit vector u are orthogonal.
+    return {"scores": (ones, response, -ones, response), "moments": (row, response, row, -response)}
+
+
+@register(
+    name="screened_sparse_regression",
+    title="Screen, then fit",
+    order=15,
+    task="linear_regression",
+    reference="ours; one private selection, then private second moments",
+    summary="Selects columns once by their covariance with the response, then fits them by noisy moments.",
+    parameters=ScreenedSparseRegressionParams,
+    calibrations=("tight",),
+    example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},
+    witnesses=witnesses,
+)
+def screened_sparse_regression(
+    sample: Sample, params: ScreenedSparseRegressionParams, transcript: Transcript
+) -> FloatArray:
+    """Return the sparse coefficients, (d, R)."""
+    sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
+    selection, release = planned_multipliers(params.epsilon, params.delta, sparsity)
+    support = gumbel_top_k(
+        transcript,
+        _scores(sample, params),
+        sensitivity=score_sensitivity(params.covariate_bound, params.response_bound, sample.n_rows),
+        noise_multiplier=selection,
+        k=sparsity,
+        label="scores",
+        by_magnitude=True,
+    )
+    clip_norm = _clip_norm(params)
+    sensitivity = moment_sensitivity(clip_norm, sample.n_rows)
+    released = transcript.gaussian(
+        svec(_selected_moments(sample, support, clip_norm, params)),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=release,
+        label="moments",
+    )
+    coef, floored = _solve(unsvec(released, sparsity + 1), release * sensitivity)
+    transcript.note("unresolved_directions", floored)
+    dense: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    np.put_along_axis(dense, support, params.response_bound / clip_norm * coef, axis=0)
+    return dense
+
+
+def score_sensitivity(covariate_bound: float, response_bound: float, n_rows: FloatArray) -> FloatArray:
+    """Return how far replacing a row moves any entry of v: 2 (x_max/2) (R/2) / n; opposite x, the same y."""
+    return np.asarray(2 * _SELECTION_LEVEL**2 * covariate_bound * response_bound / n_rows)
+
+
+def moment_sensitivity(clip_norm: float, n_rows: FloatArray) -> FloatArray:
+    """Return the Frobenius sensitivity 2√2 c²/n of M.
+
+    ‖zz' − tt'‖² = ‖z‖⁴ + ‖t‖⁴ − 2 (z't)² ≤ 2 (2c²)², attained by orthogonal z, t of squared norm 2c²: equal
+    covariates of norm c, and responses ±R.
+    """
+    return np.asarray(2 * np.sqrt(2) * clip_norm**2 / n_rows)
+
+
+@lru_cache(maxsize=4096)
+def planned_multipliers(epsilon: float, delta: float, sparsity: int) -> tuple[float, float]:
+    """Return the least multipliers of the selection and of the moments that are together (ε, δ)-DP."""
+    selection, release = multipliers(concentrated_rho(epsilon, delta), sparsity, _SELECTION_SHARE)
+
+    def planned(factor: float) -> list[Event]:
+        return [
+            BoundedRangeEvent(label="", epsilon=2 / (factor * selection), sensitivity=1.0, count=sparsity),
+            GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0),
+        ]
+
+    factor = least_noise_factor(planned, epsilon, delta)
+    return factor * selection, factor * release
+
+
+def _clip_norm(params: ScreenedSparseRegressionParams) -> float:
+    largest = float(np.sqrt(params.sparsity)) * params.covariate_bound
+    return largest * 1.05 / np.sqrt(3) if params.clip_norm is None else min(params.clip_norm, largest)
+
+
+def _scores(sample: Sample, params: ScreenedSparseRegressionParams) -> FloatArray:
+    design = Design(sample, _SELECTION_LEVEL * params.covariate_bound)
+    response = truncate(sample.response(), _SELECTION_LEVEL * params.response_bound)
+    if sample.row_mask is None:
+        return np.repeat(design.mean_product(response[:, None])[:, :1], sample.n_replicates, axis=1)
+    return design.mean_product(np.broadcast_to(response[:, None], sample.row_mask.shape))
+
+
+def _selected_moments(
+    sample: Sample, support: IntArray, clip_norm: float, params: ScreenedSparseRegressionParams
+) -> FloatArray:
+    """Return the second moments of the rows z, (R, s + 1, s + 1)."""
+    sparsity, n_replicates = support.shape
+    design = Design(sample, params.covariate_bound)
+    y = clip_norm / params.response_bound * truncate(sample.response(), params.response_bound)
+    moments = np.empty((n_replicates, sparsity + 1, sparsity + 1))
+    for r in range(n_replicates):
+        rows = slice(None) if sample.row_mask is None else sample.row_mask[:, r]
+        Z = np.column_stack([design.columns(support[:, r]), y])[rows]
+        Z *= clip_norm / np.maximum(np.linalg.norm(Z[:, :-1], axis=1, keepdims=True), clip_norm)
+        moments[r] = Z.T @ Z / sample.n_rows[r]
+    return moments
+
+
+def _solve(moments: FloatArray, diagonal_std: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients (s, R) and how many eigenvalues were floored (R,)."""
+    s = moments.shape[-1] - 1
+    eigenvalues, vectors = np.linalg.eigh(moments[:, :s, :s])
+    # The noise matrix has spectral norm about √(2s) of its diagonal standard deviation.
+    floor = (1.2 * np.sqrt(s) * diagonal_std)[:, None]
+    inverse = 1 / np.maximum(eigenvalues, floor)
+    projected = np.einsum("rji,rj->ri", vectors, moments[:, :s, s])
+    coef = np.einsum("rij,rj->ir", vectors, inverse * projected)
+    return coef, (eigenvalues < floor).sum(axis=1).astype(float)

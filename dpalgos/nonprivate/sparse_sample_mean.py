@@ -1,0 +1,51 @@
+"""The hard-thresholded sample mean, what private sparse means are compared with.
+
+m = P_s( (1/n) Σ_i x_i ),   P_s keeps the s entries of largest magnitude
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.catalog import register
+from dpalgos.mechanisms.checks import check_how_many
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import Params, count
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseSampleMeanParams(Params):
+    """Keywords of :func:`sparse_sample_mean`."""
+
+    sparsity: int = count("s, number of entries that are kept")
+
+
+@register(
+    name="sparse_sample_mean",
+    title="Thresholded sample mean",
+    order=8,
+    task="mean",
+    relation=None,
+    reference="the non-private answer to sparse problems",
+    summary="The entries of the mean that are largest in magnitude, without privacy.",
+    parameters=SparseSampleMeanParams,
+    example={"sparsity": 2},
+)
+def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcript: Transcript) -> FloatArray:
+    """Return the thresholded mean of each replicate's rows, (d, R)."""
+    return hard_threshold(
+        sample.means(sample.X), check_how_many("sparsity", params.sparsity, sample.n_features)
+    )
+
+
+def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:
+    """Keep the ``sparsity`` entries of largest magnitude in every column of (d, R); the others become 0."""
+    d = len(values)
+    if sparsity == d:
+        return values.copy()
+    kept = np.argpartition(np.abs(values), d - sparsity, axis=0)[d - sparsity :]
+    thresholded = np.zeros_like(values)
+    np.put_along_axis(thresholded, kept, np.take_along_axis(values, kept, axis=0), axis=0)
+    return thresholded

@@ -1,0 +1,145 @@
+"""Sources of several files that belong together, files without an address, and without a checksum."""
+
+import gzip
+import hashlib
+import logging
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.errors import CorruptSource, Unreachable
+from data.fetch import RawFile, fetch, fetch_anew, fetch_or_stand_in
+from data.registry import Dataset, Source, get_dataset
+
+PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
+
+
+def set_of(web: Any = None, *, urls: bool = True) -> Dataset:
+    """Return a dataset of three files, and serve them."""
+
+    def source(part: str, companions: tuple[Source, ...] = ()) -> Source:
+        url = ""
+        if urls:
+            url = web.serve(f"/{part}", PAYLOADS[part]) if web else f"http://127.0.0.1:9/{part}"
+        sha256 = hashlib.sha256(PAYLOADS[part]).hexdigest()
+        return Source(f"snp/x.{part}", url, part, sha256, note="made up", companions=companions)
+
+    first = source("bed", (source("bim"), source("fam")))
+    return replace(get_dataset("snp_hapmap3"), sources=(first,))
+
+
+def mirrored(folder: Path, *parts: str, **changed: bytes) -> Path:
+    for part in parts:
+        file = folder / "mirror" / "snp" / f"x.{part}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(changed.get(part, PAYLOADS[part]))
+    return folder / "mirror"
+
+
+def contents(raw: RawFile) -> dict[str, bytes]:
+    return {file.layout: Path(file.path).read_bytes() for file in (raw, *raw.companions)}
+
+
+def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path: Path) -> None:
+    mirror = mirrored(tmp_path, *PAYLOADS)
+    first = fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
+    assert first.origin == "mirror"
+    assert contents(first) == PAYLOADS
+    assert [file.sha256 for file in first.companions] == [
+        hashlib.sha256(PAYLOADS[part]).hexdigest() for part in ("bim", "fam")
+    ]
+    again = fetch(set_of(), home=tmp_path / "home", mirror=None, offline=True)
+    assert again.origin == "store"
+    assert contents(again) == PAYLOADS
+
+
+def test_the_official_address_is_asked_for_what_the_mirror_lacks(tmp_path: Path, web: Any) -> None:
+    raw = fetch(set_of(web), home=tmp_path / "home", mirror=mirrored(tmp_path, "bed", "fam"), offline=False)
+    assert raw.origin == "official"
+    assert contents(raw) == PAYLOADS
+    assert web.asked == ["/bim"]
+
+
+def test_a_set_is_delivered_whole_or_not_at_all(tmp_path: Path) -> None:
+    mirror = mirrored(tmp_path, "bed", "bim")
+    with pytest.raises(Unreachable, match=r"x\.fam: no such file in the mirror") as caught:
+        fetch(set_of(urls=False), home=tmp_path / "home", mirror=mirror, offline=False)
+    assert "put snp/x.bed, snp/x.bim, snp/x.fam into a folder" in str(caught.value)
+    raw = fetch_or_stand_in(set_of(urls=False), home=tmp_path / "home", mirror=mirror, offline=False)
+    assert (raw.origin, raw.companions) == ("stand-in", ())
+
+
+def test_a_wrong_companion_is_refused(tmp_path: Path) -> None:
+    mirror = mirrored(tmp_path, *PAYLOADS, bim=b"other")
+    with pytest.raises(CorruptSource, match=r"x\.bim holds another file"):
+        fetch_or_stand_in(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
+
+
+def test_a_damaged_stored_companion_alone_is_fetched_again(
+    tmp_path: Path, web: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = set_of(web)
+    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    Path(raw.companions[1].path).write_bytes(b"junk")
+    web.asked.clear()
+    with caplog.at_level(logging.WARNING):
+        again = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert contents(again) == PAYLOADS
+    assert web.asked == ["/fam"]
+    assert "thrown away and fetched again" in caplog.text
+
+
+def test_no_official_address_is_said_and_nothing_is_asked(tmp_path: Path, web: Any) -> None:
+    with pytest.raises(
+        Unreachable, match="no official address; put the files into DPCOST_DATA_MIRROR"
+    ) as caught:
+        fetch(set_of(urls=False), home=tmp_path, mirror=None, offline=False)
+    assert not caught.value.transient
+    assert "\n" not in str(caught.value)
+    assert len(caught.value.reasons) == 2
+    assert web.asked == []
+
+
+def test_a_record_survives_the_way_between_two_tasks(tmp_path: Path) -> None:
+    raw = fetch(set_of(), home=tmp_path / "home", mirror=mirrored(tmp_path, *PAYLOADS), offline=True)
+    plain = asdict(raw)
+    assert RawFile(**{**plain, "reasons": tuple(plain["reasons"])}) == raw
+    listed = {**plain, "companions": [{**file, "reasons": []} for file in plain["companions"]]}
+    assert RawFile(**listed) == raw
+
+
+def test_fetching_anew_moves_all_files_and_keeps_the_store_if_nothing_comes(tmp_path: Path) -> None:
+    home, mirror = tmp_path / "home", mirrored(tmp_path, *PAYLOADS)
+    raw = fetch_anew(set_of(), home=home, mirror=mirror, offline=True)
+    assert raw.origin == "mirror"
+    assert contents(raw) == PAYLOADS
+    assert all(Path(file.path).is_relative_to(home / "store" / "raw") for file in (raw, *raw.companions))
+    with pytest.raises(Unreachable):
+        fetch_anew(set_of(), home=home, mirror=None, offline=True)
+    assert contents(raw) == PAYLOADS
+    assert [path.name for path in home.iterdir()] == ["store"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (b"<!DOCTYPE html><html></html>", "an HTML page"),
+        (gzip.compress(b"line\n" * 5000)[:-20], "a truncated or damaged archive"),
+    ],
+)
+def test_without_a_checksum_visible_faults_are_refused_all_the_same(
+    tmp_path: Path, web: Any, payload: bytes, message: str
+) -> None:
+    source = Source("snp/y.gz", web.serve("/y", payload), "geo_series_matrix", note="no checksum is known")
+    dataset = replace(get_dataset("snp_gse106818"), sources=(source,))
+    with pytest.raises(CorruptSource, match=message):
+        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_another_compressed_text_is_not_called_a_damaged_archive(tmp_path: Path) -> None:
+    mirror = mirrored(tmp_path, *PAYLOADS, bim=gzip.compress(b"other"))
+    with pytest.raises(CorruptSource, match=r"x\.bim holds another file: its sha256 begins"):
+        fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)

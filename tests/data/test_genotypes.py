@@ -1,0 +1,431 @@
+"""PLINK files in the store, read against plain decoding of the bytes; every fault one sentence."""
+
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from data.errors import CorruptSource, CorruptTable, DataError
+from data.fetch import RawFile
+from data.genotypes import (
+    BLOCK_SNPS,
+    MISSING,
+    NO_GROUP,
+    SnpBlock,
+    label_people,
+    read_genotypes,
+    stream_blocks,
+)
+from data.genotypes_plink import open_plink
+from data.genotypes_simulated import hardy_weinberg
+from data.ingest import DatasetRef, GenotypeRef, read_table, ref_from_dict, to_parquet
+from data.registry import Dataset, get_dataset
+from data.store import PROJECT_ROOT
+
+SENTINEL = "rs987654321"
+TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
+DECODED = {bits: call for call, bits in TWO_BITS.items()}
+
+
+def encoded(calls: np.ndarray[Any, Any]) -> bytes:
+    """Write (n_people, n_snps) calls as a bed file, by the format's definition alone."""
+    payload = bytearray(b"\x6c\x1b\x01")
+    for column in calls.T:
+        for start in range(0, len(column), 4):
+            byte = 0
+            for i, call in enumerate(column[start : start + 4]):
+                byte |= TWO_BITS[int(call)] << 2 * i
+            payload.append(byte)
+    return bytes(payload)
+
+
+def decoded(bed: bytes, n_people: int, person: int, snp: int) -> int:
+    """Read one call out of a bed file, by the format's definition alone."""
+    byte = bed[3 + snp * -(-n_people // 4) + person // 4]
+    return DECODED[byte >> 2 * (person % 4) & 0b11]
+
+
+@dataclass
+class Files:
+    """A set of files with the layout of one of the two datasets, in a folder."""
+
+    dataset: Dataset
+    folder: Path
+    calls: np.ndarray[Any, Any] | None = None
+
+    def path(self, position: int) -> Path:
+        return self.folder / self.dataset.sources[0].files[position].file
+
+    @property
+    def raw(self) -> RawFile:
+        first, *others = (
+            RawFile(
+                self.dataset.name, str(self.folder / source.file),
+                hashlib.sha256((self.folder / source.file).read_bytes()).hexdigest(), source.url,
+                source.layout, "mirror",
+            )
+            for source in self.dataset.sources[0].files
+        )  # fmt: skip
+        return replace(first, companions=tuple(others))
+
+
+def made_up(folder: Path, name: str, n_people: int = 22, n_snps: int = 31) -> Files:
+    """Write a set of random calls in the layout of a dataset."""
+    dataset = replace(get_dataset(name), n_rows=n_people, n_snps=n_snps)
+    rng = np.random.default_rng(len(name))
+    calls = rng.choice(
+        np.array([0, 1, 2, MISSING], dtype=np.int8), (n_people, n_snps), p=[0.3, 0.3, 0.3, 0.1]
+    )
+    ids = [f"{5000 + i}" for i in range(n_people)]
+    labels = rng.permutation([label for group in dataset.groups for label in group.labels] * n_people)[
+        :n_people
+    ]
+    quote = '"' if name == "snp_penncath" else ""
+    texts = [
+        "".join(f"{1 + j % 22}\trs{j}\t0\t{100 + j}\tA\tC\n" for j in range(n_snps)),
+        "".join(f"{quote}{i}{quote} {i if not quote else 1} 0 0 1 2\n" for i in ids),
+    ]
+    if name == "snp_penncath":
+        rows = (f'"{i}",{label},1\n' for i, label in zip(ids, labels, strict=True))
+        texts.append('"FamID","CAD","sex"\n' + "".join(rows))
+    else:
+        rows = (f"{i}\t{i}\t0\t0\t1\t0\t{label}\n" for i, label in zip(ids, labels, strict=True))
+        texts.append("FID\tIID\tdad\tmom\tsex\tpheno\tpopulation\n" + "".join(rows))
+    files = Files(dataset, folder, calls)
+    for position, content in enumerate([encoded(calls), *(text.encode() for text in texts)]):
+        path = files.path(position)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return files
+
+
+@pytest.fixture(params=["snp_hapmap3", "snp_penncath"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return made_up(tmp_path / "raw", request.param)
+
+
+@pytest.fixture(scope="module", params=["snp_hapmap3", "snp_penncath"])
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, bool]:
+    """The published files if they are mirrored, else made-up ones of the same layout."""
+    dataset = get_dataset(request.param)
+    mirror = os.environ.get("DPCOST_DATA_MIRROR")
+    for folder in (Path(mirror) if mirror else None, PROJECT_ROOT.parent / "shared" / "data"):
+        if folder and (folder / dataset.sources[0].file).exists():
+            return Files(dataset, folder), True
+    return made_up(tmp_path_factory.mktemp("raw"), request.param, 401, 2_100), False
+
+
+def plain(path: Path) -> bytes:
+    payload = path.read_bytes()
+    return gzip.decompress(payload) if path.suffix == ".gz" else payload
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    payload = change(plain(path))
+    path.write_bytes(gzip.compress(payload, mtime=0) if path.suffix == ".gz" else payload)
+
+
+def test_random_entries_equal_plain_decoding_of_the_bytes(
+    published: tuple[Files, bool], tmp_path: Path
+) -> None:
+    files, _ = published
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    genotypes, bed = read_genotypes(ref), plain(files.path(0))
+    assert genotypes.calls.shape == (ref.n_rows, ref.n_snps) == (files.dataset.n_rows, files.dataset.n_snps)
+    rng = np.random.default_rng(1)
+    people, snps = (rng.integers(0, size, 1_000) for size in genotypes.calls.shape)
+    expected = [decoded(bed, files.dataset.n_rows, int(p), int(s)) for p, s in zip(people, snps, strict=True)]
+    np.testing.assert_array_equal(genotypes.calls[people, snps], expected)
+    assert len(set(expected)) >= 3
+
+
+def test_what_is_known_of_the_published_files(published: tuple[Files, bool], tmp_path: Path) -> None:
+    files, real = published
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    assert (ref.data_source, ref.repairs, ref.rows_read) == ("real", (), files.dataset.n_rows)
+    assert len(ref.companion_sha256) == 3
+    known = {"snp_hapmap3": ((191, 247), 20_548), "snp_penncath": ((933, 468), 143_662)}
+    if real:
+        assert (ref.group_sizes, ref.missing_calls) == known[ref.name]
+        assert [source.sha256 for source in files.dataset.sources[0].files[1:]] == list(ref.companion_sha256)
+    genotypes = read_genotypes(ref)
+    assert tuple((genotypes.group == code).sum() for code in (0, 1)) == ref.group_sizes
+    assert (genotypes.calls == MISSING).sum() == ref.missing_calls
+    if real and ref.name == "snp_hapmap3":
+        assert (genotypes.group == NO_GROUP).sum() == 519
+        assert "1 people are listed in another family" in ref.notes[1]
+
+
+def test_every_call_label_and_count_arrives(files: Files, tmp_path: Path) -> None:
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    genotypes = read_genotypes(ref)
+    assert files.calls is not None
+    np.testing.assert_array_equal(genotypes.calls, files.calls)
+    np.testing.assert_array_equal(genotypes.missing, (files.calls == MISSING).sum(axis=1))
+    assert genotypes.calls.dtype == np.int8
+    assert genotypes.people.tolist() == [f"{5000 + i}" for i in range(22)]
+    labels_of = [group.labels for group in files.dataset.groups]
+    assert all(
+        label in labels_of[code] for label, code in zip(genotypes.labels, genotypes.group, strict=True)
+    )
+    assert genotypes.snps["snp"].tolist() == [f"rs{j}" for j in range(31)]
+    assert genotypes.snps["position"].tolist() == [100 + j for j in range(31)]
+    assert set(genotypes.snps["allele_1"]) == {"A"}
+
+
+def test_chosen_snps_come_in_the_order_asked_for(files: Files, tmp_path: Path) -> None:
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    wanted = np.array([30, 2, 17, 2])
+    some = read_genotypes(ref, wanted)
+    assert files.calls is not None
+    np.testing.assert_array_equal(some.calls, files.calls[:, wanted])
+    assert some.snps["snp"].tolist() == ["rs30", "rs2", "rs17", "rs2"]
+    assert some.n_snps_stored == 31
+    for bad in (np.array([31]), np.array([-1])):
+        with pytest.raises(DataError, match="snps must be positions from 0 to 30"):
+            read_genotypes(ref, bad)
+    with pytest.raises(DataError, match="at least one SNP"):
+        read_genotypes(ref, np.array([], dtype=int))
+
+
+def test_many_snps_are_written_and_read_in_blocks(tmp_path: Path) -> None:
+    files = made_up(tmp_path / "raw", "snp_hapmap3", n_people=13, n_snps=2 * BLOCK_SNPS + 5)
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    assert pq.ParquetFile(ref.path).num_row_groups == 3
+    blocks = list(stream_blocks(ref))
+    assert [len(block.calls) for block in blocks] == [BLOCK_SNPS, BLOCK_SNPS, 5]
+    assert files.calls is not None
+    np.testing.assert_array_equal(np.concatenate([block.calls for block in blocks]), files.calls.T)
+    across = np.array([2 * BLOCK_SNPS, 3, BLOCK_SNPS])
+    np.testing.assert_array_equal(read_genotypes(ref, across).calls, files.calls[:, across])
+
+
+def test_provenance_is_inside_and_the_bytes_are_reproducible(files: Files, tmp_path: Path) -> None:
+    one = to_parquet(files.dataset, files.raw, home=tmp_path / "one")
+    two = to_parquet(files.dataset, files.raw, home=tmp_path / "two")
+    assert one.sha256 == two.sha256
+    metadata = pq.ParquetFile(one.path).metadata.metadata
+    assert metadata[b"dpcost.data_source"] == b"real"
+    assert metadata[b"dpcost.source_sha256"].decode() == files.raw.sha256
+    assert len(json.loads(metadata[b"dpcost.companion_sha256"])) == 3
+    assert metadata[b"dpcost.repairs"] == b"[]"
+
+
+def test_a_reference_survives_json(files: Files, tmp_path: Path) -> None:
+    ref = replace(to_parquet(files.dataset, files.raw, home=tmp_path), reasons=("a", "b"))
+    again = ref_from_dict(json.loads(json.dumps(ref.to_dict())))
+    assert again == ref
+    assert isinstance(again, GenotypeRef)
+    assert hash(again) == hash(ref)
+    table = DatasetRef("t", "p", "s", "", "", "", "mirror", "real", 1, 1)
+    assert ref_from_dict(json.loads(json.dumps(table.to_dict()))) == table
+
+
+def test_another_companion_makes_another_file_and_a_whole_one_is_reused(files: Files, tmp_path: Path) -> None:
+    first = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert to_parquet(files.dataset, replace(files.raw, origin="store"), home=tmp_path) == replace(
+        first, origin="store"
+    )
+    rewrite(files.path(1), lambda payload: payload.replace(b"\tA\tC", b"\tG\tC"))
+    other = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert other.path != first.path
+
+
+def test_a_damaged_stored_file_is_not_read(files: Files, tmp_path: Path) -> None:
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    with pytest.raises(CorruptTable):
+        read_table(replace(ref, sha256="0" * 64))
+    Path(ref.path).write_bytes(Path(ref.path).read_bytes()[:-1])
+    with pytest.raises(CorruptTable, match="sha256 differs"):
+        read_genotypes(ref)
+    Path(ref.path).unlink()
+    with pytest.raises(CorruptTable, match="cannot be read"):
+        next(iter(stream_blocks(ref)))
+
+
+def refused(files: Files, tmp_path: Path, message: str) -> None:
+    with pytest.raises(CorruptSource, match=message) as caught:
+        to_parquet(files.dataset, files.raw, home=tmp_path / "home")
+    assert "\n" not in str(caught.value)
+    assert SENTINEL not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+
+
+BED, BIM, FAM, LABELS = range(4)
+
+
+def without_last_line(payload: bytes) -> bytes:
+    return payload[: payload.rstrip(b"\n").rindex(b"\n") + 1]
+
+
+@pytest.mark.parametrize(
+    ("position", "change", "message"),
+    [
+        (BED, lambda p: b"\x6c\x1c" + p[2:], "not a PLINK 1 bed file: it does not begin with"),
+        (BED, lambda p: b"", "not a PLINK 1 bed file"),
+        (BED, lambda p: p[:2] + b"\x00" + p[3:], "is sample-major.*plink --make-bed"),
+        (BED, lambda p: p[:2] + b"\x07" + p[3:], "neither SNP-major nor sample-major"),
+        (BED, lambda p: p[:2], "neither SNP-major nor sample-major"),
+        (BED, lambda p: p[:-1], "has 188 bytes, but 22 people and 31 SNPs need 189: it is truncated"),
+        (BED, lambda p: p + b"\0", "has 190 bytes, but"),
+        (BED, lambda p: p[:-6], "holds 30 SNPs for the 22 people.*lists 31: it is truncated"),
+        (BED, lambda p: p[:3], "holds 0 SNPs for the 22 people"),
+        (BIM, without_last_line, "holds 31 SNPs for the 22 people.*lists 30"),
+        (FAM, lambda p: b"".join(p.splitlines(True)[:16]), "holds 21 to 24 people for the 31 SNPs.*lists 16"),
+        (FAM, lambda p: b"", "has no rows"),
+        (BIM, lambda p: p.replace(b"\tA\tC", b"\tA", 3), "3 of 31 rows without exactly 6 fields"),
+        (BIM, lambda p: p.replace(b"\t100\t", b"\trs987654321\t"), "positions that are not whole numbers"),
+        (BIM, lambda p: p.replace(b"\trs1\t", b"\trs2\t"), "1 of 31 SNPs have the name of another"),
+        (LABELS, lambda p: b"", "has no columns"),
+        (LABELS, lambda p: p.replace(b"5003", b"9003"), "no label for 1 of 22 people|labels 1 people who"),
+        (LABELS, lambda p: p.replace(b"50", b"90"), "labels 22 people who are not among the 22"),
+        (BED, lambda p: p[:3] + b"\x55" * (len(p) - 3), "every call of 22 people at 31 SNPs is missing"),
+    ],
+)  # fmt: skip
+def test_faulty_files_are_one_sentence(
+    files: Files, tmp_path: Path, position: int, change: Callable[[bytes], bytes], message: str
+) -> None:
+    rewrite(files.path(position), change)
+    refused(files, tmp_path, message)
+
+
+def test_a_truncated_compressed_file(tmp_path: Path) -> None:
+    for position in (BED, BIM, FAM):
+        files = made_up(tmp_path / f"raw{position}", "snp_penncath")
+        files.path(position).write_bytes(files.path(position).read_bytes()[:-9])
+        refused(files, tmp_path, "is truncated or damaged; get it again")
+
+
+def test_labels_of_strangers_are_refused_where_the_list_is_of_the_same_people(tmp_path: Path) -> None:
+    files = made_up(tmp_path / "raw", "snp_penncath")
+    rewrite(files.path(LABELS), lambda payload: payload + b'"77",1,1\n"78",0,1\n')
+    refused(files, tmp_path, "labels 2 people who are not among the 22 with genotypes")
+
+    panel = made_up(tmp_path / "panel", "snp_hapmap3")
+    rewrite(panel.path(LABELS), lambda payload: payload + b"77\t77\t0\t0\t1\t0\tCEU\n")
+    ref = to_parquet(panel.dataset, panel.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    assert ref.notes == ("1 listed people have no genotypes.",)
+
+
+def test_labels_twice_or_ragged(tmp_path: Path) -> None:
+    files = made_up(tmp_path / "raw", "snp_penncath")
+    rewrite(files.path(LABELS), lambda payload: payload + b'"5000",1,1\n')
+    refused(files, tmp_path, "labels 1 people twice")
+    panel = made_up(tmp_path / "panel", "snp_hapmap3")
+    rewrite(panel.path(LABELS), lambda payload: payload + b"1 2 3\n")
+    refused(panel, tmp_path, "rows that are not as long as its header")
+
+
+def test_a_person_without_a_label_is_left_out_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = made_up(tmp_path / "raw", "snp_penncath", n_people=210)
+    label = b'"5007",'
+    rewrite(
+        files.path(LABELS),
+        lambda p: p.replace(label + b"0", label + b"NA").replace(label + b"1", label + b"NA"),
+    )
+    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
+    assert isinstance(ref, GenotypeRef)
+    assert (ref.n_rows, ref.rows_read) == (209, 210)
+    assert "1 people left out (person without a label: 1)" in caplog.text
+    assert [(repair.reason, repair.count) for repair in ref.repairs] == [("person without a label", 1)]
+    assert files.calls is not None
+    np.testing.assert_array_equal(read_genotypes(ref).calls, np.delete(files.calls, 7, axis=0))
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_an_empty_group_is_one_sentence(files: Files, tmp_path: Path, empty: int) -> None:
+    groups = list(files.dataset.groups)
+    groups[empty] = replace(groups[empty], labels=("nobody",))
+    files.dataset = replace(files.dataset, groups=tuple(groups))
+    refused(files, tmp_path, f"nobody is in the group '{groups[empty].name[:8]}")
+
+
+def test_people_and_snps_must_be_as_many_as_published(files: Files, tmp_path: Path) -> None:
+    whole = files.dataset
+    files.dataset = replace(whole, n_rows=23)
+    refused(files, tmp_path, "the files hold 22 people, 23 were published")
+    files.dataset = replace(whole, n_snps=32)
+    refused(files, tmp_path, "the files hold 31 SNPs, 32 were published")
+
+
+def test_people_listed_twice_are_refused() -> None:
+    with pytest.raises(CorruptSource, match="1 of 3 people are listed twice"):
+        label_people(["a", "a", "b"], {"a": "1", "b": "0"}, labels_file="f", others_expected=True)
+
+
+def test_a_set_without_a_companion_or_parser(files: Files, tmp_path: Path) -> None:
+    with pytest.raises(CorruptSource, match="came without its bim file"):
+        to_parquet(files.dataset, replace(files.raw, companions=()), home=tmp_path)
+    with pytest.raises(DataError, match="no parser for layout 'other'"):
+        to_parquet(files.dataset, replace(files.raw, layout="other"), home=tmp_path)
+
+
+def test_plink_quotes_and_blanks_are_taken_off(tmp_path: Path) -> None:
+    files = made_up(tmp_path, "snp_penncath")
+    plink = open_plink(files.path(BED), files.path(BIM), files.path(FAM))
+    assert plink.families[0] == "5000"
+    assert set(plink.people) == {"1"}
+
+
+@pytest.mark.parametrize("name", ["snp_hapmap3", "snp_penncath", "snp_gse106818"])
+def test_the_stand_in_says_what_it_is_and_has_the_published_size(name: str, tmp_path: Path) -> None:
+    raw = RawFile(name, "", "", "", "", "stand-in", ("the mirror: not set",))
+    ref = to_parquet(get_dataset(name), raw, home=tmp_path / "one")
+    assert isinstance(ref, GenotypeRef)
+    assert (ref.data_source, ref.origin, ref.reasons) == ("stand-in", "stand-in", raw.reasons)
+    sizes = {"snp_hapmap3": (191, 247), "snp_penncath": (933, 468), "snp_gse106818": (241, 146)}
+    assert (ref.n_rows, ref.group_sizes) == (get_dataset(name).n_rows, sizes[name])
+    assert ref.n_snps == (get_dataset(name).n_snps or 5_000)
+    assert pq.ParquetFile(ref.path).metadata.metadata[b"dpcost.data_source"] == b"stand-in"
+
+
+def test_simulated_genotypes_are_in_hardy_weinberg_equilibrium() -> None:
+    cohort = hardy_weinberg({"a": 4_000}, 200, np.random.default_rng(0), missing_rate=0.05)
+    calls = np.concatenate([block.calls for block in cohort.blocks])
+    assert abs((calls == MISSING).mean() - 0.05) < 0.002
+    present = np.ma.masked_equal(calls, MISSING)
+    frequency = present.mean(axis=1) / 2
+    heterozygous = (present == 1).mean(axis=1)
+    assert abs(heterozygous - 2 * frequency * (1 - frequency)).max() < 0.05
+    assert 0.03 < frequency.min() < 0.1 < 0.45 < frequency.max() < 0.53
+
+
+def test_simulated_populations_diverge_and_labels_may_share_one() -> None:
+    def frequencies(divergence: float, **alike: str) -> np.ndarray[Any, Any]:
+        cohort = hardy_weinberg(
+            {"a": 2_000, "b": 2_000},
+            300,
+            np.random.default_rng(3),
+            population_of=alike,
+            divergence=divergence,
+        )
+        calls = np.concatenate([block.calls for block in cohort.blocks])
+        return calls[:, :2_000].mean(axis=1) - calls[:, 2_000:].mean(axis=1)
+
+    noise = frequencies(0.0).std()
+    assert frequencies(0.1).std() > 5 * noise
+    assert frequencies(0.1, a="x", b="x").std() < 1.5 * noise
+
+
+def test_a_block_is_what_it_says() -> None:
+    block = next(iter(hardy_weinberg({"a": 3}, 5, np.random.default_rng(0)).blocks))
+    assert isinstance(block, SnpBlock)
+    assert block.calls.shape == (5, 3)

@@ -1,0 +1,210 @@
+"""The GEO series-matrix loader, on files generated in GEO's format and served on loopback."""
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data.errors import CorruptSource
+from data.fetch import fetch
+from data.genotypes import BLOCK_SNPS, MISSING, read_genotypes
+from data.ingest import GenotypeRef, to_parquet
+from data.registry import Dataset, get_dataset
+
+SENTINEL = "SECRET7"
+N_PEOPLE, N_SNPS = 14, 25
+TEXT = {2: "AA", 1: "AB", 0: "BB", MISSING: "NoCall"}
+CHP = {2: "6", 1: "8", 0: "7", MISSING: "11"}
+
+
+def calls_of(n_snps: int = N_SNPS, n_people: int = N_PEOPLE) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(4)
+    return rng.choice(np.array([0, 1, 2, MISSING], dtype=np.int8), (n_snps, n_people))
+
+
+def series_matrix(
+    calls: np.ndarray[Any, Any] | None = None, code: dict[int, str] = TEXT, quote: str = ""
+) -> list[str]:
+    """Write a series matrix as GEO does: quoted header fields, characteristics out of step."""
+    calls = calls_of() if calls is None else calls
+    people = [f"GSM{2_850_000 + i}" for i in range(calls.shape[1])]
+
+    def line(key: str, values: list[str]) -> str:
+        return "\t".join([key, *(f'"{value}"' for value in values)])
+
+    group = [f"iq group: {'Low' if i % 3 == 0 else 'Average'} IQ" for i in range(len(people))]
+    tissue = ["tissue: blood"] * len(people)
+    first = [group[i] if i % 2 else tissue[i] for i in range(len(people))]
+    second = [tissue[i] if i % 2 else group[i] for i in range(len(people))]
+    return [
+        '!Series_title\t"Genotypes and IQ"',
+        '!Series_geo_accession\t"GSE106818"',
+        '!Series_platform_id\t"GPL6801"',
+        "",
+        line("!Sample_title", [f"person {i}" for i in range(len(people))]),
+        line("!Sample_geo_accession", people),
+        line("!Sample_characteristics_ch1", first),
+        line("!Sample_characteristics_ch1", second),
+        line("!Sample_platform_id", ["GPL6801"] * len(people)),
+        "!series_matrix_table_begin",
+        line('"ID_REF"', people),
+        *(
+            "\t".join([f'"SNP_A-{j}"', *(f"{quote}{code[int(call)]}{quote}" for call in row)])
+            for j, row in enumerate(calls)
+        ),
+        "!series_matrix_table_end",
+    ]
+
+
+def payload_of(lines: list[str]) -> bytes:
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def served(web: Any, payload: bytes, name: str = "/m.txt.gz") -> Dataset:
+    dataset = get_dataset("snp_gse106818")
+    source = replace(dataset.sources[0], url=web.serve(name, payload))
+    return replace(dataset, sources=(source,), n_rows=N_PEOPLE)
+
+
+def ingest(dataset: Dataset, home: Path) -> GenotypeRef:
+    ref = to_parquet(dataset, fetch(dataset, home=home, mirror=None, offline=False), home=home)
+    assert isinstance(ref, GenotypeRef)
+    return ref
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bytes])
+@pytest.mark.parametrize(("code", "quote"), [(TEXT, ""), (TEXT, '"'), (CHP, ""), (CHP, '"')])
+def test_calls_groups_and_people_arrive(
+    tmp_path: Path, web: Any, code: dict[int, str], quote: str, compress: Callable[[bytes], bytes]
+) -> None:
+    calls = calls_of()
+    ref = ingest(served(web, compress(payload_of(series_matrix(calls, code, quote)))), tmp_path)
+    genotypes = read_genotypes(ref)
+    np.testing.assert_array_equal(genotypes.calls, calls.T)
+    assert (ref.origin, ref.data_source, ref.group_sizes) == ("official", "real", (9, 5))
+    np.testing.assert_array_equal(genotypes.group, [i % 3 == 0 for i in range(N_PEOPLE)])
+    assert genotypes.people[0] == "GSM2850000"
+    assert genotypes.snps["snp"][3] == "SNP_A-3"
+    assert ref.missing_calls == (calls == MISSING).sum()
+
+
+def test_long_tables_are_read_in_blocks(tmp_path: Path, web: Any) -> None:
+    calls = calls_of(n_snps=BLOCK_SNPS + 7)
+    ref = ingest(served(web, gzip.compress(payload_of(series_matrix(calls)))), tmp_path)
+    np.testing.assert_array_equal(read_genotypes(ref).calls, calls.T)
+
+
+def test_blank_and_null_calls_are_missing(tmp_path: Path, web: Any) -> None:
+    lines = series_matrix(np.full((3, N_PEOPLE), 1, dtype=np.int8))
+    lines[11] = lines[11].replace("AB", "", 1)
+    lines[12] = lines[12].replace("AB", "null", 1)
+    ref = ingest(served(web, payload_of(lines)), tmp_path)
+    assert ref.missing_calls == 2
+
+
+def line_of(lines: list[str], start: str) -> int:
+    return next(i for i, line in enumerate(lines) if line.startswith(start))
+
+
+def without(start: str) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [line for line in lines if not line.startswith(start)]
+
+
+def changed(row: int, old: str, new: str) -> Callable[[list[str]], list[str]]:
+    def tamper(lines: list[str]) -> list[str]:
+        assert old in lines[row]
+        return [*lines[:row], lines[row].replace(old, new), *lines[row + 1 :]]
+
+    return tamper
+
+
+def with_row(cells: list[str]) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [*lines[:-1], "\t".join(['"SNP_A-x"', *cells]), lines[-1]]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (
+            without("!series_matrix_table_begin"),
+            "no GEO series matrix: it has no line !series_matrix_table_begin",
+        ),
+        (without("!series_matrix_table_end"), "is truncated: it has no line !series_matrix_table_end"),
+        (without("!Sample_geo_accession"), "has no line !Sample_geo_accession"),
+        (without("!Sample_characteristics"), "no !Sample_characteristics_ch1 says 'average iq' or 'low iq'"),
+        (lambda lines: [line.replace("IQ", SENTINEL) for line in lines], "so the groups are not known"),
+        (lambda lines: [*lines[:11], lines[-1]], "hold no SNP"),
+        (
+            lambda lines: [*lines[:10], lines[-1]],
+            "empty table of calls; convert the calls of its RAW archive",
+        ),
+        (changed(10, '"ID_REF"', "PROBE"), "does not begin with ID_REF"),
+        (changed(10, '"GSM2850003"', '"GSM1"'), "labels 1 people who are not among the 14 with genotypes"),
+        (changed(10, '\t"GSM2850013"', ""), "labels 1 people who are not among the 13 with genotypes"),
+        (changed(6, '\t"tissue: blood"', ""), "that are not of its 14 samples"),
+        (changed(6, '"iq group: Average IQ"', '"x"'), "has no label for"),
+        (lambda lines: [line.replace("Low", "Average") for line in lines], "nobody is in the group 'low IQ'"),
+        (with_row(["AA"] * 13), "a row of its table has 13 calls, the header 14 samples"),
+        (with_row(["AA"] * 12 + [SENTINEL] * 2), "2 of 14 entries that are none of AA, AB, BB, NoCall"),
+        (with_row(["0.1273"] * 14), r"no genotype calls \(intensities or log ratios\?\).*not supported"),
+        (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs have the name of another"),
+    ],
+)
+def test_another_layout_is_one_sentence(
+    tmp_path: Path, web: Any, tamper: Callable[[list[str]], list[str]], message: str
+) -> None:
+    dataset = served(web, payload_of(tamper(series_matrix())))
+    with pytest.raises(CorruptSource, match=message) as caught:
+        ingest(dataset, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert SENTINEL not in str(caught.value)
+    assert "0.1273" not in str(caught.value)
+    assert not (tmp_path / "store" / "parquet").exists() or not list(
+        (tmp_path / "store" / "parquet").glob("*.parquet")
+    )
+
+
+def test_all_calls_missing(tmp_path: Path, web: Any) -> None:
+    dataset = served(web, payload_of(series_matrix(np.full((3, N_PEOPLE), MISSING, dtype=np.int8))))
+    with pytest.raises(CorruptSource, match="every call of 14 people at 3 SNPs is missing"):
+        ingest(dataset, tmp_path)
+
+
+def test_the_raw_archive_is_named_as_unsupported(tmp_path: Path, web: Any) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo("GSM2850000.CEL.gz")
+        info.size = 3
+        archive.addfile(info, io.BytesIO(b"CEL"))
+    for payload in (buffer.getvalue(), gzip.compress(buffer.getvalue())):
+        dataset = served(web, payload)
+        with pytest.raises(
+            CorruptSource, match=r"archive of raw array files.*CEL or CHP files.*not supported"
+        ):
+            ingest(dataset, tmp_path / str(len(payload)))
+
+
+def test_a_file_damaged_in_the_store_is_fetched_again(tmp_path: Path, web: Any) -> None:
+    dataset = served(web, gzip.compress(payload_of(series_matrix())))
+    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    Path(raw.path).write_bytes(Path(raw.path).read_bytes()[:-7])
+    assert fetch(dataset, home=tmp_path, mirror=None, offline=False).origin == "official"
+
+
+def test_the_number_of_people_must_be_the_published_one(tmp_path: Path, web: Any) -> None:
+    dataset = replace(served(web, payload_of(series_matrix())), n_rows=387)
+    with pytest.raises(CorruptSource, match="the files hold 14 people, 387 were published"):
+        ingest(dataset, tmp_path)
+
+
+def test_the_registry_names_the_official_address() -> None:
+    source = get_dataset("snp_gse106818").sources[0]
+    assert source.url.endswith("/GSE106818/matrix/GSE106818_series_matrix.txt.gz")
+    assert source.checksum_is_unknown
+    assert "RAW.tar" in source.note

@@ -1,0 +1,381 @@
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.odometer import Spending, spending
+from dpalgos.api import build_params, run
+from dpalgos.central.dp_sparse_mean import entry_sensitivity, prune, unmet_conditions
+from dpalgos.comparators.clipped_mean import mean_sensitivity
+from dpalgos.comparators.karwa_vadhan_mean import interval_sensitivity
+from dpalgos.noise import NoNoise
+from dpalgos.release import draw_release, plan_release
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 0.5, "delta": 1e-5}
+KNOWN = {"mean_bound": 10.0, "std_bounds": (1.0, 1.0)}
+
+
+def printed_delta(n):
+    return 10 / n**1.1
+
+
+def gaussian_rows(n, d, rng, s=None):
+    mean = rng.uniform(-10, 10, d)
+    mean[s if s is not None else d :] = 0
+    return rng.standard_normal((n, d)) + mean, mean
+
+
+def errors(name, n, d, n_sets, s=None, delta=None, **keywords):
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(n_sets):
+        X, mean = gaussian_rows(n, d, rng, s)
+        budget = {"epsilon": 0.5, "delta": delta or printed_delta(n)} if name != "sample_mean" else {}
+        answer = dpalgos.estimate(name, X, rng=rng, **budget, **keywords).estimate
+        found.append(np.linalg.norm(answer - mean))
+    return float(np.mean(found))
+
+
+def silent(name, X, **keywords):
+    estimator = dpalgos.get_estimator(name)
+    transcript = dpalgos.mechanisms.transcript.Transcript(NoNoise([np.random.default_rng(0)]))
+    return run(estimator, Sample(X), build_params(estimator, keywords), transcript)[:, 0]
+
+
+def certify(name, epsilon, delta, **keywords):
+    X = np.random.default_rng(0).standard_normal((200, 30))
+    return dpalgos.estimate(
+        name, X, rng=np.random.default_rng(0), epsilon=epsilon, delta=delta, **keywords
+    ).certified_epsilon
+
+
+# The sparse sample mean
+
+
+def test_the_thresholded_mean_keeps_the_largest_entries():
+    X = np.array([[3.0, -5.0, 1.0, 0.0], [1.0, -1.0, 1.0, 4.5]])
+    rng = np.random.default_rng(0)
+    answer = dpalgos.estimate("sparse_sample_mean", X, rng=rng, sparsity=2).estimate
+    np.testing.assert_array_equal(answer, [0.0, -3.0, 0.0, 2.25])
+    everything = dpalgos.estimate("sparse_sample_mean", X, rng=rng, sparsity=4).estimate
+    np.testing.assert_array_equal(everything, X.mean(axis=0))
+    with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to 4, got 5"):
+        dpalgos.estimate("sparse_sample_mean", X, rng=rng, sparsity=5)
+
+
+# Algorithm 3.3
+
+
+SPARSE_FORMS = {
+    "tight": {},
+    "paper": {"calibration": "paper"},
+    "selection_bound": {"selection_bound": 0.3},
+}
+
+
+@pytest.mark.parametrize("form", SPARSE_FORMS)
+def test_sparse_mean_sensitivity(neighbors, form):
+    keywords = {**BUDGET, "value_bound": 1.5, "sparsity": 3, **SPARSE_FORMS[form]}
+    neighbors("dp_sparse_mean", 6, **keywords).check()
+
+
+@pytest.mark.parametrize("form", SPARSE_FORMS)
+def test_without_noise_the_sparse_mean_is_the_thresholded_truncated_mean(form):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 40)) + np.r_[np.linspace(1, 3, 5), np.zeros(35)]
+    keywords = {"value_bound": 2.5, "sparsity": 5, **SPARSE_FORMS[form]}
+    truncated = np.clip(X, -2.5, 2.5).mean(axis=0)
+    expected = np.where(np.arange(40) < 5, truncated, 0)
+    np.testing.assert_allclose(silent("dp_sparse_mean", X, **BUDGET, **keywords), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", SPARSE_FORMS)
+def test_the_support_is_exactly_s_and_zeros_are_exact(form):
+    X, _ = gaussian_rows(200, 300, np.random.default_rng(1), s=5)
+    keywords = {"value_bound": 12.0, "sparsity": 7, **SPARSE_FORMS[form]}
+    answer = dpalgos.estimate(
+        "dp_sparse_mean", X, rng=np.random.default_rng(0), replicates=4, **BUDGET, **keywords
+    ).estimate
+    np.testing.assert_array_equal((answer != 0).sum(axis=0), 7)
+
+
+@pytest.mark.parametrize("sparsity", [1, 10, 20])
+def test_printed_peeling_proves_the_same_at_any_sparsity(sparsity):
+    keywords = {"value_bound": 1.0, "sparsity": sparsity, "calibration": "paper"}
+    result = dpalgos.estimate(
+        "dp_sparse_mean", np.ones((5, 30)), rng=np.random.default_rng(0), **BUDGET, **keywords
+    )
+    spent = spending(result.events)
+    assert spent.rho == pytest.approx(5 / 24 * 0.5**2 / np.log(1e5))
+    by_zcdp = Spending(rho=spent.rho, pure_epsilon=np.inf).epsilon(1e-5)
+    assert by_zcdp == pytest.approx(0.3555, abs=2e-4)
+    assert result.certified_epsilon <= by_zcdp  # privacy-loss distributions prove less: .31 at s = 20
+
+
+@pytest.mark.parametrize(("delta", "most"), [(0.0516, 0.135), (0.135, 0.006)])
+def test_printed_peeling_where_its_lemma_does_not_apply(delta, most):
+    keywords = {"value_bound": 1.0, "sparsity": 20, "calibration": "paper"}
+    assert certify("dp_sparse_mean", 0.5, delta, **keywords) <= most
+
+
+def test_unmet_conditions_are_reported():
+    assert unmet_conditions(0.5, 1e-5, 10) == ""
+    assert "delta <= 0.011" in unmet_conditions(0.5, 0.05, 10)
+    X = np.zeros((10, 12))
+    result = dpalgos.estimate(
+        "dp_sparse_mean",
+        X,
+        rng=np.random.default_rng(0),
+        epsilon=1.0,
+        delta=1e-5,
+        calibration="paper",
+        value_bound=1.0,
+        sparsity=3,
+    )
+    assert "epsilon <= 0.5, s >= 10" in result.diagnostics["conditions"]
+
+
+def test_sparse_mean_reference_errors():
+    n = 2000
+    bounds = {"value_bound": 4 * np.sqrt(np.log(n)), "sparsity": 20, "s": 20}
+    assert 7.0 <= errors("dp_sparse_mean", n, n, 20, calibration="paper", **bounds) <= 10.0
+    assert errors("dp_sparse_mean", n, n, 20, **bounds) <= 3.2
+    assert errors("dp_sparse_mean", n, n, 10, selection_bound=2.0, **bounds) <= 1.7
+
+
+def test_pruning_drops_what_noise_explains():
+    rng = np.random.default_rng(0)
+    values = np.concatenate([np.full((5, 400), 10.0), np.zeros((15, 400))]) + rng.standard_normal((20, 400))
+    kept = prune(values, 1.0) != 0
+    assert kept[:5].all()
+    assert kept[5:].any(axis=0).mean() < 0.1
+    X, _ = gaussian_rows(4000, 60, rng, s=5)
+    keywords = {"value_bound": 13.0, "sparsity": 15}
+    pruned = silent("dp_sparse_mean", X, **BUDGET, **keywords, pruning="noise_level")
+    assert set(np.flatnonzero(pruned)) <= set(range(5))
+
+
+def test_shrinkage_of_the_selected_values():
+    X = 2 + np.random.default_rng(0).standard_normal((5000, 40))
+    answers = [
+        dpalgos.estimate(
+            "dp_sparse_mean",
+            X,
+            rng=np.random.default_rng(1),
+            **BUDGET,
+            value_bound=3.0,
+            sparsity=10,
+            shrinkage=shrinkage,
+        ).estimate
+        for shrinkage in (None, "james_stein")
+    ]
+    assert 0 < np.linalg.norm(answers[1]) < np.linalg.norm(answers[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"selection_bound": 2.0}, "selection_bound must be at most value_bound = 1"),
+        ({"selection_bound": 0.5, "calibration": "paper"}, "selection_bound must be None for calibration"),
+        ({"selection_bound": -1.0}, "selection_bound must be a positive finite number"),
+        ({"pruning": "yes"}, "pruning must be one of"),
+        ({"sparsity": 0}, "sparsity must be a whole number of at least 1"),
+    ],
+)
+def test_bad_settings_of_the_sparse_mean(changes, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        silent("dp_sparse_mean", np.zeros((5, 3)), **{**BUDGET, "value_bound": 1.0, "sparsity": 2, **changes})
+
+
+def test_a_person_moves_a_difference_of_groups_by_two_over_m():
+    # Person-level privacy of the difference of two groups' mean genotypes: 2m rows ±2 (genotype − 1).
+    m, d = 12, 5
+    rng = np.random.default_rng(0)
+    genotypes = rng.integers(0, 3, (2 * m, d))
+    sign = np.repeat([1, -1], m)[:, None]
+    rows = 2 * sign * (genotypes - 1)
+    difference = genotypes[:m].mean(axis=0) - genotypes[m:].mean(axis=0)
+    np.testing.assert_allclose(rows.mean(axis=0), difference, atol=1e-12)
+    assert entry_sensitivity(2.0, np.array(2.0 * m)) == pytest.approx(2 / m)
+    genotypes[3] = 2 - genotypes[3]  # one person
+    moved = np.abs((2 * sign * (genotypes - 1)).mean(axis=0) - difference).max()
+    assert moved <= 2 / m + 1e-12
+
+
+# Algorithm 3.1
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "proved"), [(0.5, 1e-5, 0.5198), (1.0, 1e-5, 1.1099)])
+def test_the_printed_private_mean_proves_more_than_asked(epsilon, delta, proved):
+    certified = certify("dp_mean", epsilon, delta, value_bound=1.0, calibration="paper")
+    assert certified == pytest.approx(proved, abs=2e-4)
+
+
+@pytest.mark.parametrize(("n", "printed", "tight"), [(5_000, 0.464, 0.451), (20_000, 0.149, 0.142)])
+def test_private_mean_reference_errors(n, printed, tight):
+    bound = {"value_bound": 4 * np.sqrt(np.log(n))}
+    assert errors("dp_mean", n, 20, 20, calibration="paper", **bound) == pytest.approx(printed, rel=0.15)
+    assert errors("dp_mean", n, 20, 20, **bound) == pytest.approx(tight, rel=0.15)
+
+
+# The clipped mean
+
+
+CLIPPED_FORMS = {
+    "public": ({"center": 1.0, "clip_norm": 2.0}, {"mean"}),
+    "vector": ({"center": [1.0, 0.0, -1.0, 2.0], "clip_norm": 2.0}, {"mean"}),
+    "known": ({"mean_bound": 4.0, "std_bounds": (1.0, 1.0)}, {"center", "mean"}),
+    "unknown": (
+        {"mean_bound": 4.0, "std_bounds": (0.5, 8.0)},
+        {"center", "rows outside a level", "mean"},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", CLIPPED_FORMS)
+def test_clipped_mean_sensitivity(neighbors, form):
+    keywords, labels = CLIPPED_FORMS[form]
+    neighbors("clipped_mean", 4, **BUDGET, **keywords).check(labels=labels)
+
+
+@pytest.mark.parametrize("form", CLIPPED_FORMS)
+def test_clipped_mean_is_exact_where_nothing_is_clipped(form):
+    keywords, _ = CLIPPED_FORMS[form]
+    X = np.random.default_rng(0).uniform(0.2, 0.4, (300, 4)) + np.array([0.8, 0.0, -1.0, 1.5])
+    keywords = {**keywords, "clip_norm": 20.0} if "center" in keywords else keywords
+    np.testing.assert_allclose(silent("clipped_mean", X, **BUDGET, **keywords), X.mean(axis=0), atol=0.02)
+
+
+@pytest.mark.parametrize("form", CLIPPED_FORMS)
+def test_a_batch_of_clipped_means_equals_a_loop(form):
+    keywords, _ = CLIPPED_FORMS[form]
+    rng = np.random.default_rng(0)
+    X, mask = 2 * rng.standard_normal((80, 4)), rng.random((80, 3)) < 0.6
+    batch = dpalgos.estimate(
+        "clipped_mean", X, rng=np.random.default_rng(5), replicates=3, row_mask=mask, **BUDGET, **keywords
+    )
+    for r, generator in enumerate(np.random.default_rng(5).spawn(3)):
+        one = dpalgos.estimate("clipped_mean", X[mask[:, r]], rng=generator, **BUDGET, **keywords)
+        np.testing.assert_allclose(batch.estimate[:, r], one.estimate, rtol=1e-10, atol=1e-10)
+        assert one.certified_epsilon == batch.certified_epsilon
+
+
+@pytest.mark.parametrize(("n", "most"), [(5_000, 0.11), (20_000, 0.042)])
+def test_clipped_mean_reference_errors(n, most):
+    assert errors("clipped_mean", n, 20, 20, **KNOWN) <= most  # the digest's pipeline: .135 and .046
+    assert errors("clipped_mean", n, 20, 10, mean_bound=10.0, std_bounds=(0.1, 10.0)) <= 1.3 * most
+
+
+@pytest.mark.slow
+def test_clipped_mean_is_nearly_free_at_a_hundred_thousand_rows():
+    n = 100_000
+    ratio = errors("clipped_mean", n, 20, 20, delta=1 / (2 * n), **KNOWN) / errors("sample_mean", n, 20, 20)
+    assert ratio <= 1.3
+
+
+def test_clipped_mean_shrinks_towards_the_public_center():
+    X = 3 + 0.01 * np.random.default_rng(0).standard_normal((40, 6))
+    keywords = {**BUDGET, "center": 3.0, "clip_norm": 5.0}
+    plain, shrunk = (
+        dpalgos.estimate(
+            "clipped_mean", X, rng=np.random.default_rng(1), shrinkage=shrinkage, **keywords
+        ).estimate
+        for shrinkage in (None, "james_stein")
+    )
+    assert np.linalg.norm(shrunk - 3) < 0.7 * np.linalg.norm(plain - 3)
+
+
+def test_clipped_mean_can_be_released_with_hardened_noise():
+    X = np.random.default_rng(0).standard_normal((500, 4))
+    plan = plan_release("clipped_mean", 500, 4, {"epsilon": 1.0, "delta": 1e-6, **KNOWN})
+    assert 0.95 <= plan.epsilon <= 1.0
+    assert np.isfinite(draw_release(plan, Sample(X)).estimate).all()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({}, "needs either center and clip_norm, or mean_bound and std_bounds"),
+        ({"center": 0.0}, "needs either center and clip_norm"),
+        ({"center": 0.0, "clip_norm": 1.0, "mean_bound": 1.0}, "needs either center and clip_norm"),
+        ({"center": [0.0, 1.0], "clip_norm": 1.0}, r"center must be a number or one per column \(3\)"),
+        ({"center": np.nan, "clip_norm": 1.0}, "center must be a public finite number"),
+        ({"center": "zero", "clip_norm": 1.0}, "center must be a public finite number"),
+        ({"center": 0.0, "clip_norm": 0}, "clip_norm must be a positive finite number"),
+        ({"mean_bound": 1.0, "std_bounds": (2.0, 1.0)}, "std_bounds must be a pair"),
+        ({"mean_bound": 1.0, "std_bounds": 1.0}, "std_bounds must be a pair"),
+    ],
+)
+def test_bad_settings_of_the_clipped_mean(keywords, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        silent("clipped_mean", np.zeros((5, 3)), **BUDGET, **keywords)
+
+
+def test_mean_sensitivities_are_named():
+    assert mean_sensitivity(3.0, np.array(10.0)) == pytest.approx(0.6)
+    widths = np.array([[1.0], [4.0]])
+    scaled = widths / np.sqrt(widths) / 10
+    assert interval_sensitivity(widths, np.array([10.0])) == pytest.approx(np.linalg.norm(scaled))
+
+
+# Karwa–Vadhan
+
+
+KV_FORMS = {"known": (1.0, 1.0), "unknown": (0.5, 8.0)}
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+@pytest.mark.parametrize("form", KV_FORMS)
+def test_karwa_vadhan_sensitivity(neighbors, form, calibration):
+    keywords = {"mean_bound": 4.0, "std_bounds": KV_FORMS[form], "calibration": calibration}
+    labels = {"center", "mean"} | ({"spread"} if form == "unknown" else set())
+    neighbors("karwa_vadhan_mean", 3, **BUDGET, **keywords).check(labels=labels)
+
+
+def test_karwa_vadhan_as_printed_is_pure():
+    keywords = {**KNOWN, "calibration": "paper"}
+    assert certify("karwa_vadhan_mean", 0.5, 1e-12, **keywords) <= 0.5 * (1 + 1e-9)
+    assert certify("karwa_vadhan_mean", 0.5, 1e-5, **keywords) < 0.5
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+@pytest.mark.parametrize("form", KV_FORMS)
+def test_without_noise_karwa_vadhan_is_the_mean(form, calibration):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2001, 4)) + np.array([-8.0, 0.3, 2.0, 9.5])
+    keywords = {"mean_bound": 10.0, "std_bounds": KV_FORMS[form], "calibration": calibration}
+    np.testing.assert_allclose(
+        silent("karwa_vadhan_mean", X, **BUDGET, **keywords), X.mean(axis=0), atol=1e-9
+    )
+
+
+def test_karwa_vadhan_batches_with_unknown_spread():
+    rng = np.random.default_rng(0)
+    X, mask = rng.standard_normal((80, 3)), rng.random((80, 3)) < 0.6
+    keywords = {**BUDGET, "mean_bound": 4.0, "std_bounds": (0.5, 4.0)}
+    batch = dpalgos.estimate(
+        "karwa_vadhan_mean", X, rng=np.random.default_rng(5), replicates=3, row_mask=mask, **keywords
+    )
+    for r, generator in enumerate(np.random.default_rng(5).spawn(3)):
+        one = dpalgos.estimate("karwa_vadhan_mean", X[mask[:, r]], rng=generator, **keywords)
+        np.testing.assert_allclose(batch.estimate[:, r], one.estimate, rtol=1e-10, atol=1e-10)
+
+
+def test_karwa_vadhan_pays_for_its_wide_intervals():
+    assert errors("karwa_vadhan_mean", 5_000, 20, 10, **KNOWN) == pytest.approx(0.65, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.05, 1e-9), (0.5, 1e-3), (0.5, 0.05), (3.0, 1e-6), (20.0, 1e-9)]
+)
+def test_mixed_pipelines_use_the_least_noise_that_is_proved(epsilon, delta):
+    X = np.random.default_rng(0).standard_normal((50, 12))
+    rng = np.random.default_rng(0)
+    for name, keywords in (
+        ("dp_sparse_mean", {"value_bound": 1.0, "sparsity": 4, "selection_bound": 0.1}),
+        ("karwa_vadhan_mean", KNOWN),
+    ):
+        result = dpalgos.estimate(name, X, rng=rng, epsilon=epsilon, delta=delta, **keywords)
+        proved = certified_epsilon(result.events, delta)
+        assert (0.99 if epsilon <= 8 else 0.9) * epsilon <= proved <= epsilon
