@@ -3,6 +3,7 @@
 import difflib
 from pathlib import Path
 
+from data.registry import get_dataset
 from tasks.spec import SpecError, StudySpec, load_study
 
 STUDIES = Path(__file__).parent / "studies"
@@ -20,12 +21,27 @@ def find_study(name: str) -> StudySpec:
     ------
     SpecError
         If there is none of that name (the message names the nearest match), or the file is wrong.
+    DataError
+        If its dataset, or a column of it, is unknown.
     """
     if name.endswith(".toml"):
-        return load_study(Path(name))
+        return _suiting_its_data(load_study(Path(name)))
     known = study_names()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of: {', '.join(known)}"
         raise SpecError(f"study must be a known name or a .toml file, got {name!r}; {hint}")
-    return load_study(STUDIES / f"{name}.toml")
+    return _suiting_its_data(load_study(STUDIES / f"{name}.toml"))
+
+
+def _suiting_its_data(spec: StudySpec) -> StudySpec:
+    dataset = get_dataset(spec.dataset)
+    for name in (spec.response, *spec.covariates):
+        dataset.column(name)
+    for key, sizes in (("grid.n", spec.grid.n), ("deleted_rows", spec.deleted_rows)):
+        if max(sizes, default=0) > dataset.n_rows:
+            raise SpecError(
+                f"{spec.name}: {key} must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
+                f"got {max(sizes)}; take the larger ones out"
+            )
+    return spec

@@ -1,46 +1,68 @@
-"""The command line: ``dpcost``."""
+"""The command line: ``dpcost``.
 
+Only what every command needs is imported here: each starts at once, and understands Ctrl-C from then on.
+"""
+
+import errno
 import json
+import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from data.errors import DataError
 from data.store import home
-from dpalgos import InputError
 from flows.progress import say
-from tasks.spec import PROFILES, SpecError
+from flows.supervision import ServerError
 
 app = typer.Typer(
     help="Measure what privacy costs: private and non-private estimators side by side on real data.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.", no_args_is_help=True)
+cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
 app.add_typer(cache_app, name="cache")
 
-_CommandLineError: Any = typer.BadParameter.__mro__[
-    1
-]  # the parser's own base class, which typer does not export
+_CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base class; typer exports none
+_CTRL_C = 130  # what the parser makes of it
+_MENDABLE_FAULTS = {
+    getattr(errno, name)
+    for name in ("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR", "EISDIR", "EEXIST")
+}
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a whole number, got {text!r}; pass e.g. 3") from None
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-ProfileOption = Annotated[str, typer.Option(help=f"One of {', '.join(PROFILES)}.")]
-Reps = Annotated[int | None, typer.Option(help="Replicates per cell, instead of the profile's.")]
-Seed = Annotated[int | None, typer.Option(help="From which all randomness is derived.")]
-Workers = Annotated[int | None, typer.Option(help="Blocks at a time; the number of cores by default.")]
+ProfileOption = Annotated[str, typer.Option(help="One of smoke, standard, paper.")]
+Reps = Annotated[
+    int | None, typer.Option(parser=_whole_number, help="Replicates per cell, instead of the profile's.")
+]
+Seed = Annotated[int | None, typer.Option(parser=_whole_number, help="From which all randomness is derived.")]
+Workers = Annotated[
+    int | None, typer.Option(parser=_whole_number, help="Blocks at a time; the number of cores by default.")
+]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of the reports; reports/out by default.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 
-class UsageError(ValueError):
-    """The user's input is wrong; the message is one sentence."""
+@app.callback(invoke_without_command=True)
+@cache_app.callback(invoke_without_command=True)
+def _without_command(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
@@ -55,7 +77,7 @@ def run(
     offline: Offline = False,
 ) -> None:
     """Run studies, ingest to report."""
-    command = " ".join(["dpcost", *sys.argv[1:]])
+    command = shlex.join(["dpcost", *sys.argv[1:]])
     options = {"profile": profile, "reps": reps, "seed": seed, "offline": offline, "command": command}
     _run_studies(studies, options, workers=workers, engine=engine, out=out)
 
@@ -128,7 +150,8 @@ def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
     from flows.rerun import read_results
     from reports.compare import compare_results, describe
 
-    differences = compare_results(read_results(first), read_results(second))
+    tables = read_results(first), read_results(second)
+    differences = compare_results(*tables)
     typer.echo(json.dumps(differences, indent=1) if as_json else describe(differences))
 
 
@@ -226,27 +249,29 @@ def cache_prune(
 ) -> None:
     """Delete stored results that are damaged, or that the current code would not use."""
     from flows.inventory import prune
+    from flows.journal import exclusive_run
 
-    removed, freed = prune(home(), everything=everything)
+    with exclusive_run(home(), say):
+        removed, freed = prune(home(), everything=everything)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
 
 
 def main() -> None:
-    """Run the command line; every mistake of the user's ends in one sentence and exit status 2."""
+    """Run the command line: exit status 0, 2 for what the user can mend, 1 for anything else."""
+    _show_warnings()
     try:
-        app(standalone_mode=False)
-    except typer.Exit as leave:
-        sys.exit(leave.exit_code)
+        status = app(standalone_mode=False) or 0
     except _CommandLineError as error:
         where = f"; see {error.ctx.command_path} --help" if error.ctx else ""
-        _fail(f"{error.format_message().rstrip('.')}{where}")
-    except (InputError, DataError, SpecError, UsageError) as error:
-        _fail(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        say("\ninterrupted; finished blocks are stored, run the same command again to go on")
-        sys.exit(1)
-    except OSError as error:
-        _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or type(error).__name__}", status=1)
+        _fail(f"{_plain(error.format_message())}{where}")
+    except (KeyboardInterrupt, SystemExit, typer.Abort):
+        status = _CTRL_C
+    except Exception as error:
+        _fail(*_explained(error))
+    if status == _CTRL_C:
+        say("\ndpcost: interrupted; finished blocks are stored, run the same command again to go on")
+        status = 1
+    sys.exit(status)
 
 
 def _run_studies(
@@ -254,17 +279,66 @@ def _run_studies(
 ) -> None:
     from flows.catalogue import find_study
     from flows.launch import check_options, launch
+    from tasks.spec import SpecError
 
-    check_options(options, workers=workers, engine=engine, out=out)
-    specs = [find_study(study) for study in studies]
-    index = launch(specs, studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
+    check_options(options, workers=workers, engine=engine)
+    studies = list(dict.fromkeys(studies))
+    names = [find_study(study).name for study in studies]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SpecError(
+            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
+            "run one after another with different --out, or rename one"
+        )
+    index = launch(studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
     typer.echo(index)
 
 
 def _list(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, Any]], str]) -> None:
-    typer.echo(json.dumps(rows, indent=1) if as_json else "\n".join(map(line, rows)))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    elif rows:
+        typer.echo("\n".join(map(line, rows)))
 
 
-def _fail(sentence: str, status: int = 2) -> None:
+def _show_warnings() -> None:
+    """Show what the packages below have to say as notes on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    for name in ("data", "tasks"):
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).propagate = False
+
+
+def _plain(message: str) -> str:
+    """Return the parser's message without what only repeats the option's name."""
+    message = message.rstrip(".")
+    for option in ("--reps", "--seed", "--workers"):
+        message = message.replace(f"Invalid value for '{option}': must be", f"{option} must be")
+    return message
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """Return one sentence about an error, and the exit status."""
+    from tasks.faults import MENDABLE, without_message
+
+    if isinstance(error, MENDABLE):
+        return str(error), 2
+    if isinstance(error, ServerError):
+        return str(error), 1
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"cannot use {error.filename}: {error.strerror}", 2 if error.errno in _MENDABLE_FAULTS else 1
+    fault = without_message(error)
+    log = home() / "faults.log"
+    try:
+        with log.open("a") as file:
+            print(
+                datetime.now(UTC).isoformat(timespec="seconds"), fault, *fault.frames, sep="\n  ", file=file
+            )
+    except OSError:
+        return f"internal error, {fault}; please report it", 1
+    return f"internal error, {fault}; please report it with the last entry of {log}", 1
+
+
+def _fail(sentence: str, status: int = 2) -> NoReturn:
     say(f"dpcost: {sentence}")
     sys.exit(status)

@@ -1,13 +1,12 @@
 """What is stored below ``DPCOST_HOME``: cached results, whether they are whole, and what is stale."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from flows import journal
-from tasks.digest import COMPUTING, RENDERING, code_digest
-from tasks.records import intact
+from tasks.digest import COMPUTING, RENDERING, code_digest, is_key
+from tasks.records import intact, records_folder, stored_record
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,8 @@ class Entry:
     name : str
         Its cache key.
     state : str
-        ``"current"``; ``"stale"``: made by other code; ``"damaged"``: its record or file is not whole.
+        ``"current"``; ``"stale"``: made by other code, or its report was replaced since; ``"damaged"``:
+        its record or file is not whole.
     bytes : int
         Of the record and its file.
     path : str
@@ -38,8 +38,8 @@ class Entry:
 
 def entries(home: Path) -> list[Entry]:
     """Return every stored result, by name."""
-    records = _records(home)
-    return [_entry(path) for path in sorted(records.iterdir())] if records.is_dir() else []
+    records = records_folder(home)
+    return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
 
 
 def prune(home: Path, *, everything: bool) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def prune(home: Path, *, everything: bool) -> tuple[int, int]:
         if entry.state == "current" and not everything:
             kept.add(entry.path)
             continue
-        (_records(home) / entry.name).unlink(missing_ok=True)
+        (records_folder(home) / entry.name).unlink(missing_ok=True)
         removed, freed = removed + 1, freed + entry.bytes
     for folder in ("blocks", "designs"):
         for path in (home / "cache" / folder).glob("*"):
@@ -83,20 +83,17 @@ def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
     ]
 
 
-def _records(home: Path) -> Path:
-    return home / "cache" / "records"
-
-
-def _entry(path: Path) -> Entry:
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))["result"]
-        record = json.loads(stored) if isinstance(stored, str) else stored
-        file, whole = Path(record["path"]), intact(record)
-        size = path.stat().st_size + (file.stat().st_size if whole else 0)
-    except (OSError, ValueError, KeyError, TypeError):
-        return Entry(path.name, "damaged", path.stat().st_size, "")
+def _entry(path: Path, home: Path) -> Entry:
+    record, size = stored_record(path), path.stat().st_size
+    if record is None:
+        # Prefect keeps the errors of failed runs, too, under names that are no keys.
+        return Entry(path.name, "damaged" if is_key(path.name) else "stale", size, "")
+    file = Path(record["path"])
+    if not intact(record):
+        in_cache = file.is_relative_to(home / "cache")
+        return Entry(path.name, "damaged" if in_cache else "stale", size, str(file))
     current = record.get("code") in (code_digest(COMPUTING), code_digest(RENDERING))
-    return Entry(path.name, "damaged" if not whole else "current" if current else "stale", size, str(file))
+    return Entry(path.name, "current" if current else "stale", size + file.stat().st_size, str(file))
 
 
 def _total(folder: Path) -> dict[str, int]:

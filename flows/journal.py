@@ -11,8 +11,6 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,50 +18,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from flows.processes import ProcessIdentity, write_json
+
 RUNNING = "running"
+COMPLETED = "completed"
 CRASHED = "crashed"
+INTERRUPTED = "interrupted"
 
-
-@dataclass(frozen=True, kw_only=True)
-class ProcessIdentity:
-    """One process, told apart from a later one that got the same number.
-
-    Attributes
-    ----------
-    pid : int
-        The process number.
-    start_time : str
-        When the process started, in the system's own notation; compared, never interpreted.
-    boot_id : str
-        Which boot of the machine the two above belong to.
-    host : str
-        The machine's name.
-    """
-
-    pid: int
-    start_time: str
-    boot_id: str
-    host: str
-
-    @classmethod
-    def of(cls, pid: int) -> ProcessIdentity:
-        """Return the identity of the process that has this number now.
-
-        Raises
-        ------
-        ProcessLookupError
-            If there is no such process, or it has exited.
-        """
-        start_time = _start_time(pid)
-        if start_time is None:
-            raise ProcessLookupError(f"no process has the number {pid}")
-        return cls(pid=pid, start_time=start_time, boot_id=_boot_id(), host=socket.gethostname())
-
-    def is_alive(self) -> bool:
-        """Say whether this very process is still there; one on another machine is taken to be alive."""
-        if self.host != socket.gethostname():
-            return True
-        return self.boot_id == _boot_id() and self.start_time == _start_time(self.pid)
+_HELD: set[Path] = set()  # the homes that this process has the place in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +46,8 @@ class JournalEntry:
         ``"running"``, ``"crashed"`` (found dead), or what the run itself said on ending.
     details : dict
         Whatever else the run wrote down; anything JSON can hold.
+    reported : bool
+        Whether the Prefect server is known to know how the run ended.
     """
 
     flow_run_id: str
@@ -93,6 +57,7 @@ class JournalEntry:
     ended: str | None = None
     status: str = RUNNING
     details: dict[str, Any] = field(default_factory=dict)
+    reported: bool = False
 
 
 def begin(home: Path, flow_run_id: UUID | str, study: str, **details: Any) -> JournalEntry:
@@ -120,7 +85,7 @@ def begin(home: Path, flow_run_id: UUID | str, study: str, **details: Any) -> Jo
     return entry
 
 
-def end(home: Path, flow_run_id: UUID | str, status: str = "completed", **details: Any) -> JournalEntry:
+def end(home: Path, flow_run_id: UUID | str, status: str = COMPLETED, **details: Any) -> JournalEntry:
     """Write down how a run ended; `details` are added to those given at its beginning.
 
     Raises
@@ -137,6 +102,13 @@ def end(home: Path, flow_run_id: UUID | str, status: str = "completed", **detail
     return entry
 
 
+def reported(home: Path, flow_run_id: UUID | str) -> None:
+    """Write down that the Prefect server knows how a run ended."""
+    entry = _read(_path(home, flow_run_id))
+    if entry is not None:
+        _write(home, replace(entry, reported=True))
+
+
 def history(home: Path) -> list[JournalEntry]:
     """Return every run in the journal, the newest first; a damaged file is passed over."""
     entries = [_read(path) for path in _folder(home).glob("*.json")]
@@ -150,6 +122,8 @@ def dead_runs(home: Path) -> list[JournalEntry]:
 
 def mark_dead_runs(home: Path, api_url: str, say: Callable[[str], object] = print) -> list[JournalEntry]:
     """Mark the runs that died as crashed, on the Prefect server and in the journal.
+
+    A run that ended here, but died before it had told the server, gets its end there, too.
 
     A run that the server does not know (another database) is marked in the journal alone. One that the
     server saw finish keeps the server's word. If the server does not answer, nothing is marked and the
@@ -170,18 +144,32 @@ def mark_dead_runs(home: Path, api_url: str, say: Callable[[str], object] = prin
         The entries as they are now.
     """
     marked = []
-    for entry in dead_runs(home):
+    unreported = [entry for entry in history(home) if not entry.reported and not entry.process.is_alive()]
+    for entry in unreported:
         try:
             status = _mark_on_server(api_url, entry)
         except Exception as error:  # whatever the client raises: this must never stop the run that calls it
             say(f"run {entry.flow_run_id} died, but {api_url} could not be told: {_one_line(error)}")
             continue
-        marked.append(end(home, entry.flow_run_id, status))
-        say(
-            f"the {entry.study} run of {entry.started} (process {entry.process.pid}) ended without "
-            f"saying so; it is now marked as {status}"
-        )
+        if entry.ended is None:
+            marked.append(end(home, entry.flow_run_id, status))
+            say(
+                f"the {entry.study} run of {entry.started} (process {entry.process.pid}) ended without "
+                f"saying so; it is now marked as {status}"
+            )
+        reported(home, entry.flow_run_id)
     return marked
+
+
+def mark_own_runs(home: Path, api_url: str) -> None:
+    """Mark the unfinished runs of this very process, which is about to end, as crashed."""
+    me = ProcessIdentity.of(os.getpid())
+    for entry in history(home):
+        if entry.process == me and not entry.reported:
+            _mark_on_server(api_url, entry)
+            if entry.ended is None:
+                end(home, entry.flow_run_id, INTERRUPTED)
+            reported(home, entry.flow_run_id)
 
 
 @contextlib.contextmanager
@@ -189,8 +177,11 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
     """Hold the one place in `home` for a run; wait for it if another process has it.
 
     The lock belongs to the open file, so the kernel frees it however the process ends. Ctrl-C ends
-    the wait.
+    the wait. Inside the body the same process may ask for it again.
     """
+    if home.resolve() in _HELD:
+        yield
+        return
     home.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -202,33 +193,24 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        _HELD.add(home.resolve())
         yield
     finally:
+        _HELD.discard(home.resolve())
         os.close(descriptor)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write a small JSON file so that a reader sees the old one or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
-    """Set a dead run, and its task runs in flight, to Crashed; return how the run is to be remembered."""
+    """Set a run that did not tell its end, and its task runs in flight; return how it is to be remembered.
+
+    They are crashed, but for a run that is known to have completed.
+    """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
     from prefect.client.schemas.objects import TERMINAL_STATES, StateType
     from prefect.exceptions import ObjectNotFound
     from prefect.settings import PREFECT_API_URL, temporary_settings
-    from prefect.states import Crashed
+    from prefect.states import Completed, Crashed
 
     flow_run_id = UUID(entry.flow_run_id)
     state: Any = Crashed(message=f"Process {entry.process.pid} on {entry.process.host} is gone.")
@@ -249,8 +231,10 @@ def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
         )
         for task_run in in_flight:
             client.set_task_run_state(task_run.id, state, force=True)
+        if entry.status == COMPLETED:
+            state = Completed()
         client.set_flow_run_state(flow_run_id, state, force=True)
-    return CRASHED
+    return COMPLETED if entry.status == COMPLETED else CRASHED
 
 
 def _folder(home: Path) -> Path:
@@ -279,26 +263,3 @@ def _now() -> str:
 
 def _one_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _start_time(pid: int) -> str | None:
-    """Return when a process started; ``None`` if it is gone or has exited and waits to be collected."""
-    if Path("/proc/self/stat").exists():
-        try:
-            # The command name, in brackets, may itself hold blanks and brackets.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] in "ZX" else fields[19]
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    state, _, started = answer.stdout.strip().partition(" ")
-    return None if not started or state.startswith("Z") else started.strip()
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

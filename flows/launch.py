@@ -1,18 +1,30 @@
 """Start studies from the command line: check the options, bring a server, run, wait for the records."""
 
+import difflib
+import importlib.util
 import os
+import re
+import shutil
+import socket
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from data.registry import get_dataset
-from data.store import home
+from data.errors import StoreError
+from data.store import PROJECT_ROOT, atomic_write, home
 from flows import journal
+from flows.leaving import leave, prompt_end
 from flows.progress import say
 from flows.server import prefect_server, wait_until_recorded
-from tasks.spec import PROFILES, SpecError, StudySpec
+from tasks.faults import MENDABLE
+from tasks.spec import PROFILES, SpecError
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
+
+# What a run needs at least; a disk that fills up later is told about then.
+SPACE_FOR_HOME = 50_000_000
+SPACE_FOR_REPORTS = 5_000_000
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -22,41 +34,63 @@ class OptionError(SpecError):
     """An option of the command line is wrong."""
 
 
-def check_options(options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None) -> None:
+def check_options(options: dict[str, Any], *, workers: int | None, engine: str) -> None:
     """Refuse wrong options before anything is started."""
-    if options["profile"] not in PROFILES:
-        import difflib
-
-        nearest = difflib.get_close_matches(options["profile"], PROFILES, n=1)
+    profile = options["profile"]
+    if profile not in PROFILES:
+        nearest = difflib.get_close_matches(str(profile), PROFILES, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise OptionError(f"--profile must be one of {', '.join(PROFILES)}, got {options['profile']!r}{hint}")
+        raise OptionError(f"--profile must be one of {', '.join(PROFILES)}, got {profile!r}{hint}")
     for name, value, least in (
         ("--reps", options.get("reps"), 1),
         ("--workers", workers, 1),
         ("--seed", options.get("seed"), 0),
     ):
         if value is not None and value < least:
-            raise OptionError(f"{name} must be a whole number of at least {least}, got {value}")
-    if engine not in ("local", "dask") and not engine.startswith("dask://"):
+            raise OptionError(
+                f"{name} must be a whole number of at least {least}, got {value}; "
+                f"pass e.g. {name} {max(least, 3)}, or leave it out"
+            )
+    check_engine(engine)
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that does not exist, is not installed or does not answer."""
+    if engine == "local":
+        return
+    scheduler = re.fullmatch(r"dask://(?P<host>[^:/]+):(?P<port>\d{1,5})", engine)
+    if engine != "dask" and not scheduler:
         raise OptionError(f"--engine must be {ENGINES}, got {engine!r}")
-    if out is not None and out.exists() and not out.is_dir():
-        raise OptionError(f"--out must be a folder, got the file {out}")
+    if importlib.util.find_spec("prefect_dask") is None:
+        raise OptionError(f"--engine {engine} needs the package prefect-dask; install dpcost[dask]")
+    if scheduler:
+        try:
+            socket.create_connection((scheduler["host"], int(scheduler["port"])), timeout=5).close()
+        except (OSError, OverflowError):
+            raise OptionError(
+                f"--engine must name a Dask scheduler that answers, got {engine!r}; start one with "
+                "`dask scheduler`, or use --engine dask"
+            ) from None
 
 
-def check_sizes(spec: StudySpec) -> None:
-    """Refuse a study whose sizes or columns its dataset does not have."""
-    dataset = get_dataset(spec.dataset)
-    if max(spec.grid.n) > dataset.n_rows:
-        raise SpecError(
-            f"{spec.name}: n must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
-            f"got {max(spec.grid.n)}; take the larger sizes out of the grid"
+def check_folder(what: str, folder: Path, space: int) -> None:
+    """Refuse a folder that cannot be written or is as good as full, before anything is started."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        atomic_write(probe, b"")
+        probe.unlink()
+    except StoreError as error:
+        reason = str(error).partition(": ")[2]
+        raise OptionError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
+    free = shutil.disk_usage(folder).free
+    if free < space:
+        raise OptionError(
+            f"{what} needs {space / 1e6:.0f} MB of free space, got {free / 1e6:.1f} MB in {folder}; "
+            "free some, or choose another folder"
         )
-    for name in (spec.response, *spec.covariates):
-        dataset.column(name)
 
 
 def launch(
-    specs: Sequence[StudySpec],
     studies: Sequence[str],
     options: dict[str, Any],
     *,
@@ -65,12 +99,17 @@ def launch(
     out: Path | None,
 ) -> str:
     """Run studies one after another and return the path of the index page."""
-    for spec in specs:
-        check_sizes(spec)
+    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME)
+    check_folder("--out", out or PROJECT_ROOT / "reports" / "out", SPACE_FOR_REPORTS)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     given = {name: value for name, value in options.items() if value is not None}
-    with prefect_server(home(), say=say) as api_url:
+    way_out = partial(leave, home())
+    with (
+        prompt_end(way_out),
+        journal.exclusive_run(home(), say),
+        prefect_server(home(), say=say, when_lost=way_out) as api_url,
+    ):
         from flows.study import run_study
 
         journal.mark_dead_runs(home(), api_url, say)
@@ -80,7 +119,16 @@ def launch(
             for study in studies:
                 outcome = flow(study=study, out=None if out is None else str(out), **given)
                 wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
+                journal.reported(home(), outcome["flow_run_id"])
                 say(f"{outcome['headline']}\nreport: {outcome['report']}")
+        except MENDABLE:
+            raise
+        except Exception:
+            if shutil.disk_usage(home()).free < 1_000_000:  # Prefect hides why its server failed
+                raise StoreError(
+                    f"the disk of {home()} is full; free some space and run the same command again"
+                ) from None
+            raise
         finally:
             _deliver_logs()
     return str(outcome["index"])
@@ -98,10 +146,8 @@ def _task_runner(engine: str, workers: int) -> Any:
         from prefect.task_runners import ThreadPoolTaskRunner
 
         return ThreadPoolTaskRunner(max_workers=workers)
-    try:
-        from prefect_dask.task_runners import DaskTaskRunner
-    except ImportError:
-        raise OptionError("--engine dask needs the package prefect-dask; install dpcost[dask]") from None
+    from prefect_dask.task_runners import DaskTaskRunner
+
     if engine == "dask":
         return DaskTaskRunner(
             cluster_kwargs={"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}

@@ -1,54 +1,77 @@
 """Progress of a run on standard error: a live bar on a terminal, a line now and then elsewhere."""
 
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
-    """Counts finished blocks and estimates the time left from the work done so far."""
+    """Counts finished blocks and estimates the time left from those that were computed.
 
-    def __init__(self, n_blocks: int, total_work: int) -> None:
-        self._n_blocks, self._total_work = n_blocks, total_work
-        self._done_blocks, self._done_work = 0, 0
-        self._started = time.monotonic()
-        self._last_line = self._started
-        self._live = sys.stderr.isatty()
+    Parameters
+    ----------
+    n_blocks, total_work : int
+        What there is to do; the work of a block is in any unit.
+    stream : file
+        Where to write.
+    clock : callable
+        Returns seconds.
+    """
 
-    def advance(self, work: int) -> None:
-        """Count one more finished block."""
-        self._done_blocks += 1
-        self._done_work += work
-        now = time.monotonic()
-        last = self._done_blocks == self._n_blocks
+    def __init__(
+        self, n_blocks: int, total_work: int, stream: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._n_blocks, self._work_left = n_blocks, total_work
+        self._n_done, self._n_found, self._work_computed = 0, 0, 0
+        self._stream, self._clock = stream, clock
+        self._started = self._last_line = clock()
+        self._live = stream.isatty()
+
+    def advance(self, work: int, *, found: bool) -> None:
+        """Count one more finished block; `found` says that it came from the cache."""
+        self._n_done += 1
+        self._n_found += found
+        self._work_left -= work
+        self._work_computed += 0 if found else work
+        now = self._clock()
         if self._live:
-            sys.stderr.write(f"\r\x1b[2K{self._line(now)}")
-            sys.stderr.flush()
-        elif last or now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            columns = max(20, shutil.get_terminal_size().columns)
+            self._stream.write(f"\r\x1b[2K{self.line(now)[: columns - 1]}")
+            self._stream.flush()
+        elif self._n_done == self._n_blocks or now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
-            print(self._line(now), file=sys.stderr, flush=True)
+            print(self.line(now), file=self._stream, flush=True)
 
     def close(self) -> None:
         """End the live line."""
-        if self._live and self._done_blocks:
-            sys.stderr.write("\n")
+        if self._live and self._n_done:
+            print(file=self._stream, flush=True)
 
-    def _line(self, now: float) -> str:
+    def line(self, now: float) -> str:
+        """Say how far the run is."""
+        if self._n_found == self._n_blocks:
+            return f"{_blocks(self._n_blocks)}, all from the cache"
+        filled = round(20 * self._n_done / self._n_blocks)
+        parts = [f"{'█' * filled}{'░' * (20 - filled)} {self._n_done}/{_blocks(self._n_blocks)}"]
+        if self._n_found:
+            parts[0] += f" ({self._n_found} from the cache)"
         elapsed = now - self._started
-        left = elapsed * (self._total_work - self._done_work) / max(self._done_work, 1)
-        share = self._done_work / max(self._total_work, 1)
-        bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-        done = f"{self._done_blocks}/{self._n_blocks} blocks"
-        return f"{bar} {done}, {_duration(elapsed)}, about {_duration(left)} left"
+        parts.append(_duration(elapsed))
+        if self._work_left and self._work_computed:
+            left = max(1.0, elapsed * self._work_left / self._work_computed)
+            parts.append(f"about {_duration(left)} left")
+        return ", ".join(parts)
 
 
 @contextmanager
 def progress(n_blocks: int, total_work: int) -> Iterator[Progress]:
     """Show progress while blocks run."""
-    shown = Progress(n_blocks, total_work)
+    shown = Progress(n_blocks, total_work, sys.stderr)
     try:
         yield shown
     finally:
@@ -60,5 +83,11 @@ def say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
+def _blocks(count: int) -> str:
+    return f"{count} block{'' if count == 1 else 's'}"
+
+
 def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "less than 1 s"
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -2,13 +2,17 @@
 
 import difflib
 import json
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from flows.catalogue import find_study
-from tasks.spec import SpecError, StudySpec
+from data.store import PROJECT_ROOT, sha256_file
+from flows.catalogue import find_study, study_names
+from flows.progress import say
+from tasks.spec import PROFILES, SpecError, StudySpec
 
 TASKS = ("fetch", "parquet", "prepare", "run_block", "data_limit", "collect", "render")
 
@@ -28,82 +32,125 @@ def rerun_options(
     Raises
     ------
     SpecError
-        If the task or the cell is unknown; the message names the nearest match.
+        If the task or the cell is unknown (the message names the nearest match), or nothing has run yet.
     """
     spec = find_study(study)
-    last = last_manifest(spec, out)
-    chosen: dict[str, Any] = {
-        "profile": profile or last.get("profile", "standard"),
-        "reps": reps or (last.get("replicates") if profile is None else None),
-        "seed": last.get("seed") if seed is None else seed,
-    }
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{_nearest(task, TASKS)}")
     if cell is not None and task != "run_block":
         raise SpecError(f"--cell goes with --task run_block, got --task {task}; leave --cell out")
-    if cell is not None:
+    last = last_manifest(spec, out)
+    chosen: dict[str, Any] = {
+        "profile": last.get("profile") if profile is None else profile,
+        "reps": last.get("replicates") if reps is None and profile is None else reps,
+        "seed": last.get("seed") if seed is None else seed,
+    }
+    if chosen["profile"] is None:
+        raise SpecError(
+            f"{spec.name} has not run in {_reports(out)} yet, so there is nothing to run again; "
+            f"run: {_command(study, out)}"
+        )
+    if cell is not None and chosen["profile"] in PROFILES:
         blocks = spec.blocks(chosen["profile"], replicates=1, seed=0, data_source="real")
         keys = [item.key for block in blocks for item in block.cells]
         if cell not in keys:
             raise SpecError(
-                f"--cell must be a cell of {study} at this profile, got {cell!r}{_nearest(cell, keys)}"
+                f"--cell must be a cell of {spec.name} at profile {chosen['profile']}, got {cell!r}"
+                f"{_nearest(cell, keys) or '; the column cell of its summary.csv lists them'}"
             )
-    return {
-        **chosen,
-        "refresh_task": task,
-        "refresh_cell": cell,
-        "command": last.get("command", f"dpcost run {study} --profile {chosen['profile']}"),
-    }
+    return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
 
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
-    """Render the reports of studies from their stored results; return the index and their names."""
+    """Render the reports of studies from their stored results; return the index and their names.
+
+    Raises
+    ------
+    SpecError
+        If there are no stored results, or they are not what their manifest says.
+    """
     from tasks.render import write_index, write_report
 
     folder = _reports(out)
-    names = studies or sorted(path.parent.name for path in folder.glob("*/manifest.json"))
-    for name in names:
-        spec = find_study(name)
-        manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
-        if not manifest or not results.exists():
-            raise SpecError(f"{name} has no stored results in {folder}; run: dpcost run {name}")
+    there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
+    names = studies or [name for name in there if name in study_names()]
+    if left_out := [name for name in there if not studies and name not in names]:
+        say(f"note: leaving out {', '.join(left_out)}; pass the study's file to rebuild its report")
+    if not names:
+        raise SpecError(f"no study has results in {folder}; run e.g.: {_command('housing', out)}")
+    found = {name: _stored(find_study(name), folder, out) for name in names}
+    for spec, results, manifest in found.values():
         write_report(spec, results, manifest)
-    return write_index(folder), names
+    return write_index(folder), [spec.name for spec, _, _ in found.values()]
 
 
 def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
-    """Return the manifest that the last run of a study left, or an empty one."""
+    """Return the manifest that the last run of a study left, or an empty one.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged.
+    """
     path = _reports(out) / spec.name / "manifest.json"
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        reason = "" if isinstance(found, dict) else "it is not what a run writes"
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError) as error:
-        raise SpecError(
-            f"{path} cannot be read ({type(error).__name__}); run: dpcost run {spec.name}"
-        ) from None
-    return found
+    except OSError as error:
+        reason = str(error.strerror)
+    except ValueError:
+        reason = "it is not JSON"
+    if reason:
+        raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
+    return dict(found)
 
 
 def read_results(run: Path) -> pd.DataFrame:
-    """Return the results table of a run: its folder, or the Parquet file itself."""
+    """Return the results table of a run: its folder, or the Parquet file itself.
+
+    Raises
+    ------
+    SpecError
+        If there is none, or it is not one.
+    """
+    from reports.results import ResultsError, validate_results
+
     path = run / "results.parquet" if run.is_dir() else run
     try:
-        return pd.read_parquet(path)
-    except FileNotFoundError:
+        return validate_results(pd.read_parquet(path))
+    except (FileNotFoundError, NotADirectoryError):
         raise SpecError(
             f"{run} holds no results.parquet; pass a folder such as reports/out/housing"
         ) from None
-    except (OSError, ValueError) as error:
-        raise SpecError(f"{path} is not a readable Parquet file ({type(error).__name__})") from None
+    except ResultsError:
+        raise SpecError(f"{path} is not a results table; pass a folder such as reports/out/housing") from None
+    except Exception as error:  # whatever a reader of damaged files raises
+        raise SpecError(
+            f"{path} is not a readable Parquet file ({type(error).__name__}); "
+            "write it anew with dpcost run, or pass another"
+        ) from None
+
+
+def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
+    manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
+    remedy = f"run: {_command(spec.name, out)}"
+    if not manifest or not results.exists():
+        raise SpecError(f"{spec.name} has no stored results in {folder}; {remedy}")
+    if sha256_file(results) != manifest.get("results_sha256"):
+        raise SpecError(f"{results} is not the table that its manifest names; {remedy}")
+    return spec, results, manifest
+
+
+def _command(study: str, out: Path | None) -> str:
+    return shlex.join(["dpcost", "run", study, *(["--out", str(out)] if out else [])])
 
 
 def _reports(out: Path | None) -> Path:
-    from data.store import PROJECT_ROOT
-
     return out.resolve() if out is not None else PROJECT_ROOT / "reports" / "out"
 
 
-def _nearest(name: str, known: Any) -> str:
+def _nearest(name: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.3)
     return f"; did you mean {found[0]!r}?" if found else ""

@@ -10,31 +10,27 @@ import contextlib
 import importlib
 import json
 import os
-import pwd
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FrameType
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from flows.journal import ProcessIdentity, write_json
-
-Say = Callable[[str], object]
+from flows.supervision import (
+    Say,
+    ServerError,
+    SupervisedProcess,
+    end_leftover_server,
+    termination_as_exit,
+)
 
 HOST = "127.0.0.1"
-START_TIMEOUT = 120.0
-STOP_TIMEOUT = 10.0
 SEND_TIMEOUT = 5.0
-MAX_RESTARTS = 5
-LOG_LIMIT = 5_000_000
+LOST_AFTER = 90.0
 
 # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
 # flow of a thousand tasks waits a minute at its end.
@@ -56,12 +52,8 @@ WITHOUT_SCHEDULES = {
 }
 
 
-class ServerError(RuntimeError):
-    """The server, or something beside it, could not be started; the message is one sentence."""
-
-
 @contextlib.contextmanager
-def prefect_server(home: Path, *, say: Say = print) -> Iterator[str]:
+def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None) -> Iterator[str]:
     """Provide a Prefect server and point this process at it.
 
     The server at ``PREFECT_API_URL`` is used as it is if it answers. Otherwise a private one is started on a
@@ -74,6 +66,9 @@ def prefect_server(home: Path, *, say: Say = print) -> Iterator[str]:
         The folder of everything that lasts (``DPCOST_HOME``).
     say : callable
         Gets one sentence whenever something happens that the user should know.
+    when_lost : callable, optional
+        Gets one sentence, in another thread, when the server is gone for good: from then on Prefect waits
+        for it in vain. By default `say`.
 
     Yields
     ------
@@ -89,31 +84,58 @@ def prefect_server(home: Path, *, say: Say = print) -> Iterator[str]:
     end_leftover_server(home, say)
     outside = os.environ.get("PREFECT_API_URL", "")
     if outside and answers(outside):
-        with client_environment(client_settings(home, outside)):
+        with watched(outside, when_lost or say), client_environment(client_settings(home, outside)):
             yield outside
         return
     if outside:
         say(f"PREFECT_API_URL is {outside}, but no Prefect server answers there; starting one for this run")
 
     with termination_as_exit(), _environment({"PREFECT_HOME": str(home / "prefect")}):
-        server = start_private_server(home, say)
+        server = start_private_server(home, say, when_lost)
         try:
-            with client_environment(client_settings(home, server.api_url)):
+            with (
+                watched(server.api_url, when_lost or say),
+                client_environment(client_settings(home, server.api_url)),
+            ):
                 yield server.api_url
         finally:
             server.stop()
 
 
-def start_private_server(home: Path, say: Say) -> ServerProcess:
+@contextlib.contextmanager
+def watched(api_url: str, when_lost: Say, after: float = LOST_AFTER, every: float = 5.0) -> Iterator[None]:
+    """Call `when_lost`, once and in another thread, if a server does not answer for `after` seconds."""
+    over = threading.Event()
+
+    def watch() -> None:
+        last_answer = time.monotonic()
+        while not over.wait(every):
+            if answers(api_url):
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer > after and not over.is_set():
+                when_lost(f"the Prefect server at {api_url} has not answered for {after:.0f} s")
+                return
+
+    threading.Thread(target=watch, name="server watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def start_private_server(home: Path, say: Say, when_lost: Say | None = None) -> ServerProcess:
     """Start a server that serves one run; a port that was taken in the meantime is given up for another."""
     for attempts_left in (2, 1, 0):
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-        server = ServerProcess(home, free_port(), environment=inherited | WITHOUT_SCHEDULES, say=say)
+        server = ServerProcess(
+            home, free_port(), environment=inherited | WITHOUT_SCHEDULES, say=say, when_lost=when_lost
+        )
         try:
             server.start(ready=server.healthy, meanwhile=lambda: importlib.import_module("prefect"))
         except ServerError as error:
             if not attempts_left or "already in use" not in str(error):
-                raise
+                remedy = f"if its database is damaged, delete {home / 'prefect'}: that loses no result"
+                raise ServerError(f"{error}; {remedy}") from None
         else:
             return server
     raise AssertionError("unreachable")
@@ -142,6 +164,7 @@ def wait_until_recorded(
     int
         How many are on record; fewer than `n_task_runs` if time ran out.
     """
+    import httpx
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import TERMINAL_STATES
     from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -152,223 +175,14 @@ def wait_until_recorded(
     }
     deadline = time.monotonic() + timeout
     with temporary_settings({PREFECT_API_URL: api_url}), get_client(sync_client=True) as client:
+        n_recorded = 0
         while True:
-            answer = client.request("POST", "/task_runs/count", json=of_this_run_and_final)
-            n_recorded = int(answer.json())
+            with contextlib.suppress(httpx.HTTPError):  # a server that just died may come back
+                answer = client.request("POST", "/task_runs/count", json=of_this_run_and_final)
+                n_recorded = int(answer.json())
             if n_recorded >= n_task_runs or time.monotonic() > deadline:
                 return n_recorded
             time.sleep(0.1)
-
-
-def end_leftover_server(home: Path, say: Say = print) -> int:
-    """End what killed runs left running in `home`, and return how many processes that were.
-
-    A process is ended only if the run that started it is gone and it is still that very process, by number,
-    start time, boot and command line. Files about processes that are gone are removed.
-    """
-    n_ended = 0
-    for path in sorted((home / "prefect").glob("*-*.json"), key=_place_in_stop_order):
-        try:
-            record = json.loads(path.read_bytes())
-            process, owner = ProcessIdentity(**record["process"]), ProcessIdentity(**record["owner"])
-            name, command = record["name"], record["command"]
-            stop_signal, whole_tree = record["stop_signal"], record["whole_tree"]
-        except FileNotFoundError:
-            continue
-        except (ValueError, TypeError, KeyError):
-            path.unlink(missing_ok=True)
-            continue
-        if owner.is_alive():
-            continue
-        if process.is_alive() and _command_line(process.pid)[1:] == command[1:]:
-            say(f"ending the {name} (process {process.pid}) that a killed run left behind")
-            _end(process, stop_signal, STOP_TIMEOUT, whole_tree=whole_tree)
-            n_ended += 1
-        path.unlink(missing_ok=True)
-    return n_ended
-
-
-class SupervisedProcess:
-    """A child process that outlives neither its use nor, without a successor, its own death.
-
-    It runs in its own session, so that Ctrl-C in the terminal reaches only the process that owns it; a file
-    ``home/prefect/<name>-<owner's pid>.json`` tells later runs whose it is. If it dies it is started again,
-    a bounded number of times.
-
-    Parameters
-    ----------
-    home : Path
-        The folder of everything that lasts.
-    name : str
-        What it is called in messages and file names: one word.
-    command : sequence of str
-        The command line.
-    environment : mapping of str to str
-        Its whole environment.
-    folder : Path
-        Its working folder.
-    user : str, optional
-        The user it runs as, if not this process's.
-    stop_signal : int
-        The signal that asks it to end.
-    stop_timeout : float
-        Seconds it gets to follow that signal, before it and all that it started are killed.
-    whole_tree : bool
-        Whether that signal also goes to every process that it started.
-    say : callable
-        Gets one sentence whenever it had to be started again.
-    """
-
-    def __init__(
-        self,
-        home: Path,
-        name: str,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        folder: Path,
-        user: str | None = None,
-        stop_signal: int = signal.SIGTERM,
-        stop_timeout: float = STOP_TIMEOUT,
-        whole_tree: bool = False,
-        say: Say = print,
-    ) -> None:
-        self.name = name
-        self.command = list(command)
-        self.environment = dict(environment)
-        self.folder = folder
-        self.user = user
-        self.stop_signal = int(stop_signal)
-        self.stop_timeout = stop_timeout
-        self.whole_tree = whole_tree
-        self.say = say
-        self.n_restarts = 0
-        self.log = home / "prefect" / f"{name}.log"
-        self._record = home / "prefect" / f"{name}-{os.getpid()}.json"
-        self._log_start = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._identity: ProcessIdentity | None = None
-        self._stopping = threading.Event()
-        self._lock = threading.Lock()
-        self._supervisor = threading.Thread(target=self._supervise, name=f"{name} supervisor", daemon=True)
-
-    @property
-    def pid(self) -> int | None:
-        """The child's number, if it was started."""
-        return None if self._process is None else self._process.pid
-
-    def start(
-        self,
-        *,
-        ready: Callable[[], bool],
-        meanwhile: Callable[[], object] = lambda: None,
-        timeout: float = START_TIMEOUT,
-    ) -> None:
-        """Start the child, wait until it is ready, and watch it from then on.
-
-        Parameters
-        ----------
-        ready : callable
-            Says whether it is ready.
-        meanwhile : callable
-            What there is to do while it starts.
-        timeout : float
-            Seconds to wait at most.
-
-        Raises
-        ------
-        ServerError
-            If it exits, or is not ready in time. Nothing is left running then.
-        """
-        try:
-            self._spawn()
-            deadline = time.monotonic() + timeout
-            meanwhile()
-            while not ready():
-                if self._exit_status() is not None or time.monotonic() > deadline:
-                    what = (
-                        f"was not ready within {timeout:.0f} s"
-                        if self._exit_status() is None
-                        else f"ended with exit status {self._exit_status()} before it was ready"
-                    )
-                    raise ServerError(
-                        f"the {self.name} {what}; its log, {self.log}, ends: {self._log_tail()}"
-                    )
-                time.sleep(0.05)
-            self._supervisor.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """End the child and everything it started; do nothing if it has ended."""
-        with _undisturbed():
-            self._stopping.set()
-            with self._lock:
-                if self._identity is not None:
-                    _end(self._identity, self.stop_signal, self.stop_timeout, whole_tree=self.whole_tree)
-                if self._process is not None:
-                    self._process.wait()
-            if self._supervisor.is_alive():
-                self._supervisor.join()
-            self._record.unlink(missing_ok=True)
-
-    def _spawn(self) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            if log.tell() > LOG_LIMIT:
-                log.truncate(0)
-            self._log_start = log.tell()
-            self._process = subprocess.Popen(
-                self.command,
-                env=self.environment,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                user=self.user,
-                group=None if self.user is None else pwd.getpwnam(self.user).pw_gid,
-                extra_groups=None if self.user is None else [],
-            )
-        try:
-            self._identity = ProcessIdentity.of(self._process.pid)
-        except ProcessLookupError:  # it has ended already
-            self._identity = None
-            return
-        record = {
-            "name": self.name,
-            "process": asdict(self._identity),
-            "owner": asdict(ProcessIdentity.of(os.getpid())),
-            "command": self.command,
-            "stop_signal": self.stop_signal,
-            "whole_tree": self.whole_tree,
-        }
-        write_json(self._record, record)
-
-    def _supervise(self) -> None:
-        while not self._stopping.wait(0.2):
-            if self._exit_status() is None:
-                continue
-            if self.n_restarts == MAX_RESTARTS:
-                self.say(f"the {self.name} keeps dying and is not started again; see {self.log}")
-                return
-            self.n_restarts += 1
-            self.say(
-                f"the {self.name} died (exit status {self._exit_status()}); "
-                f"starting it again ({self.n_restarts} of at most {MAX_RESTARTS} times)"
-            )
-            with self._lock:
-                if not self._stopping.is_set():
-                    self._spawn()
-            self._stopping.wait(0.5 * self.n_restarts)
-
-    def _exit_status(self) -> int | None:
-        return None if self._process is None else self._process.poll()
-
-    def _log_tail(self) -> str:
-        text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
-        return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-5:]) or "(empty)"
 
 
 class ServerProcess(SupervisedProcess):
@@ -382,11 +196,19 @@ class ServerProcess(SupervisedProcess):
         The port; another process may still take it before the server does.
     environment : mapping of str to str
         What the server's own settings are added to.
-    say : callable
-        Gets one sentence whenever it had to be started again.
+    say, when_lost : callable
+        As in :class:`SupervisedProcess`.
     """
 
-    def __init__(self, home: Path, port: int, *, environment: Mapping[str, str], say: Say = print) -> None:
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        *,
+        environment: Mapping[str, str],
+        say: Say = print,
+        when_lost: Say | None = None,
+    ) -> None:
         self.api_url = f"http://{HOST}:{port}/api"
         self.ui_url = f"http://{HOST}:{port}"
         settings = {
@@ -403,6 +225,7 @@ class ServerProcess(SupervisedProcess):
             environment=RECORDER_SETTINGS | inherited | settings,
             folder=home / "prefect",
             say=say,
+            when_lost=when_lost,
         )
 
     def healthy(self) -> bool:
@@ -436,26 +259,6 @@ def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
                 _send_what_is_queued()
     finally:
         _settings_follow_environment()
-
-
-@contextlib.contextmanager
-def termination_as_exit() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack like Ctrl-C does, so that what was started is taken down."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    ours = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
-    try:
-        for each in ours:
-            signal.signal(each, leave)
-        yield
-    finally:
-        for each in ours:
-            signal.signal(each, signal.SIG_DFL)
 
 
 def answers(api_url: str) -> bool:
@@ -493,13 +296,6 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _place_in_stop_order(path: Path) -> int:
-    """Rank a process's file: nothing is to lose its server, or its database, while it ends."""
-    order = ("worker", "server", "postgres")
-    name = path.name.partition("-")[0]
-    return order.index(name) if name in order else len(order)
-
-
 def _send_what_is_queued() -> None:
     """Let Prefect's background senders finish and be forgotten.
 
@@ -521,80 +317,6 @@ def _settings_follow_environment() -> contextlib.AbstractContextManager[object]:
     prefect.context.refresh_global_settings_context()
     prefect.logging.configuration.setup_logging()
     return prefect.context.root_settings_context()
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Hold back Ctrl-C and SIGTERM while something is taken down, which takes bounded time."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in held}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            if handler is not None:
-                signal.signal(each, handler)
-
-
-def _end(process: ProcessIdentity, stop_signal: int, timeout: float, *, whole_tree: bool) -> None:
-    """Ask a process to end, wait, and kill what is left of it and of everything it started."""
-    family = [process, *_descendants(process.pid)]
-    for each in family if whole_tree else family[:1]:
-        _send(each, stop_signal)
-    deadline = time.monotonic() + timeout
-    while any(each.is_alive() for each in family) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for each in {*family, *_descendants(process.pid)}:
-        _send(each, signal.SIGKILL)
-
-
-def _send(process: ProcessIdentity, number: int) -> None:
-    if process.is_alive():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, number)
-
-
-def _descendants(pid: int) -> list[ProcessIdentity]:
-    """Return every process that `pid` started, directly or not; sessions and groups do not matter."""
-    children: dict[int, list[int]] = {}
-    for each, parent in _parents():
-        children.setdefault(parent, []).append(each)
-    found: list[ProcessIdentity] = []
-    waiting = list(children.get(pid, []))
-    while waiting:
-        each = waiting.pop()
-        waiting += children.get(each, [])
-        with contextlib.suppress(ProcessLookupError):
-            found.append(ProcessIdentity.of(each))
-    return found
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    """Yield every process number with its parent's."""
-    if not Path("/proc/self/stat").exists():
-        table = subprocess.run(
-            ["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False
-        ).stdout
-        for line in table.splitlines():
-            pid, parent = line.split()
-            yield int(pid), int(parent)
-        return
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
-
-
-def _command_line(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-    except OSError:
-        answer = subprocess.run(
-            ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
-        return answer.stdout.split()
 
 
 def _no_proxy_on_loopback() -> dict[str, str]:

@@ -3,14 +3,17 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from prefect import flow, runtime
 from prefect.artifacts import create_markdown_artifact
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import Field
 
+from data.registry import get_dataset
 from data.store import PROJECT_ROOT, home
 from flows import journal
 from flows.catalogue import find_study
@@ -18,11 +21,12 @@ from flows.progress import progress, say
 from tasks.cells import Block
 from tasks.collect import collect
 from tasks.digest import cache_key, page_key
+from tasks.faults import guarded
 from tasks.fetch import fetch
 from tasks.manifest import now
 from tasks.parquet import parquet
 from tasks.prepare import prepare
-from tasks.records import Record, intact
+from tasks.records import Record, intact, records_folder, stored_record
 from tasks.render import render, write_index
 from tasks.run_block import data_limit, run_block
 from tasks.spec import Profile, StudySpec
@@ -30,16 +34,16 @@ from tasks.spec import Profile, StudySpec
 DEFAULT_SEED = 20191112
 REPORTS = PROJECT_ROOT / "reports" / "out"
 
-
 _THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
 
 
-@flow(name="study", task_runner=_THREADS)
+@flow(name="study", task_runner=_THREADS, persist_result=False)
+@guarded
 def run_study(
     study: str,
     profile: Profile = "standard",
-    reps: int | None = None,
-    seed: int = DEFAULT_SEED,
+    reps: Annotated[int, Field(ge=1)] | None = None,
+    seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
     offline: bool = False,
     out: str | None = None,
     refresh_task: str | None = None,
@@ -68,19 +72,20 @@ def run_study(
     """
     spec = find_study(study)
     run = _Run(spec, Path(out) if out else REPORTS, refresh_task, refresh_cell)
+    replicates = reps or spec.replicates[profile]
     context: dict[str, Any] = {
+        "study": study,
+        "out": out,
         "profile": profile,
-        "replicates": reps or spec.replicates[profile],
+        "replicates": replicates,
         "seed": seed,
-        "command": command or f"dpcost run {study} --profile {profile}",
+        "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
     with journal.exclusive_run(home(), say), _recorded(study, profile):
         table = run.table(offline)
         designs: dict[str, Record] = {mode: run.design(table, mode) for mode in spec.prepare}
-        blocks = spec.blocks(
-            profile, replicates=context["replicates"], seed=seed, data_source=table["data_source"]
-        )
+        blocks = spec.blocks(profile, replicates=replicates, seed=seed, data_source=table["data_source"])
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts)
         report = run.rendered(table, results, context)
@@ -102,21 +107,25 @@ class _Run:
         self, spec: StudySpec, out: Path, refresh_task: str | None, refresh_cell: str | None
     ) -> None:
         self.spec, self.out = spec, out.resolve()
+        self.n_task_runs = 0
         self._plain = spec.model_dump(mode="json")
         self._task, self._cell = refresh_task, refresh_cell
-        self.n_task_runs = 0
+        self._cache = home() / "cache"
 
     def table(self, offline: bool) -> dict[str, Any]:
         """Bring the data: the store is its own cache, verified on every use."""
         self.n_task_runs += 2
-        table: dict[str, Any] = parquet(fetch(self.spec.dataset, offline))
+        raw = fetch(self.spec.dataset, offline, again=self._task == fetch.name)
+        table: dict[str, Any] = parquet(raw, again=self._task == parquet.name)
         if table["data_source"] != "real":
             say(f"note: {self.spec.dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
         return table
 
     def design(self, table: dict[str, Any], mode: str) -> Record:
-        inputs = [self.spec.dataset, self.spec.response, list(self.spec.covariates), mode]
-        key = cache_key("design", table["sha256"], *inputs)
+        """Prepare the data in one mode."""
+        names = (*self.spec.covariates, self.spec.response)
+        columns = [asdict(get_dataset(self.spec.dataset).column(name)) for name in names]
+        key = cache_key("design", table["sha256"], self.spec.dataset, columns, mode)
         return self._now(prepare, key, self._plain, table, mode)
 
     def blocks(self, blocks: list[Block], designs: dict[str, Record]) -> list[Record]:
@@ -127,12 +136,13 @@ class _Run:
             for block in sorted(blocks, key=lambda block: -block.work):
                 submitted[self._submit(block, designs[block.prepare])] = block
             for future in as_completed(list(submitted)):
-                block = submitted[future]
-                record = future.result()
+                block, record = submitted[future], future.result()
+                found = future.state.name == "Cached"
                 if not intact(record):
+                    found = False
                     record = self._submit(block, designs[block.prepare], again=True).result()
                 records[block.key] = record
-                shown.advance(block.work)
+                shown.advance(block.work, found=found)
         return [records[block.key] for block in blocks]
 
     def limit(self, blocks: list[Block], designs: dict[str, Record]) -> list[Record]:
@@ -141,17 +151,18 @@ class _Run:
             return []
         mode = self.spec.headline.prepare
         block = next(block for block in blocks if block.prepare == mode)
-        key = cache_key(
-            "limit", self.spec.name, block.data_source, designs[mode]["sha256"], self.spec.deleted_rows
-        )
-        return [self._now(data_limit, key, block.to_dict(), designs[mode], list(self.spec.deleted_rows))]
+        deleted = list(self.spec.deleted_rows)
+        key = cache_key("limit", self.spec.name, block.data_source, designs[mode]["sha256"], deleted)
+        return [self._now(data_limit, key, block.to_dict(), designs[mode], self._rows_of(key), deleted)]
 
     def collected(self, parts: list[Record]) -> Record:
+        """Put the rows of all parts into one table."""
         folder = self.out / self.spec.name
         key = cache_key("results", [part["sha256"] for part in parts], str(folder))
         return self._now(collect, key, parts, str(folder))
 
     def rendered(self, table: dict[str, Any], results: Record, context: dict[str, Any]) -> Record:
+        """Write the report beside the table."""
         settings = [context[name] for name in ("profile", "replicates", "seed")]
         key = page_key("page", self._plain, table["sha256"], results, settings)
         return self._now(render, key, self._plain, table, results, context)
@@ -167,23 +178,29 @@ class _Run:
 
     def _submit(self, block: Block, design: Record, *, again: bool = False) -> "PrefectFuture[Record]":
         self.n_task_runs += 1
-        only = self._cell if self._cell in _cell_keys(block) and not again else None
-        chosen = self._task == run_block.name and (self._cell is None or only is not None)
         key = cache_key("block", block.to_dict(), design["sha256"])
+        holds_cell = any(cell.key == self._cell for cell in block.cells)
+        chosen = self._task == run_block.name and (holds_cell or self._cell is None)
+        # One cell alone can only be run into rows that are whole.
+        whole = not again and holds_cell and intact(stored_record(records_folder(home()) / key))
         task = run_block.with_options(refresh_cache=chosen or again, task_run_name=f"run_block {block.key}")
-        return task.submit(key, block.to_dict(), design, only)
+        only = self._cell if chosen and whole else None
+        return task.submit(key, block.to_dict(), design, self._rows_of(key), only)
+
+    def _rows_of(self, key: str) -> str:
+        return str(self._cache / "blocks" / f"{key}.parquet")
 
 
 @contextmanager
 def _recorded(study: str, profile: str) -> Iterator[None]:
     """Keep the run in the journal, so that a run whose process dies is known for what it is."""
-    flow_run_id, status = str(runtime.flow_run.id), "failed"
+    flow_run_id, status = str(runtime.flow_run.id), journal.INTERRUPTED
     journal.begin(home(), flow_run_id, study, profile=profile)
     try:
         yield
-        status = "completed"
-    except (KeyboardInterrupt, SystemExit):
-        status = "interrupted"
+        status = journal.COMPLETED
+    except Exception:
+        status = "failed"
         raise
     finally:
         journal.end(home(), flow_run_id, status)
@@ -199,7 +216,3 @@ def _attach(spec: StudySpec, report: Record) -> None:
     create_markdown_artifact(
         key=f"report-{spec.name.replace('_', '-')}", markdown=f"{markdown}\n{body}", description=spec.title
     )
-
-
-def _cell_keys(block: Block) -> set[str]:
-    return {cell.key for cell in block.cells}

@@ -47,7 +47,7 @@ class Cell:
         """The cell's name within its study, e.g. ``adassp:public:tight:eps=0.5:delta=1/n^2:n=2000``."""
         parts = [self.estimator, self.variant.replace(", ", "+")]
         if self.calibration != "none":
-            parts += [self.calibration, f"eps={self.epsilon:g}", f"delta={self.delta_rule}"]
+            parts += [self.calibration, f"eps={_short(self.epsilon)}", f"delta={self.delta_rule}"]
         return ":".join([*parts, f"n={self.n}"])
 
     def keywords(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Block:
     @property
     def work(self) -> int:
         """A rough measure of the work in it, for the order of execution and the time left."""
-        return len(self.cells) * (self.n + 500)
+        return len(self.cells) * (self.n + 4000)  # the constant part is as measured
 
     def to_dict(self) -> dict[str, Any]:
         """Return the block as plain data."""
@@ -98,6 +98,12 @@ class Block:
     def from_dict(cls, plain: dict[str, Any]) -> "Block":
         """Rebuild a block from :meth:`to_dict`."""
         return cls(**{**plain, "cells": tuple(Cell(**cell) for cell in plain["cells"])})
+
+
+def _short(value: float | None) -> str:
+    """Write a number in few digits, and in all of them where fewer would be another number."""
+    short = "" if value is None else f"{value:g}"
+    return short if value is None or float(short) == value else repr(value)
 
 
 def derive_seed(seed: int, *names: object) -> int:

@@ -6,11 +6,13 @@ import pandas as pd
 from prefect import task
 
 from reports.results import to_parquet_bytes, validate_results
+from tasks.faults import guarded
 from tasks.policy import BY_KEY
 from tasks.records import Record, written
 
 
 @task(name="collect", **BY_KEY)
+@guarded
 def collect(key: str, parts: list[Record], out: str) -> Record:
     """Write ``results.parquet`` from the parts, in their order, and return its record."""
     rows = pd.concat([pd.read_parquet(part["path"]) for part in parts], ignore_index=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -10,8 +11,25 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 # Code that a number in a results table depends on, and code that a page depends on.
-COMPUTING = ("dpalgos", "data/prepare.py", "tasks/block.py", "tasks/cells.py", "tasks/limit.py")
-RENDERING = ("reports", "tasks/page.py", "tasks/spec.py", "dpalgos/theory", "dpalgos/catalog.py")
+COMPUTING = (
+    "dpalgos",
+    "data/prepare.py",
+    "tasks/block.py",
+    "tasks/cells.py",
+    "tasks/limit.py",
+    "tasks/prepare.py",
+    "reports/results.py",
+)
+RENDERING = (
+    "reports",
+    "tasks/budget.py",
+    "tasks/manifest.py",
+    "tasks/page.py",
+    "tasks/render.py",
+    "tasks/spec.py",
+    "dpalgos/theory",
+    "dpalgos/catalog.py",
+)
 _SUFFIXES = {".py", ".toml", ".jinja", ".html", ".md", ".css", ".js"}
 
 
@@ -35,6 +53,11 @@ def cache_key(name: str, *inputs: Any) -> str:
 def page_key(name: str, *inputs: Any) -> str:
     """Return the key of a rendered page: its name, inputs, code and plotting library."""
     return _key(name, [*inputs, code_digest(RENDERING), version("matplotlib")])
+
+
+def is_key(name: str) -> bool:
+    """Whether a name is one that `cache_key` or `page_key` makes."""
+    return re.fullmatch(r"[a-z]+-[0-9a-f]{32}", name) is not None
 
 
 def _key(name: str, content: list[Any]) -> str:

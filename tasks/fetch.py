@@ -1,7 +1,9 @@
 """Fetch a dataset's raw file into the store."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from prefect import runtime, task
@@ -10,7 +12,8 @@ from data.errors import Unreachable
 from data.fetch import RawFile, fetch_or_stand_in, mirror_from_environment
 from data.fetch import fetch as fetch_raw
 from data.registry import get_dataset
-from data.store import home
+from data.store import home, store_dir
+from tasks.faults import guarded
 
 _RETRIES = 1  # the download itself has tried three times by then
 
@@ -22,15 +25,18 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
 
 @task(
     name="fetch",
+    persist_result=False,
     retries=_RETRIES,
     retry_delay_seconds=2,
     retry_jitter_factor=0.5,
     retry_condition_fn=_may_pass,
 )
-def fetch(dataset: str, offline: bool = False, progress: bool = False) -> dict[str, Any]:
+@guarded
+def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> dict[str, Any]:
     """Return the raw file's record: from the store, the mirror or the official address, else a stand-in.
 
-    Only faults that may pass are tried again, never wrong bytes or bad input.
+    Only faults that may pass are tried again, never wrong bytes or bad input. With ``again`` the store is
+    not looked at, and keeps what it has where no other place delivers.
     """
     get = partial(
         fetch_raw,
@@ -40,11 +46,23 @@ def fetch(dataset: str, offline: bool = False, progress: bool = False) -> dict[s
         offline=offline,
         progress=progress,
     )
+    if again:
+        return asdict(_fetch_anew(get))
     try:
-        raw: RawFile = get()
+        return asdict(get())
     except Unreachable as fault:
         if fault.transient and (runtime.task_run.run_count or 1) <= _RETRIES:
             raise
-        raw = fetch_or_stand_in(*get.args, **{**get.keywords, "offline": True})
-        raw = RawFile(**{**asdict(raw), "reasons": fault.reasons}) if raw.origin == "stand-in" else raw
-    return asdict(raw)
+        raw: RawFile = fetch_or_stand_in(*get.args, **{**get.keywords, "offline": True})
+        return asdict(replace(raw, reasons=fault.reasons) if raw.origin == "stand-in" else raw)
+
+
+def _fetch_anew(get: "partial[RawFile]") -> RawFile:
+    """Fetch beside the store, then replace what the store holds."""
+    home().mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=home(), prefix=".fetch-") as beside:
+        raw = get(home=Path(beside))
+        stored = store_dir(home()) / Path(raw.path).relative_to(store_dir(Path(beside)))
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        Path(raw.path).replace(stored)
+    return replace(raw, path=str(stored))

@@ -2,15 +2,18 @@
 
 import os
 import platform
+import shlex
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from data.store import home
 from tasks.budget import budget_split
 from tasks.digest import COMPUTING, RENDERING, ROOT, code_digest
 from tasks.records import Record
-from tasks.spec import StudySpec
+from tasks.spec import Profile, StudySpec
 
 _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
@@ -28,14 +31,17 @@ def build_manifest(
     results : Record
         Of ``results.parquet``.
     context : dict
-        ``profile``, ``replicates``, ``seed``, ``command`` and ``started`` of the run.
+        ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``, ``command`` and
+        ``started`` of the run.
     """
+    again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
+    cell = _example_cell(spec, context["profile"])
     return {
-        "study": {"name": spec.name, "file": f"flows/studies/{spec.name}.toml", "sha256": spec.sha256},
+        "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
         "dpcost": version("dpcost"),
         "commit": _commit(),
         "code_sha256": {"computing": code_digest(COMPUTING), "rendering": code_digest(RENDERING)},
-        "data": table,
+        "data": {**table, "path": _below_home(table["path"])},
         "results_sha256": results["sha256"],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
@@ -46,8 +52,8 @@ def build_manifest(
         "ledger": {"epsilon_spent": 0.0, "note": "research runs on public data charge no ledger"},
         "rerun_commands": [
             context["command"],
-            f"dpcost rerun {spec.name} --task run_block --cell '{_example_cell(spec)}'",
-            f"dpcost report {spec.name}",
+            shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
+            shlex.join(["dpcost", "report", *again]),
         ],
     }
 
@@ -73,10 +79,22 @@ def _commit() -> str:
     return done.stdout.strip()
 
 
-def _example_cell(spec: StudySpec) -> str:
+def _file(study: str) -> str:
+    return Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
+
+
+def _below_home(path: str) -> str:
+    """Return a path without the part that only this machine has."""
+    file = Path(path)
+    return file.relative_to(home()).as_posix() if file.is_relative_to(home()) else file.name
+
+
+def _example_cell(spec: StudySpec, profile: Profile) -> str:
     head = spec.headline
-    for block in spec.blocks("paper", replicates=1, seed=0, data_source="real"):
-        for cell in block.cells:
-            if block.prepare == head.prepare and block.n == head.n and cell.epsilon == head.epsilon:
-                return cell.key
-    return ""
+    cells = [
+        cell
+        for block in spec.blocks(profile, replicates=1, seed=0, data_source="real")
+        for cell in block.cells
+    ]
+    at_headline = [cell for cell in cells if (cell.n, cell.epsilon) == (head.n, head.epsilon)]
+    return (at_headline or cells)[0].key

@@ -7,11 +7,19 @@ from prefect import task
 from data.fetch import RawFile
 from data.ingest import to_parquet
 from data.registry import get_dataset
-from data.store import home
+from data.store import home, store_dir
+from tasks.faults import guarded
 
 
-@task(name="parquet")
-def parquet(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the table's reference; a table stored before by the same code is reused if whole."""
+@task(name="parquet", persist_result=False)
+@guarded
+def parquet(raw: dict[str, Any], again: bool = False) -> dict[str, Any]:
+    """Return the table's reference; a table stored before by the same code is reused if whole.
+
+    With ``again`` it is made once more all the same.
+    """
     record = RawFile(**{**raw, "reasons": tuple(raw["reasons"])})
+    if again:
+        for path in (store_dir(home()) / "parquet").glob(f"{record.dataset}-{record.sha256[:16]}*"):
+            path.unlink()
     return to_parquet(get_dataset(record.dataset), record, home=home()).to_dict()

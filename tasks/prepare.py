@@ -14,12 +14,14 @@ from data.ingest import DatasetRef, read_table
 from data.prepare import Design, design
 from data.registry import get_dataset
 from data.store import home
+from tasks.faults import guarded
 from tasks.policy import BY_KEY
 from tasks.records import Record, written
 from tasks.spec import StudySpec
 
 
 @task(name="prepare", **BY_KEY)
+@guarded
 def prepare(key: str, spec: dict[str, Any], table: dict[str, Any], mode: str) -> Record:
     """Return the record of the design that a study uses in one prepare mode."""
     study = StudySpec(**spec)

@@ -1,6 +1,8 @@
 """Render a study's report, and the index over all studies."""
 
+import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,18 @@ from data.store import atomic_write
 from reports.index import CARD_FIGURE, Card, card_from, render_index
 from reports.study import render_study
 from tasks.digest import RENDERING
+from tasks.faults import guarded
 from tasks.manifest import build_manifest
 from tasks.page import build_page
 from tasks.policy import BY_KEY
 from tasks.records import Record, written
 from tasks.spec import StudySpec
 
+_log = logging.getLogger(__name__)
+
 
 @task(name="render", **BY_KEY)
+@guarded
 def render(
     key: str, spec: dict[str, Any], table: dict[str, Any], results: Record, context: dict[str, Any]
 ) -> Record:
@@ -33,19 +39,32 @@ def write_report(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) 
     results = pd.read_parquet(results_path)
     page = build_page(spec, results, manifest)
     files = render_study(results, page)
+    card = card_from(page, results, files.get(CARD_FIGURE))
+    files["card.json"] = card.to_json().encode()
     for name, content in files.items():
         atomic_write(out / name, content)
-    card = card_from(page, results, files.get(CARD_FIGURE))
-    atomic_write(out / "card.json", card.to_json().encode())
-    body = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
     return written(
-        out / "manifest.json", body, code=RENDERING, headline=card.headline, report=str(out / "report.html")
+        out / "manifest.json",
+        json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
+        code=RENDERING,
+        beside={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        headline=card.headline,
+        report=str(out / "report.html"),
     )
 
 
 def write_index(out: Path) -> Path:
     """Write the page over all studies from the cards that lie beside their reports."""
-    cards = [Card.from_json(path.read_bytes()) for path in sorted(out.glob("*/card.json"))]
+    cards = [card for path in sorted(out.glob("*/card.json")) if (card := _card(path))]
     for name, content in render_index(cards).items():
         atomic_write(out / name, content)
     return out / "index.html"
+
+
+def _card(path: Path) -> Card | None:
+    try:
+        return Card.from_json(path.read_bytes())
+    except (OSError, ValueError, TypeError):
+        study = path.parent.name
+        _log.warning("%s is damaged and left out of the index; run: dpcost report %s", path, study)
+        return None

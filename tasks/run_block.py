@@ -1,15 +1,16 @@
 """Run a block of cells, or one cell of it, and store its rows."""
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from prefect import task
 from threadpoolctl import threadpool_limits
 
-from data.store import home
 from reports.results import to_parquet_bytes, validate_results
 from tasks.block import compute_block
 from tasks.cells import Block
+from tasks.faults import guarded
 from tasks.limit import compute_limit
 from tasks.policy import BY_KEY
 from tasks.prepare import load_design
@@ -17,31 +18,38 @@ from tasks.records import Record, written
 
 
 @task(name="run_block", **BY_KEY)
-def run_block(key: str, block: dict[str, Any], design: Record, only: str | None = None) -> Record:
-    """Return the record of a block's rows.
+@guarded
+def run_block(key: str, block: dict[str, Any], design: Record, path: str, only: str | None = None) -> Record:
+    """Write a block's rows to ``path`` and return their record.
 
-    With ``only``, the one cell of that key is computed and takes its place among the stored rows.
+    With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
     """
-    spec, path = Block.from_dict(block), home() / "cache" / "blocks" / f"{key}.parquet"
-    if not path.exists():
-        only = None
-    with threadpool_limits(1):
-        rows = compute_block(spec, load_design(design["path"]), only)
+    spec = Block.from_dict(block)
+    one_blas_thread()
+    rows = compute_block(spec, load_design(design["path"]), only)
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)
         order = {cell.key: place for place, cell in enumerate(spec.cells)}
         rows = pd.concat([stored[stored["cell"] != only], rows])
         rows = rows.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
-    return written(path, to_parquet_bytes(validate_results(rows)), seconds=seconds)
+    return written(Path(path), to_parquet_bytes(validate_results(rows)), seconds=seconds)
 
 
 @task(name="data_limit", **BY_KEY)
-def data_limit(key: str, block: dict[str, Any], design: Record, n_deleted: list[int]) -> Record:
+@guarded
+def data_limit(key: str, block: dict[str, Any], design: Record, path: str, n_deleted: list[int]) -> Record:
     """Return the record of how far deleting the most influential rows moves the non-private answer."""
     spec = Block.from_dict(block)
-    with threadpool_limits(1):
-        rows = compute_limit(
-            spec.study, spec.dataset, spec.data_source, load_design(design["path"]), n_deleted
-        )
-    return written(home() / "cache" / "blocks" / f"{key}.parquet", to_parquet_bytes(validate_results(rows)))
+    one_blas_thread()
+    rows = compute_limit(spec.study, spec.dataset, spec.data_source, load_design(design["path"]), n_deleted)
+    return written(Path(path), to_parquet_bytes(validate_results(rows)))
+
+
+def one_blas_thread() -> None:
+    """Let this process's matrix products use one thread each, from now on.
+
+    The number of threads decides in which order BLAS adds, so the last bits depend on it. The limit is the
+    process's, not the thread's: one that ended with a block would be lifted while others compute beside it.
+    """
+    threadpool_limits(1)

@@ -1,5 +1,6 @@
 """What a study is: the schema of ``flows/studies/*.toml`` and its expansion into blocks of cells."""
 
+import difflib
 import hashlib
 import math
 import re
@@ -7,7 +8,16 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
 
 import dpalgos
 from dpalgos.accounting.gaussian import check_budget
@@ -17,6 +27,11 @@ from tasks.cells import Block, Cell
 Profile = Literal["smoke", "standard", "paper"]
 PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
 
+Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
+Count = Annotated[int, Field(strict=True, ge=1)]
+DeltaRule = Annotated[str, BeforeValidator(lambda value: repr(value) if _is_number(value) else value)]
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 _DELTA_RULE = re.compile(r"^(?P<factor>\d+(\.\d+)?)/n(\^(?P<power>\d+(\.\d+)?))?$")
 
 
@@ -31,9 +46,14 @@ class _Strict(BaseModel):
 class Grid(_Strict):
     """Sizes and budgets; every combination is a cell."""
 
-    n: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
-    epsilon: tuple[float, ...] = Field(min_length=1)
-    delta: tuple[str, ...] = Field(min_length=1)
+    n: tuple[Count, ...] = Field(min_length=1)
+    epsilon: tuple[Number, ...] = Field(min_length=1)
+    delta: tuple[DeltaRule, ...] = Field(min_length=1)
+
+    @field_validator("n", "epsilon", "delta")
+    @classmethod
+    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _each_once(values)
 
     @field_validator("epsilon")
     @classmethod
@@ -55,7 +75,8 @@ class Grid(_Strict):
             for n in self.n:
                 if not delta_at(rule, n) < 1:
                     raise ValueError(
-                        f"delta {rule!r} is {delta_at(rule, n):g} at n = {n}; it must be below 1"
+                        f"delta must be below 1, got {rule!r}, which is {delta_at(rule, n):g} at n = {n}; "
+                        "take a smaller one, e.g. '1/n^2'"
                     )
         return self
 
@@ -72,7 +93,13 @@ class EstimatorSpec(_Strict):
     def _fits_the_catalogue(self) -> "EstimatorSpec":
         estimator = dpalgos.get_estimator(self.name)
         if estimator.private and not self.calibrations:
-            raise ValueError(f'{self.name} needs calibrations, e.g. ["tight"]')
+            raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')
+        if self.calibrations and not estimator.private:
+            raise ValueError(
+                f"{self.name} is not private, got calibrations {list(self.calibrations)}; leave them out"
+            )
+        if not re.fullmatch(r"[\w. -]*", self.form):
+            raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
         for calibration in self.calibrations or ("none",):
             budget = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration} if estimator.private else {}
             build_params(estimator, {**budget, **self.params})
@@ -82,9 +109,9 @@ class EstimatorSpec(_Strict):
 class Headline(_Strict):
     """The setting that the report's first sentence is about."""
 
-    n: int
-    epsilon: float
-    delta: str
+    n: Count
+    epsilon: Number
+    delta: DeltaRule
     prepare: str
 
 
@@ -115,14 +142,58 @@ class StudySpec(_Strict):
     prepare: tuple[Literal["public", "paper"], ...] = Field(min_length=1)
     size_label: str
     metric_label: str
-    deleted_rows: tuple[int, ...] = ()
+    deleted_rows: tuple[Count, ...] = ()
     grid: Grid
-    replicates: dict[Profile, Annotated[int, Field(ge=1)]]
+    replicates: dict[Profile, Count]
     headline: Headline
     estimators: tuple[EstimatorSpec, ...] = Field(min_length=1)
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
     sha256: str = ""
+
+    @field_validator("name")
+    @classmethod
+    def _can_name_a_folder(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                "a study's name must be lower-case letters, digits, '_' and '-', beginning with a letter, "
+                f"got {name!r}; rename the file, or add e.g. name = 'my_study'"
+            )
+        return name
+
+    @field_validator("covariates", "prepare", "deleted_rows")
+    @classmethod
+    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _each_once(values)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "StudySpec":
+        if self.response in self.covariates:
+            raise ValueError(f"covariates must not hold the response, got {self.response!r}; take it out")
+        for profile in PROFILES:
+            if profile not in self.replicates:
+                raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
+        labels = [f"{item.name} {item.form}".strip() for item in self.estimators]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"estimators must differ in name or form, got {label!r} twice")
+        for item in self.estimators:
+            task = dpalgos.get_estimator(item.name).task
+            if task not in ("any", self.task):
+                raise ValueError(
+                    f"estimators must be for {self.task}, got {item.name!r}, which is for {task}"
+                )
+        for name, values in (
+            ("n", self.grid.n),
+            ("epsilon", self.grid.epsilon),
+            ("delta", self.grid.delta),
+            ("prepare", self.prepare),
+        ):
+            value = getattr(self.headline, name)
+            if value not in values:
+                allowed = ", ".join(map(str, values))
+                raise ValueError(f"headline.{name} must be one of the study's ({allowed}), got {value!r}")
+        return self
 
     def grid_at(self, profile: Profile) -> Grid:
         """Return the grid of a profile: ``smoke`` keeps both ends, ε = 0.5 (or the first) and the first δ."""
@@ -195,7 +266,7 @@ def delta_at(rule: str, n: int) -> float:
 
 
 def load_study(path: Path) -> StudySpec:
-    """Read and check a study file; its name is the file's.
+    """Read and check a study file; its name is the file's unless it says another.
 
     Raises
     ------
@@ -206,13 +277,69 @@ def load_study(path: Path) -> StudySpec:
         content = path.read_bytes()
         plain = tomllib.loads(content.decode())
     except OSError as error:
-        raise SpecError(f"cannot read the study file {path}: {error.strerror}") from None
+        raise SpecError(
+            f"the study file {path} cannot be read ({error.strerror}); pass the path of a .toml file"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} is not a TOML file: {error}") from None
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
     try:
         return StudySpec(**{"name": path.stem, **plain, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        reason = first["msg"].removeprefix("Value error, ")
-        raise SpecError(f"{path.name}: {where}: {reason[:1].lower()}{reason[1:]}") from None
+        raise SpecError(f"{path.name}: {_sentence(error.errors()[0], plain)}") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"each entry must be there once, got {value!r} twice; take one out")
+    return values
+
+
+def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
+    """Say what is wrong with one key of a study file."""
+    place, got = error["loc"], error["input"]
+    where = ".".join(str(part) for part in place)
+    if len(place) > 1 and place[0] == "estimators":
+        name = plain["estimators"][place[1]].get("name", "")
+        where = ".".join([f"estimators ({name or place[1]})", *map(str, place[2:])])
+    if place and place[-1] == "[key]":
+        where, got = str(place[0]), place[-2]
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "value_error":
+        reason = error["msg"].removeprefix("Value error, ")
+        return f"{where}: {reason}" if where else reason
+    if kind == "missing":
+        return f"{where} is missing; add it"
+    if kind == "extra_forbidden":
+        return f"{where} is not a known key{_nearest_key(place)}"
+    allowed = {
+        "literal_error": f"must be {context.get('expected')}",
+        "greater_than_equal": f"must be at least {context.get('ge')}",
+        "too_short": "must have at least one entry",
+        "float_type": "must be a number",
+        "int_type": "must be a whole number",
+        "string_type": "must be a text",
+        "tuple_type": "must be a list",
+        "dict_type": "must be a table of keys",
+        "model_type": "must be a table of keys",
+    }.get(kind) or error["msg"].replace("Input should", "must", 1)
+    shown = f", got {got!r}" if isinstance(got, str | int | float | list) else ""
+    return f"{where} {allowed}{shown}"
+
+
+def _nearest_key(place: tuple[int | str, ...]) -> str:
+    models: dict[str, type[BaseModel]] = {
+        "grid": Grid,
+        "headline": Headline,
+        "estimators": EstimatorSpec,
+        "assumptions": AssumptionSpec,
+        "notes": Note,
+    }
+    known = [*(models[str(place[0])] if len(place) > 1 else StudySpec).model_fields]
+    nearest = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+    return f"; did you mean {nearest[0]!r}?" if nearest else f"; choose one of: {', '.join(known)}"

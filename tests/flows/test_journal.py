@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from flows import journal
-from flows.journal import ProcessIdentity
+from flows.processes import ProcessIdentity, write_json
 
 
 @pytest.fixture
@@ -138,9 +138,9 @@ def test_a_dead_run_waits_for_a_server_that_answers(tmp_path, monkeypatch):
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
     path = tmp_path / "file.json"
-    journal.write_json(path, {"a": 1})
+    write_json(path, {"a": 1})
     with pytest.raises(TypeError):
-        journal.write_json(path, {"a": object()})
+        write_json(path, {"a": object()})
     assert json.loads(path.read_text()) == {"a": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["file.json"]
 
@@ -180,3 +180,39 @@ def test_the_place_is_free_after_an_error(tmp_path):
     said = []
     with journal.exclusive_run(tmp_path, said.append):
         assert said == []
+
+
+def test_a_run_that_ended_without_telling_the_server_is_told_for_it(tmp_path, monkeypatch):
+    flow_run_id = a_run_that_died(tmp_path)
+    journal.end(tmp_path, flow_run_id)
+    told = []
+    monkeypatch.setattr(journal, "_mark_on_server", lambda api_url, entry: told.append(entry.status) or "x")
+    said = []
+    for _ in range(2):
+        assert journal.mark_dead_runs(tmp_path, "http://127.0.0.1:1/api", said.append) == []
+    assert told == ["completed"]
+    assert said == []
+    assert journal.history(tmp_path)[0].status == "completed"
+
+
+def test_a_process_that_gives_up_tells_of_its_own_runs_only(tmp_path, monkeypatch):
+    other, mine, done = a_run_that_died(tmp_path), str(uuid4()), str(uuid4())
+    for each in (mine, done):
+        journal.begin(tmp_path, each, "housing")
+    journal.end(tmp_path, done)
+    journal.reported(tmp_path, done)
+    told = []
+    monkeypatch.setattr(journal, "_mark_on_server", lambda api_url, entry: told.append(entry.flow_run_id))
+    journal.mark_own_runs(tmp_path, "http://127.0.0.1:1/api")
+    assert told == [mine]
+    statuses = {entry.flow_run_id: entry.status for entry in journal.history(tmp_path)}
+    assert statuses == {other: "running", mine: "interrupted", done: "completed"}
+
+
+def test_the_place_can_be_asked_for_again_by_its_holder(tmp_path):
+    said = []
+    with journal.exclusive_run(tmp_path), journal.exclusive_run(tmp_path, said.append):
+        pass
+    waiting = python(LOCKER, tmp_path, 0)
+    assert waiting.communicate(timeout=10)[0] == "has it\n"
+    assert said == []

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import serve
-from flows.server import ServerError, answers, free_port
+from flows import postgres, serve
+from flows.server import answers, free_port
+from flows.supervision import ServerError
 
 STUDY = """
 from pathlib import Path
@@ -57,20 +58,20 @@ def test_missing_postgresql_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda program: None)
     monkeypatch.setattr(Path, "glob", lambda self, pattern: iter(()))
     with pytest.raises(ServerError, match="apt-get install postgresql"):
-        serve.postgres_programs()
+        postgres.postgres_programs()
 
 
 def test_the_newest_postgresql_is_taken(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda program: None)
     found = [Path(f"/usr/lib/postgresql/{version}/bin/initdb") for version in ("9.6", "15", "14")]
     monkeypatch.setattr(Path, "glob", lambda self, pattern: iter(found))
-    assert serve.postgres_programs() == Path("/usr/lib/postgresql/15/bin")
+    assert postgres.postgres_programs() == Path("/usr/lib/postgresql/15/bin")
 
 
 def test_the_password_is_made_once_and_kept_private(tmp_path):
-    password = serve._password(tmp_path)
+    password = postgres._password(tmp_path)
     assert len(password) >= 32
-    assert serve._password(tmp_path) == password
+    assert postgres._password(tmp_path) == password
     assert stat.S_IMODE((tmp_path / "postgres.password").stat().st_mode) == 0o600
 
 
@@ -91,7 +92,7 @@ def project():
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "flows").mkdir()
-        for module in ("__init__", "journal", "server", "serve"):
+        for module in ("__init__", "journal", "postgres", "processes", "serve", "server", "supervision"):
             shutil.copy(serve.PROJECT / "flows" / f"{module}.py", folder / "flows")
         (folder / "flows" / "study.py").write_text(STUDY)
         shutil.copy(serve.PROJECT / "prefect.yaml", folder)
@@ -163,7 +164,7 @@ def start(project):
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, options):
     if options:
         try:
-            serve.postgres_programs()
+            postgres.postgres_programs()
         except ServerError as missing:
             pytest.skip(str(missing))
     for profile in ("standard", "smoke"):

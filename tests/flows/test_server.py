@@ -11,9 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from flows import journal, server
-from flows.journal import ProcessIdentity
-from flows.server import ServerError, SupervisedProcess, end_leftover_server, prefect_server
+from flows import journal, server, supervision
+from flows.processes import ProcessIdentity, command_line, write_json
+from flows.server import prefect_server
+from flows.supervision import ServerError, SupervisedProcess, end_leftover_server, termination_as_exit
 
 
 def until(condition, timeout=30.0):
@@ -65,7 +66,7 @@ def leftover():
 def record(home, process, owner, command=("sleep", "60")):
     path = home / "prefect" / f"server-{owner.pid}.json"
     content = {"name": "server", "process": asdict(process), "owner": asdict(owner), "command": command}
-    journal.write_json(path, content | {"stop_signal": signal.SIGTERM, "whole_tree": False})
+    write_json(path, content | {"stop_signal": signal.SIGTERM, "whole_tree": False})
     return path
 
 
@@ -119,15 +120,15 @@ def test_a_supervised_process_leaves_nothing_behind(tmp_path):
 
 
 def test_a_supervised_process_is_started_again_a_bounded_number_of_times(tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "MAX_RESTARTS", 1)
+    monkeypatch.setattr(supervision, "MAX_RESTARTS", 1)
     said = []
     process = supervised(tmp_path, "sleep", "60", say=said.append)
     process.start(ready=lambda: True)
     first = process.pid
     os.kill(first, signal.SIGKILL)
-    until(lambda: process.pid != first)
-    written = json.loads((tmp_path / "prefect" / records(tmp_path)[0]).read_text())
-    assert written["process"]["pid"] == process.pid
+    written = tmp_path / "prefect" / f"server-{os.getpid()}.json"
+    until(lambda: json.loads(written.read_text())["process"]["pid"] != first)
+    assert json.loads(written.read_text())["process"]["pid"] == process.pid
     os.kill(process.pid, signal.SIGKILL)
     until(lambda: len(said) == 2)
     process.stop()
@@ -146,7 +147,7 @@ def test_a_process_that_is_never_ready_is_ended(tmp_path):
     process = supervised(tmp_path, "sleep", "60")
     with pytest.raises(ServerError, match="not ready within 0 s"):
         process.start(ready=lambda: False, timeout=0.1)
-    until(lambda: process.pid is not None and not server._command_line(process.pid))
+    until(lambda: process.pid is not None and not command_line(process.pid))
     assert records(tmp_path) == []
 
 
@@ -192,7 +193,7 @@ def test_what_is_no_server_does_not_answer(url):
 
 
 def test_sigterm_unwinds_the_stack():
-    with pytest.raises(SystemExit) as left, server.termination_as_exit():
+    with pytest.raises(SystemExit) as left, termination_as_exit():
         signal.raise_signal(signal.SIGTERM)
     assert left.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

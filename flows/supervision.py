@@ -1,0 +1,320 @@
+"""Child processes that are watched, started again when they die, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+from flows.processes import ProcessIdentity, command_line, end, last_lines, write_json
+
+Say = Callable[[str], object]
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 10.0
+MAX_RESTARTS = 5
+LOG_LIMIT = 5_000_000
+
+
+class ServerError(RuntimeError):
+    """The server, or something beside it, could not be started; the message is one sentence."""
+
+
+class SupervisedProcess:
+    """A child process that outlives neither its use nor, without a successor, its own death.
+
+    It runs in its own session, so that Ctrl-C in the terminal reaches only the process that owns it; a file
+    ``home/prefect/<name>-<owner's pid>.json`` tells later runs whose it is. If it dies it is started again,
+    a bounded number of times.
+
+    Parameters
+    ----------
+    home : Path
+        The folder of everything that lasts.
+    name : str
+        What it is called in messages and file names: one word.
+    command : sequence of str
+        The command line.
+    environment : mapping of str to str
+        Its whole environment.
+    folder : Path
+        Its working folder.
+    user : str, optional
+        The user it runs as, if not this process's.
+    stop_signal : int
+        The signal that asks it to end.
+    stop_timeout : float
+        Seconds it gets to follow that signal, before it and all that it started are killed.
+    whole_tree : bool
+        Whether that signal also goes to every process that it started.
+    say : callable
+        Gets one sentence whenever it had to be started again.
+    when_lost : callable, optional
+        Gets one sentence, instead of `say`, when it is not started again any more.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        user: str | None = None,
+        stop_signal: int = signal.SIGTERM,
+        stop_timeout: float = STOP_TIMEOUT,
+        whole_tree: bool = False,
+        say: Say = print,
+        when_lost: Callable[[str], object] | None = None,
+    ) -> None:
+        self.name = name
+        self.command = list(command)
+        self.environment = dict(environment)
+        self.folder = folder
+        self.user = user
+        self.stop_signal = int(stop_signal)
+        self.stop_timeout = stop_timeout
+        self.whole_tree = whole_tree
+        self.say = say
+        self.when_lost = when_lost or say
+        self.n_restarts = 0
+        self.log = home / "prefect" / f"{name}.log"
+        self._record = home / "prefect" / f"{name}-{os.getpid()}.json"
+        self._log_start = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._identity: ProcessIdentity | None = None
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._supervisor = threading.Thread(target=self._supervise, name=f"{name} supervisor", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's number, if it was started."""
+        return None if self._process is None else self._process.pid
+
+    def start(
+        self,
+        *,
+        ready: Callable[[], bool],
+        meanwhile: Callable[[], object] = lambda: None,
+        timeout: float = START_TIMEOUT,
+    ) -> None:
+        """Start the child, wait until it is ready, and watch it from then on.
+
+        Parameters
+        ----------
+        ready : callable
+            Says whether it is ready.
+        meanwhile : callable
+            What there is to do while it starts.
+        timeout : float
+            Seconds to wait at most.
+
+        Raises
+        ------
+        ServerError
+            If it exits, or is not ready in time. Nothing is left running then.
+        """
+        try:
+            self._spawn()
+            deadline = time.monotonic() + timeout
+            meanwhile()
+            while not ready():
+                if self._exit_status() is not None or time.monotonic() > deadline:
+                    what = (
+                        f"was not ready within {timeout:.0f} s"
+                        if self._exit_status() is None
+                        else f"ended with exit status {self._exit_status()} before it was ready"
+                    )
+                    raise ServerError(
+                        f"the {self.name} {what}; its log, {self.log}, ends: {self._log_tail()}"
+                    )
+                time.sleep(0.05)
+            self._supervisor.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the child and everything it started; do nothing if it has ended."""
+        with _undisturbed():
+            self._stopping.set()
+            with self._lock:
+                if self._identity is not None:
+                    end(self._identity, self.stop_signal, self.stop_timeout, whole_tree=self.whole_tree)
+                if self._process is not None:
+                    self._process.wait()
+            if self._supervisor.is_alive() and self._supervisor is not threading.current_thread():
+                self._supervisor.join()
+            self._record.unlink(missing_ok=True)
+
+    def _spawn(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            if log.tell() > LOG_LIMIT:
+                log.truncate(0)
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                self.command,
+                env=self.environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                user=self.user,
+                group=None if self.user is None else pwd.getpwnam(self.user).pw_gid,
+                extra_groups=None if self.user is None else [],
+            )
+        try:
+            self._identity = ProcessIdentity.of(self._process.pid)
+        except ProcessLookupError:  # it has ended already
+            self._identity = None
+            return
+        record = _Supervised(
+            name=self.name,
+            process=self._identity,
+            owner=ProcessIdentity.of(os.getpid()),
+            command=self.command,
+            stop_signal=self.stop_signal,
+            whole_tree=self.whole_tree,
+        )
+        write_json(self._record, asdict(record))
+
+    def _supervise(self) -> None:
+        while not self._stopping.wait(0.2):
+            if self._exit_status() is None:
+                continue
+            if self.n_restarts == MAX_RESTARTS:
+                self.when_lost(f"the {self.name} keeps dying and is not started again; see {self.log}")
+                return
+            self.n_restarts += 1
+            self.say(
+                f"the {self.name} died (exit status {self._exit_status()}); "
+                f"starting it again ({self.n_restarts} of at most {MAX_RESTARTS} times)"
+            )
+            with self._lock:
+                if not self._stopping.is_set():
+                    self._spawn()
+            self._stopping.wait(0.5 * self.n_restarts)
+
+    def _exit_status(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
+    def _log_tail(self) -> str:
+        text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
+        return last_lines(text) or "(empty)"
+
+
+def end_leftover_server(home: Path, say: Say = print) -> int:
+    """End what killed runs left running in `home`, and return how many processes that were.
+
+    A process is ended only if the run that started it is gone and it is still that very process, by number,
+    start time, boot and command line. Files about processes that are gone are removed.
+    """
+    n_ended = 0
+    for path, found in _supervised(home):
+        if found.owner.is_alive():
+            continue
+        if found.is_alive():
+            say(f"ending the {found.name} (process {found.process.pid}) that a killed run left behind")
+            found.end()
+            n_ended += 1
+        path.unlink(missing_ok=True)
+    return n_ended
+
+
+def end_own_processes(home: Path) -> None:
+    """End what this very process started in `home`, without waiting for whoever watches it."""
+    me = ProcessIdentity.of(os.getpid())
+    for path, found in _supervised(home):
+        if found.owner == me:
+            path.unlink(missing_ok=True)
+            if found.is_alive():
+                found.end()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Supervised:
+    """What a file about a supervised process says."""
+
+    name: str
+    process: ProcessIdentity
+    owner: ProcessIdentity
+    command: list[str]
+    stop_signal: int
+    whole_tree: bool
+
+    def is_alive(self) -> bool:
+        """Say whether it is there, under the command line it was started with."""
+        return self.process.is_alive() and command_line(self.process.pid)[1:] == self.command[1:]
+
+    def end(self) -> None:
+        """End it and all that it started."""
+        end(self.process, self.stop_signal, STOP_TIMEOUT, whole_tree=self.whole_tree)
+
+
+def _supervised(home: Path) -> Iterator[tuple[Path, _Supervised]]:
+    """Yield what is said to run in `home`, in the order in which it is to end; drop damaged files."""
+    for path in sorted((home / "prefect").glob("*-*.json"), key=_place_in_stop_order):
+        try:
+            plain = json.loads(path.read_bytes())
+            process, owner = ProcessIdentity(**plain["process"]), ProcessIdentity(**plain["owner"])
+            yield path, _Supervised(**{**plain, "process": process, "owner": owner})
+        except FileNotFoundError:
+            continue
+        except (ValueError, TypeError, KeyError):
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def termination_as_exit() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack like Ctrl-C does, so that what was started is taken down."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    ours = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
+    try:
+        for each in ours:
+            signal.signal(each, leave)
+        yield
+    finally:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _place_in_stop_order(path: Path) -> int:
+    """Rank a process's file: nothing is to lose its server, or its database, while it ends."""
+    order = ("worker", "server", "postgres")
+    name = path.name.partition("-")[0]
+    return order.index(name) if name in order else len(order)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back Ctrl-C and SIGTERM while something is taken down, which takes bounded time."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in held}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            if handler is not None:
+                signal.signal(each, handler)

@@ -1,0 +1,73 @@
+"""What may leave a task: errors that the user can mend, and any other without its message.
+
+An error's own message may quote a value of the data, and the orchestrator records and shows the messages
+of errors. So an error that nobody foresaw leaves as its type and its place.
+"""
+
+import functools
+import traceback
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from data.errors import DataError
+from dpalgos import InputError
+from tasks.digest import ROOT
+from tasks.spec import SpecError
+
+MENDABLE = (InputError, DataError, SpecError)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Fault(RuntimeError):
+    """An error that nobody foresaw: its type, its place and the frames that led there, no message.
+
+    Attributes
+    ----------
+    frames : tuple of str
+        ``file:line (function)``, the outermost first.
+    """
+
+    def __init__(self, message: str, frames: tuple[str, ...] = ()) -> None:
+        super().__init__(message, frames)
+        self.frames = frames
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def without_message(error: BaseException) -> Fault:
+    """Return an error as a fault; one that is a fault already stays as it is."""
+    if isinstance(error, Fault):
+        return error
+    frames = tuple(_place(frame) for frame in traceback.extract_tb(error.__traceback__))
+    ours = [frame for frame in frames if not frame.startswith("/")]
+    where = (ours or frames or ("an unknown place",))[-1]
+    return Fault(f"{type(error).__name__} in {where}", frames)
+
+
+def guarded(function: Callable[P, T]) -> Callable[P, T]:
+    """Let only mendable errors and faults leave a function, without what they were caused by."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except MENDABLE:
+            raise
+        except OSError as error:
+            if error.filename and error.strerror:  # its message is these two
+                raise
+            raise without_message(error) from None
+        except Exception as error:
+            raise without_message(error) from None
+
+    return call
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    file = frame.filename
+    if file.startswith(f"{ROOT}/") and "site-packages" not in file:
+        file = file.removeprefix(f"{ROOT}/")
+    return f"{file}:{frame.lineno} ({frame.name})"

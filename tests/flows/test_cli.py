@@ -1,0 +1,207 @@
+import json
+import logging
+import sys
+
+import pytest
+
+from flows import cli
+from tasks import spec
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before():
+    yield
+    for name in ("data", "tasks"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+
+
+@pytest.fixture
+def dpcost(home, monkeypatch, capsys):
+    """Return a function that runs the command line in this process: exit status, output, errors."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return run
+
+
+WRONG = {
+    "no command of this name": (["rnu"], "No such command 'rnu'"),
+    "no study": (["run"], "Missing argument"),
+    "unknown study": (["run", "housng"], "did you mean 'housing'?"),
+    "unknown second study": (["run", "housing", "housng"], "did you mean 'housing'?"),
+    "missing file": (["run", "nowhere.toml"], "nowhere.toml cannot be read"),
+    "unknown profile": (
+        ["run", "housing", "--profile", "standrd"],
+        "got 'standrd'; did you mean 'standard'?",
+    ),
+    "reps 0": (["run", "housing", "--reps", "0"], "--reps must be a whole number of at least 1, got 0"),
+    "reps text": (["run", "housing", "--reps", "x"], "--reps must be a whole number, got 'x'"),
+    "reps fraction": (["run", "housing", "--reps", "1.5"], "--reps must be a whole number, got '1.5'"),
+    "workers 0": (["run", "housing", "--workers", "0"], "--workers must be a whole number of at least 1"),
+    "seed -1": (["run", "housing", "--seed", "-1"], "--seed must be a whole number of at least 0, got -1"),
+    "engine": (["run", "housing", "--engine", "spark"], "'dask' or 'dask://HOST:PORT', got 'spark'"),
+    "engine without address": (["run", "housing", "--engine", "dask://"], "got 'dask://'"),
+    "engine without port": (["run", "housing", "--engine", "dask://here"], "got 'dask://here'"),
+    "no such option": (["run", "housing", "--rep", "3"], "No such option: --rep"),
+    "rerun nothing": (["rerun", "housing"], "Missing option '--task'"),
+    "rerun unknown": (["rerun", "housing", "--task", "run_blok"], "did you mean 'run_block'?"),
+    "rerun cell of another task": (
+        ["rerun", "housing", "--task", "collect", "--cell", "x"],
+        "--cell goes with --task run_block, got --task collect",
+    ),
+    "ingest unknown": (["ingest", "housng"], "did you mean 'housing'?"),
+    "report unknown": (["report", "housng"], "did you mean 'housing'?"),
+    "compare nothing": (["compare", "nowhere", "nowhere"], "holds no results.parquet"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_one_sentence_and_status_2(dpcost, case, home):
+    arguments, sentence = WRONG[case]
+    status, out, err = dpcost(*arguments)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("dpcost: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+    assert not home.exists()
+
+
+def test_a_study_file_that_is_wrong_is_refused_before_anything_starts(dpcost, tmp_path, home):
+    (tmp_path / "mine.toml").write_text("title = 3")
+    status, _, err = dpcost("run", tmp_path / "mine.toml")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "mine.toml: title must be a text, got 3" in err
+    assert not home.exists()
+
+
+def test_two_studies_of_one_name_are_refused(dpcost, tmp_path):
+    from flows.catalogue import STUDIES
+
+    (tmp_path / "housing.toml").write_text((STUDIES / "housing.toml").read_text())
+    status, _, err = dpcost("run", "housing", tmp_path / "housing.toml")
+    assert status == 2
+    assert "got 'housing' twice" in err
+
+
+@pytest.mark.parametrize("command", [[], ["cache"], ["--help"], ["run", "--help"]])
+def test_help_is_no_error(dpcost, command):
+    status, out, err = dpcost(*command)
+    assert (status, err) == (0, "")
+    assert out.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("what", ["studies", "estimators", "datasets"])
+def test_catalogues_are_one_json_document_and_lines_for_people(dpcost, what):
+    status, out, err = dpcost(what, "--json")
+    assert (status, err) == (0, "")
+    rows = json.loads(out)
+    assert rows
+    assert all(row["name"] for row in rows)
+    status, out, err = dpcost(what)
+    assert (status, err) == (0, "")
+    assert out.count("\n") == len(rows)
+
+
+def test_an_empty_home_has_nothing_to_show(dpcost, home):
+    assert json.loads(dpcost("status", "--json")[1])["runs"] == []
+    assert "dpcost run housing" in dpcost("status")[1]
+    assert dpcost("cache", "list") == (0, "", "")
+    assert json.loads(dpcost("cache", "list", "--json")[1]) == []
+    assert dpcost("cache", "verify")[0] == 0
+    assert dpcost("cache", "prune")[0] == 0
+
+
+def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
+    records = home / "cache" / "records"
+    records.mkdir(parents=True)
+    (records / f"block-{'0' * 32}").write_text("{")
+    status, out, _ = dpcost("cache", "verify", "--json")
+    assert status == 1
+    assert [row["name"] for row in json.loads(out)["damaged"]] == [f"block-{'0' * 32}"]
+    assert dpcost("cache", "prune")[0] == 0
+    assert dpcost("cache", "verify")[0] == 0
+
+
+def test_ingest_tells_what_it_did(dpcost, home):
+    status, out, _ = dpcost("ingest", "housing", "--offline")
+    assert status == 0
+    assert "20,640 of 20,640 rows" in out
+    assert len(list((home / "store" / "parquet").glob("housing-*.parquet"))) == 1
+
+
+def test_wrong_bytes_are_refused(dpcost, home, tmp_path, monkeypatch):
+    (tmp_path / "mirror" / "housing").mkdir(parents=True)
+    (tmp_path / "mirror" / "housing" / "cal_housing.tgz").write_bytes(b"\x1f\x8b cut off")
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "mirror"))
+    status, out, err = dpcost("ingest", "housing", "--offline")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "truncated or damaged archive" in err
+
+
+def test_a_home_that_is_a_file_is_one_sentence(dpcost, home):
+    home.write_text("")
+    status, _, err = dpcost("cache", "prune")
+    assert status == 2
+    assert err == f"dpcost: cannot use {home}: File exists\n"
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Let a command raise an error of choice."""
+
+    def let(error):
+        def fail(*_, **__):
+            raise error
+
+        monkeypatch.setattr(spec, "load_study", fail)
+        monkeypatch.setattr("flows.catalogue.load_study", fail)
+
+    return let
+
+
+def test_an_internal_error_shows_its_type_and_place_and_never_its_message(dpcost, broken, home):
+    home.mkdir()
+    broken(ValueError("value 42.5 of row 7"))
+    status, out, err = dpcost("studies")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("dpcost: internal error, ValueError in tests/flows/test_cli.py:")
+    log = (home / "faults.log").read_text()
+    assert "flows/cli.py:" in log
+    assert "42.5" not in err + log
+
+
+def test_a_home_without_a_place_for_the_log_is_no_second_error(dpcost, broken):
+    broken(ValueError("secret"))
+    status, _, err = dpcost("studies")
+    assert status == 1
+    assert err.endswith("please report it\n")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
+def test_an_interrupted_command_says_so(dpcost, broken, error):
+    broken(error)
+    status, _, err = dpcost("studies")
+    assert status == 1
+    assert err.strip().startswith("dpcost: interrupted; finished blocks are stored")
+
+
+@pytest.mark.parametrize(("number", "expected"), [(28, 2), (30, 2), (5, 1)])
+def test_a_fault_of_the_disk_names_the_file(dpcost, broken, number, expected):
+    broken(OSError(number, "some reason", "the/file"))
+    assert dpcost("studies") == (expected, "", "dpcost: cannot use the/file: some reason\n")
+
+
+def test_starting_is_light():
+    """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
+    import subprocess
+
+    code = "import sys, flows.cli; print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

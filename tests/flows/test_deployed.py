@@ -1,0 +1,107 @@
+"""The real study through the standing server: from its worker, and from the command line."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from small_project import PROJECT, Project
+
+from flows import postgres
+from flows.server import answers, free_port
+from flows.supervision import ServerError
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+
+@pytest.fixture(params=[(), ("--postgres",)], ids=["sqlite", "postgresql"])
+def standing(request, tmp_path_factory):
+    """Return a project and the address of its standing server."""
+    if request.param:
+        try:
+            postgres.postgres_programs()
+        except ServerError as missing:
+            pytest.skip(str(missing))
+    folder = tmp_path_factory.mktemp("standing")
+    for each in (folder, *folder.parents[:2]):
+        each.chmod(0o755)  # PostgreSQL's user has to reach its cluster
+    project, port = Project(folder, "standing"), free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.serve", "--port", str(port), *request.param],
+        cwd=PROJECT,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "deployment run" in line:
+            break
+    else:
+        pytest.fail("".join(said))
+    api_url = f"http://127.0.0.1:{port}/api"
+    yield project, api_url
+    process.terminate()
+    process.communicate(timeout=60)
+    assert not answers(api_url)
+
+
+def ask(api_url, path):
+    request = urllib.request.Request(
+        f"{api_url}/{path}/filter", data=b"{}", headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(standing):
+    project, api_url = standing
+    parameters = {"profile": '"smoke"', "reps": "1", "seed": "5", "out": json.dumps(str(project.out))}
+    options = [option for name, value in parameters.items() for option in ("-p", f"{name}={value}")]
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", *options, "--watch"],
+        env=project.environment | {"PREFECT_API_URL": api_url},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = project.out / "housing" / "report.html"
+    assert report.exists()
+    (artifact,) = ask(api_url, "artifacts")
+    assert artifact["key"] == "report-housing"
+    assert report.as_uri() in artifact["data"]
+
+    here = ["run", "housing", "--profile", "smoke", "--reps", "1", "--seed", "5"]
+    _, err = project.dpcost(*here, "--out", project.out, PREFECT_API_URL=api_url)
+    assert "all from the cache" in err
+    project.environment["DPCOST_HOME"] = str(project.folder / "another home")
+    project.dpcost(*here, "--out", project.folder / "computed", PREFECT_API_URL=api_url)
+    differences, _ = project.dpcost(
+        "compare", project.out / "housing", project.folder / "computed" / "housing", "--json"
+    )
+    assert json.loads(differences)["identical"]
+    assert not (project.folder / "another home" / "prefect").exists()
+    assert [run["state_type"] for run in ask(api_url, "flow_runs")] == ["COMPLETED"] * 3
+
+
+def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
+    project, api_url = standing
+    command = [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", "-p"]
+    for wrong in ("reps=0", "seed=-1", 'profile="smke"', "colour=1"):
+        done = subprocess.run(
+            [*command, wrong],
+            env=project.environment | {"PREFECT_API_URL": api_url},
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 1, wrong
+    assert ask(api_url, "flow_runs") == []

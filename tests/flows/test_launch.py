@@ -1,0 +1,69 @@
+import shutil
+import socket
+from collections import namedtuple
+
+import pytest
+
+from flows import launch
+from flows.launch import OptionError, check_engine, check_folder, check_options
+
+
+def test_right_options_pass():
+    options = {"profile": "smoke", "reps": None, "seed": 0}
+    check_options(options, workers=None, engine="local")
+    check_options(options | {"reps": 1, "seed": 2**80}, workers=1, engine="local")
+
+
+def test_a_profile_of_any_type_is_one_sentence():
+    with pytest.raises(OptionError, match="--profile must be one of smoke, standard, paper, got 3"):
+        check_options({"profile": 3}, workers=None, engine="local")
+
+
+def test_dask_has_to_be_installed(monkeypatch):
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"install dpcost\[dask\]"):
+        check_engine("dask")
+
+
+def test_a_scheduler_has_to_answer():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        with pytest.raises(OptionError, match="must name a Dask scheduler that answers"):
+            check_engine(f"dask://127.0.0.1:{port}")
+        listening.listen()
+        check_engine(f"dask://127.0.0.1:{port}")
+    with pytest.raises(OptionError, match="that answers"):
+        check_engine("dask://127.0.0.1:99999")
+
+
+def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
+    check_folder("--out", tmp_path / "new" / "folder", 1)
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "/deeper"])
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path, below):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match=r"--out must be a folder that can be written, got .*a file stands"):
+        check_folder("--out", tmp_path / f"file{below}", 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(30, "the file system is read-only"), (13, "permission is denied")]
+)
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, number, reason):
+    def refuse(*_, **__):
+        raise OSError(number, "", str(tmp_path))
+
+    monkeypatch.setattr("data.store.os.replace", refuse)
+    with pytest.raises(OptionError, match=reason):
+        check_folder("DPCOST_HOME", tmp_path, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_as_good_as_full_is_refused(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1_200_000))
+    with pytest.raises(OptionError, match=r"needs 50 MB of free space, got 1\.2 MB"):
+        check_folder("DPCOST_HOME", tmp_path, launch.SPACE_FOR_HOME)

@@ -1,0 +1,150 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.store import sha256_file
+from flows.catalogue import find_study
+from flows.rerun import last_manifest, read_results, rebuild_reports, rerun_options
+from reports.compare import compare_results, describe
+from reports.results import to_parquet_bytes
+from tasks.spec import SpecError
+
+ASKED = {"profile": None, "reps": None, "seed": None}
+LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
+
+
+@pytest.fixture
+def out(tmp_path):
+    (tmp_path / "housing").mkdir()
+    (tmp_path / "housing" / "manifest.json").write_text(json.dumps(LAST))
+    return tmp_path
+
+
+def table(values, *, status="ok", cell="ols:public:n=100"):
+    n = len(values)
+    return pd.DataFrame(
+        {
+            "study": "housing",
+            "dataset": "housing",
+            "data_source": "real",
+            "estimator": "ols",
+            "variant": "public",
+            "cell": cell,
+            "calibration": "none",
+            "privacy_model": "none",
+            "epsilon": np.nan,
+            "delta": np.nan,
+            "certified_epsilon": np.nan,
+            "audited_epsilon": np.nan,
+            "n": 100,
+            "d": 6,
+            "s": pd.NA,
+            "replicate": np.arange(n),
+            "seed": 1,
+            "metric": "l2_error",
+            "value": np.array(values) if status == "ok" else np.nan,
+            "seconds": 0.1,
+            "status": status,
+            "message": "" if status == "ok" else "it failed",
+        }
+    )
+
+
+def test_a_rerun_repeats_the_last_run(out):
+    options = rerun_options("housing", "collect", None, out, **ASKED)
+    assert (options["profile"], options["reps"], options["seed"]) == ("smoke", 3, 5)
+    assert (options["refresh_task"], options["refresh_cell"]) == ("collect", None)
+    assert options["command"] == LAST["command"]
+
+
+def test_a_rerun_takes_what_is_said_over_what_was(out):
+    options = rerun_options("housing", "collect", None, out, profile="standard", reps=None, seed=0)
+    assert (options["profile"], options["reps"], options["seed"]) == ("standard", None, 0)
+    assert rerun_options("housing", "collect", None, out, **ASKED | {"reps": 0})["reps"] == 0  # refused later
+
+
+def test_a_cell_has_to_exist_at_that_profile(out):
+    key = "ols:public:n=100"
+    assert rerun_options("housing", "run_block", key, out, **ASKED)["refresh_cell"] == key
+    with pytest.raises(SpecError, match="did you mean 'ols:public:n=100'"):
+        rerun_options("housing", "run_block", "ols:pubic:n=100", out, **ASKED)
+    with pytest.raises(SpecError, match="at profile smoke"):
+        rerun_options("housing", "run_block", "ols:public:n=200", out, **ASKED)
+
+
+def test_nothing_can_be_run_again_before_it_ran(tmp_path):
+    with pytest.raises(SpecError, match=r"has not run in .*run: dpcost run housing --out"):
+        rerun_options("housing", "collect", None, tmp_path / "a b", **ASKED)
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", ""])
+def test_a_damaged_manifest_is_one_sentence(out, content):
+    (out / "housing" / "manifest.json").write_text(content)
+    with pytest.raises(SpecError, match="write it anew with: dpcost run housing --out"):
+        last_manifest(find_study("housing"), out)
+
+
+def test_reports_need_results(tmp_path, out):
+    with pytest.raises(SpecError, match="no study has results"):
+        rebuild_reports(None, tmp_path / "empty")
+    with pytest.raises(SpecError, match="housing has no stored results"):
+        rebuild_reports(None, out)
+
+
+def test_results_that_are_not_the_manifests_are_refused(out):
+    path = out / "housing" / "results.parquet"
+    path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
+    with pytest.raises(SpecError, match="is not the table that its manifest names"):
+        rebuild_reports(["housing"], out)
+    right = LAST | {"results_sha256": sha256_file(path)}
+    (out / "housing" / "manifest.json").write_text(json.dumps(right))
+    with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
+        rebuild_reports(["housing"], out)
+
+
+def test_a_study_that_is_not_known_by_name_is_left_out(out, capsys):
+    (out / "mine").mkdir()
+    (out / "mine" / "manifest.json").write_text("{}")
+    with pytest.raises(SpecError, match="housing has no stored results"):
+        rebuild_reports(None, out)
+    assert "leaving out mine" in capsys.readouterr().err
+
+
+def test_results_are_read_from_a_folder_or_a_file(tmp_path):
+    path = tmp_path / "results.parquet"
+    path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
+    assert read_results(tmp_path).equals(read_results(path))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SpecError, match="not a readable Parquet file"):
+        read_results(path)
+    path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="value")))
+    with pytest.raises(SpecError, match="is not a results table"):
+        read_results(path)
+    with pytest.raises(SpecError, match="holds no results"):
+        read_results(path / "below")
+
+
+def test_a_table_is_identical_to_itself_times_aside():
+    first = table([1.0, 2.0])
+    differences = compare_results(first, first.assign(seconds=9.0).iloc[::-1])
+    assert differences["identical"]
+    assert describe(differences) == "identical in all 1 cells, times aside"
+
+
+def test_differences_beyond_the_error_bars_are_told():
+    first = table([1.0, 1.1, 0.9, 1.0])
+    within = compare_results(first, table([1.0, 1.1, 0.9, 1.05]))
+    assert not within["identical"]
+    assert within["different"] == []
+    beyond = compare_results(first, table([2.0, 2.1, 1.9, 2.0]))
+    assert [row["cell"] for row in beyond["different"]] == ["ols:public:n=100"]
+    assert "standard error" in describe(beyond)
+
+
+def test_missing_cells_and_failures_are_told():
+    both = compare_results(table([1.0]), table([1.0], cell="ols:public:n=200"))
+    assert (both["only_first"], both["only_second"]) == (["ols:public:n=100"], ["ols:public:n=200"])
+    failed = compare_results(table([1.0]), table([1.0], status="failed"))
+    assert failed["different"][0]["reasons"] == ["status ok → failed"]

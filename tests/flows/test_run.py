@@ -1,0 +1,330 @@
+"""Whole runs of ``dpcost`` on a small study, with a real server: stored, repeated, interrupted and killed."""
+
+import contextlib
+import json
+import os
+import pty
+import random
+import signal
+import sqlite3
+import time
+
+import pytest
+from small_project import DPCOST, Project
+
+from data.store import sha256_file
+from flows.processes import ProcessIdentity
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+# Any call of an estimator is an error.
+NO_ESTIMATOR = f"""
+import dpalgos
+def estimate(*_, **__):
+    raise AssertionError("an estimator was called")
+dpalgos.estimate = estimate
+{DPCOST}
+"""
+
+
+@pytest.fixture
+def ran(project, undisturbed):
+    """Return a project of its own whose small study has run."""
+    project.run()
+    return project
+
+
+def runs(project):
+    return json.loads(project.dpcost("status", "--json")[0])["runs"]
+
+
+def states(project):
+    """Return the states of all flow runs, and of all task runs, on the private server."""
+    with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
+        return [
+            [state for (state,) in database.execute(f"select state_type from {table}")]
+            for table in ("flow_run", "task_run")
+        ]
+
+
+def logged(project):
+    with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
+        rows = [*database.execute("select message from log")]
+        rows += database.execute(
+            "select message from flow_run_state union select message from task_run_state"
+        )
+    return "\n".join(str(message) for (message,) in rows)
+
+
+def server_of(project, process):
+    path = project.home / "prefect" / f"server-{process.pid}.json"
+    try:
+        return ProcessIdentity(**json.loads(path.read_text())["process"])
+    except FileNotFoundError:
+        return None
+
+
+def wait_for(condition, process, timeout=60.0):
+    deadline = time.monotonic() + timeout
+    while not (found := condition()) and process.poll() is None:
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+def blocks(project):
+    return list((project.home / "cache" / "blocks").glob("block-*.parquet"))
+
+
+def nothing_runs(project):
+    return list((project.home / "prefect").glob("*-*.json")) == []
+
+
+def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
+    files = {"report.html", "report.md", "results.parquet", "summary.csv", "manifest.json"}
+    assert files <= {path.name for path in (ran.out / "small").iterdir()}
+    before, written = sha256_file(ran.out / "small" / "results.parquet"), ran.computed()
+    out, err = ran.start(
+        "run", ran.study, "--profile", "smoke", "--out", ran.out, code=NO_ESTIMATOR
+    ).communicate()
+    assert out == f"{ran.out / 'index.html'}\n", err
+    assert "4 blocks, all from the cache" in err
+    assert sha256_file(ran.out / "small" / "results.parquet") == before
+    assert ran.computed() == written
+    assert nothing_runs(ran)
+    flow_runs, task_runs = states(ran)
+    assert flow_runs == ["COMPLETED"] * 2
+    assert set(task_runs) == {"COMPLETED"}
+    assert len(task_runs) == 2 * (2 + 2 + 4 + 1 + 1 + 1)
+
+
+def test_neither_workers_nor_engine_nor_folder_compute_anything_again(ran):
+    written = ran.computed()
+    arguments = ["run", ran.study, "--profile", "smoke", "--out", ran.folder / "elsewhere", "--workers", "1"]
+    # The page is new, and shows how budgets are split, found on made-up numbers.
+    ran.dpcost(*arguments)
+    assert ran.computed() == written
+    assert (ran.folder / "elsewhere" / "small" / "report.html").exists()
+
+
+def test_another_seed_or_number_of_repetitions_is_computed(ran):
+    before, n_stored = ran.results, len(blocks(ran))
+    ran.run("--seed", "1")
+    assert len(blocks(ran)) == 2 * n_stored
+    assert not ran.results["value"].equals(before["value"])
+    ran.run("--reps", "1")
+    assert len(blocks(ran)) == 3 * n_stored
+    assert set(ran.results["replicate"]) == {0}
+
+
+def test_one_cell_is_run_again_and_nothing_else(ran):
+    before = ran.results
+    cell = "adassp:paper:tight:eps=0.5:delta=1/n^2:n=100"
+    written = ran.computed()
+    ran.dpcost("rerun", ran.study, "--task", "run_block", "--cell", cell, "--out", ran.out)
+    after = ran.results
+    assert before.drop(columns="seconds").equals(after.drop(columns="seconds"))
+    assert set(after["cell"][before["seconds"] != after["seconds"]]) == {cell}
+    now = ran.computed()
+    assert len([name for name in now if now[name] != written[name]]) == 1
+
+
+@pytest.mark.parametrize(
+    "task", ["fetch", "parquet", "prepare", "collect", "render", "data_limit", "run_block"]
+)
+def test_one_task_is_run_again_and_nothing_else(ran, task):
+    before, written = ran.results, ran.computed()
+    report = (ran.out / "small" / "report.html").stat().st_mtime_ns
+    raw = next((ran.home / "store" / "raw").rglob("*.tgz"), None)
+    fetched = raw and raw.stat().st_mtime_ns
+    ran.dpcost("rerun", ran.study, "--task", task, "--out", ran.out, "--offline")
+    assert before.drop(columns="seconds").equals(ran.results.drop(columns="seconds"))
+    kinds = {"run_block": "block-", "data_limit": "limit-", "prepare": "design-"}
+    changed = {name.partition("-")[0] + "-" for name, when in ran.computed().items() if when != written[name]}
+    assert changed == ({kinds[task]} if task in kinds else set())
+    # What is computed again takes another time, which the table holds and the page shows.
+    rewritten = (ran.out / "small" / "report.html").stat().st_mtime_ns != report
+    assert rewritten == (task in ("render", "run_block", "data_limit"))
+    if raw:
+        assert (raw.stat().st_mtime_ns != fetched) == (task == "fetch")
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "records"])
+def test_what_is_damaged_is_made_again(ran, undisturbed, damage):
+    chosen = [*blocks(ran)[:2], *(ran.home / "cache" / "designs").iterdir()]
+    for path in chosen if damage != "records" else (ran.home / "cache" / "records").iterdir():
+        if damage == "gone":
+            path.unlink()
+        else:
+            os.truncate(path, 50)
+    ran.dpcost("cache", "verify", status=1)
+    (ran.out / "small" / "report.md").unlink()
+    ran.run()
+    assert ran.same_results(undisturbed)
+    assert (ran.out / "small" / "report.md").exists()
+
+
+def test_dask_gives_the_same_rows(project, undisturbed):
+    pytest.importorskip("prefect_dask")
+    project.run("--engine", "dask", "--workers", "2")
+    assert project.same_results(undisturbed)
+    assert nothing_runs(project)
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
+    pytest.importorskip("prefect_dask")
+    (project.folder / "patched").mkdir()
+    (project.folder / "patched" / "sitecustomize.py").write_text("""
+import sys
+if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
+    import tasks.block
+    def compute_block(*_):
+        raise ValueError("secret 42.5")
+    tasks.block.compute_block = compute_block
+""")
+    path = f"{project.folder / 'patched'}:{project.environment['PYTHONPATH']}"
+    _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
+    assert "dpcost: internal error, ValueError in tasks/run_block.py:" in err
+    assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()
+    assert [run["status"] for run in runs(project)] == ["failed"]
+    assert nothing_runs(project)
+
+
+def start_long(project):
+    return project.start("run", project.study, "--profile", "paper", "--out", project.out)
+
+
+@pytest.fixture(scope="session")
+def long(tmp_path_factory):
+    """Return a project whose small study has run with many repetitions, and how long that took."""
+    project = Project(tmp_path_factory.mktemp("long"))
+    began = time.monotonic()
+    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
+    return project, time.monotonic() - began
+
+
+def finish(project):
+    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
+    process = start_long(project)
+    wait_for(lambda: blocks(project), process)
+    server = server_of(project, process)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "run the same command again" in err
+    assert "Traceback" not in err
+    assert not server.is_alive()
+    assert nothing_runs(project)
+    assert [run["status"] for run in runs(project)] == ["interrupted"]
+    assert states(project)[0] == ["CRASHED"]
+    kept = project.computed()
+    finish(project)
+    now = project.computed()
+    assert all(now[name] == kept[name] for name in kept)
+    assert project.same_results(long[0])
+
+
+def test_ctrl_c_before_anything_ran_says_so(project):
+    process = start_long(project)
+    wait_for(lambda: server_of(project, process), process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.strip().startswith("dpcost: interrupted")
+    assert err.strip().count("\n") == 0
+    assert nothing_runs(project)
+
+
+def test_ten_kills_at_random_times_change_nothing(project, long):
+    undisturbed, seconds = long
+    chance = random.Random(20261120)
+    servers, n_killed = [], 0
+    for _ in range(10):
+        process = start_long(project)
+        deadline = time.monotonic() + chance.uniform(0.3, seconds)
+        while time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        servers.append(server_of(project, process))
+        n_killed += process.poll() is None
+        process.kill()
+        process.communicate()
+    finish(project)
+    assert n_killed >= 3
+    assert project.same_results(undisturbed)
+    assert not any(server.is_alive() for server in servers if server)
+    assert nothing_runs(project)
+    assert {run["status"] for run in runs(project)} <= {"crashed", "completed"}
+    flow_runs, task_runs = states(project)
+    assert set(flow_runs) <= {"CRASHED", "COMPLETED"}
+    assert "RUNNING" not in task_runs
+    assert "damaged" not in project.dpcost("cache", "list")[0]
+
+
+def test_a_run_outlives_its_server(project, long):
+    process = start_long(project)
+    wait_for(lambda: blocks(project), process)
+    os.kill(server_of(project, process).pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "starting it again (1 of at most 5 times)" in err
+    assert project.same_results(long[0])
+    assert nothing_runs(project)
+
+
+def test_a_run_whose_server_is_gone_for_good_ends(project, undisturbed):
+    process = project.start(
+        "run", project.study, "--profile", "paper", "--reps", "4000", "--workers", "1", "--out", project.out
+    )
+    wait_for(lambda: list((project.home / "journal").glob("*.json")), process)
+    killed = set()
+    while process.poll() is None:
+        server = server_of(project, process)
+        if server and server.pid not in killed:
+            killed.add(server.pid)
+            os.kill(server.pid, signal.SIGKILL)
+        time.sleep(0.05)
+    err = process.communicate()[1]
+    assert process.returncode == 1
+    assert "the server keeps dying and is not started again" in err
+    assert "run the same command again" in err
+    assert "Traceback" not in err
+    assert nothing_runs(project)
+    project.run()
+    assert project.same_results(undisturbed)
+    assert len(states(project)[0]) == 2
+    assert set(states(project)[0]) <= {"CRASHED", "COMPLETED"}
+
+
+def test_a_second_run_waits_for_the_first(project, long):
+    first = start_long(project)
+    wait_for(lambda: list((project.home / "journal").glob("*.json")), first)
+    second = start_long(project)
+    assert f"another run (process {first.pid}) is using" in second.stderr.readline()
+    assert server_of(project, second) is None
+    assert first.wait(timeout=120) == 0
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 0
+    assert "all from the cache" in err
+    assert project.same_results(long[0])
+
+
+def test_a_terminal_sees_a_bar(project):
+    leader, follower = pty.openpty()
+    process = project.start("run", project.study, "--profile", "smoke", "--out", project.out, stderr=follower)
+    os.close(follower)
+    seen = b""
+    with contextlib.suppress(OSError):  # what Linux raises at the end
+        while piece := os.read(leader, 4096):
+            seen += piece
+    os.close(leader)
+    assert process.wait() == 0
+    assert seen.count(b"\r\x1b[2K") == 4
+    assert b"4/4 blocks" in seen

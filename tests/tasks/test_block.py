@@ -1,0 +1,134 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpalgos
+from data.prepare import Design
+from reports.results import validate_results
+from tasks.block import compute_block
+from tasks.cells import Block, Cell, derive_seed
+
+PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}
+
+
+def cell(estimator, **changes):
+    private = dpalgos.get_estimator(estimator).private
+    return (
+        Cell(
+            estimator=estimator,
+            variant="public",
+            calibration="tight" if private else "none",
+            epsilon=1.0 if private else None,
+            delta=1e-3 if private else None,
+            delta_rule="1e-3" if private else "",
+            n=40,
+            params=PRIVATE if private else {},
+        )
+        if not changes
+        else replace(cell(estimator), **changes)
+    )
+
+
+def block(*cells, replicates=4):
+    return Block(
+        study="mine",
+        dataset="housing",
+        data_source="real",
+        prepare="public",
+        n=40,
+        replicates=replicates,
+        seed=7,
+        cells=cells,
+    )
+
+
+@pytest.fixture(scope="module")
+def design():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.ones(200)])
+    return Design(
+        X=X,
+        y=X @ [1.0, -0.5, 0.1] + 0.1 * rng.normal(size=200),
+        column_names=("a", "b", "intercept"),
+        to_z=np.eye(2, 3),
+        private=True,
+        note="",
+        variant="public",
+    )
+
+
+def test_a_block_is_a_valid_table_in_the_order_of_its_cells(design):
+    cells = [cell("zero"), cell("ols"), cell("adassp")]
+    rows = validate_results(compute_block(block(*cells), design))
+    assert list(rows["cell"].unique()) == [each.key for each in cells]
+    assert len(rows) == 12
+    assert set(rows["status"]) == {"ok"}
+    assert rows.groupby("cell")["certified_epsilon"].max()[cells[2].key] <= 1.0
+    assert (rows["seed"] == rows["cell"].map(lambda key: derive_seed(7, "mine", key))).all()
+    ols, zero = (rows[rows["estimator"] == name]["value"].to_numpy() for name in ("ols", "zero"))
+    assert (ols < zero).all()
+    assert len(set(ols)) == 4
+
+
+def test_one_cell_alone_gives_the_same_numbers(design):
+    whole = compute_block(block(cell("ols"), cell("adassp")), design).drop(columns="seconds")
+    alone = compute_block(block(cell("ols"), cell("adassp")), design, only=cell("adassp").key)
+    alone = alone.drop(columns="seconds")
+    assert whole[whole["estimator"] == "adassp"].reset_index(drop=True).equals(alone)
+
+
+def test_every_estimator_sees_the_same_rows(design, monkeypatch):
+    seen = []
+    monkeypatch.setattr(dpalgos, "estimate", lambda name, sample, **_: seen.append(sample.row_mask) or 1 / 0)
+    compute_block(block(cell("ols"), cell("adassp")), design)
+    compute_block(block(cell("zero")), design)
+    assert (seen[0] == seen[1]).all()
+    assert (seen[0] == seen[2]).all()
+    assert (seen[0].sum(axis=0) == 40).all()
+
+
+def test_a_failing_estimator_fails_alone_and_silently(design, monkeypatch):
+    estimate = dpalgos.estimate
+
+    def fails(name, *arguments, **keywords):
+        if name == "adassp":
+            raise np.linalg.LinAlgError(f"singular near {design.y[0]}")
+        return estimate(name, *arguments, **keywords)
+
+    monkeypatch.setattr(dpalgos, "estimate", fails)
+    rows = validate_results(compute_block(block(cell("adassp"), cell("ols")), design))
+    failed = rows[rows["estimator"] == "adassp"]
+    assert set(failed["status"]) == {"failed"}
+    assert set(failed["message"]) == {"LinAlgError in adassp"}
+    assert failed["value"].isna().all()
+    assert len(failed) == 4
+    assert set(rows[rows["estimator"] == "ols"]["status"]) == {"ok"}
+
+
+def test_what_an_estimator_refuses_is_told(design):
+    refused = replace(cell("adassp"), params={"covariate_bound": 3.0})
+    rows = validate_results(compute_block(block(refused), design))
+    assert set(rows["status"]) == {"refused"}
+    assert "response_bound" in rows["message"][0]
+    assert rows["value"].isna().all()
+
+
+def test_an_answer_that_is_not_finite_is_a_failure(design, monkeypatch):
+    estimate = dpalgos.estimate
+
+    def infinite(*arguments, **keywords):
+        result = estimate(*arguments, **keywords)
+        return replace(result, estimate=result.estimate * np.inf)
+
+    monkeypatch.setattr(dpalgos, "estimate", infinite)
+    with np.errstate(invalid="ignore"):
+        rows = validate_results(compute_block(block(cell("ols")), design))
+    assert set(rows["status"]) == {"failed"}
+    assert set(rows["message"]) == {"the estimate is not finite"}
+
+
+def test_one_replicate_is_a_table_too(design):
+    rows = compute_block(block(cell("ols"), cell("adassp"), replicates=1), design)
+    assert len(rows) == 2
+    assert set(rows["status"]) == {"ok"}

@@ -1,0 +1,164 @@
+import math
+
+import pytest
+
+from flows.catalogue import STUDIES, find_study
+from tasks.spec import SpecError, delta_at, load_study
+
+HOUSING = (STUDIES / "housing.toml").read_text()
+EPSILON = "epsilon = [0.5, 0.2, 1.0, 2.0]"
+DELTA = 'delta = ["10/n^1.1", "1/n^2"]'
+SIZES = "n = [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600]"
+ADASSP = 'name = "adassp"'
+
+
+def load(tmp_path, old="", new="", name="mine.toml"):
+    assert old in HOUSING
+    (tmp_path / name).write_text(HOUSING.replace(old, new, 1))
+    return find_study(str(tmp_path / name))
+
+
+WRONG = {
+    "epsilon zero": (EPSILON, "epsilon = [0]", "epsilon must be a positive finite number, got 0"),
+    "epsilon negative": (EPSILON, "epsilon = [-1]", "epsilon must be a positive finite number, got -1"),
+    "epsilon nan": (EPSILON, "epsilon = [nan]", "epsilon must be a positive finite number, got nan"),
+    "epsilon infinite": (EPSILON, "epsilon = [inf]", "epsilon must be a positive finite number, got inf"),
+    "epsilon text": (EPSILON, 'epsilon = ["0.5"]', "grid.epsilon.0 must be a number, got '0.5'"),
+    "epsilon truth": (EPSILON, "epsilon = [true]", "grid.epsilon.0 must be a number, got True"),
+    "epsilon no list": (EPSILON, "epsilon = 0.5", "grid.epsilon must be a list, got 0.5"),
+    "epsilon twice": (EPSILON, "epsilon = [0.5, 0.5]", "each entry must be there once, got 0.5 twice"),
+    "delta one": (DELTA, "delta = [1]", "delta must be a number above 0 and below 1, got 1"),
+    "delta negative": (DELTA, "delta = [-0.1]", "delta must be a number above 0 and below 1, got -0.1"),
+    "delta nan": (DELTA, "delta = [nan]", "delta must be a number above 0 and below 1, got nan"),
+    "delta rule above one": (DELTA, 'delta = ["200/n"]', "got '200/n', which is 2 at n = 100"),
+    "delta nonsense": (
+        DELTA,
+        'delta = ["small"]',
+        "delta must be a number or a rule such as '1/n^2', got 'sm",
+    ),
+    "n too large": (SIZES, "n = [20000, 50000]", "must be at most the 20,640 rows of housing, got 50000"),
+    "n zero": (SIZES, "n = [0, 20000]", "grid.n.0 must be at least 1, got 0"),
+    "n text": (SIZES, 'n = ["many"]', "grid.n.0 must be a whole number, got 'many'"),
+    "n fraction": (SIZES, "n = [0.5]", "grid.n.0 must be a whole number, got 0.5"),
+    "n empty": (SIZES, "n = []", "grid.n must have at least one entry"),
+    "unknown key": ("question =", "qestion =", "question is missing; add it"),
+    "another key": (
+        "question =",
+        "colour = 1\nquestion =",
+        "colour is not a known key; choose one of: name,",
+    ),
+    "near key": ("[grid]", "[grid]\nepsilons = [1.0]", "grid.epsilons is not a known key; did you mean 'eps"),
+    "unknown estimator": (ADASSP, 'name = "adasp"', "got 'adasp'; did you mean 'adassp'?"),
+    "wrong keyword": (
+        f'{ADASSP}\ncalibrations = ["tight", "paper"]\nparams = {{ covariate_bound',
+        f'{ADASSP}\ncalibrations = ["tight"]\nparams = {{ covariate_bond',
+        "estimators (adassp): adassp: keyword must be a known name, got 'covariate_bond'; did you mean",
+    ),
+    "wrong bound": (
+        f'{ADASSP}\ncalibrations = ["tight", "paper"]\nparams = {{ covariate_bound = 3.0',
+        f'{ADASSP}\ncalibrations = ["tight"]\nparams = {{ covariate_bound = -3.0',
+        "covariate_bound must be a positive finite number, got -3.0",
+    ),
+    "wrong calibration": (
+        'calibrations = ["tight", "paper"]',
+        'calibrations = ["loose"]',
+        "estimators (dp_linear_regression).calibrations.0 must be 'tight' or 'paper', got 'loose'",
+    ),
+    "no calibration": (f'{ADASSP}\ncalibrations = ["tight", "paper"]', ADASSP, "adassp is private and needs"),
+    "calibrated zero": ('name = "zero"', 'name = "zero"\ncalibrations = ["tight"]', "zero is not private"),
+    "form": ('form = "residual-clipped"', 'form = "a:b"', "form must be letters, digits, blanks and hyphens"),
+    "another task": ('name = "zero"', 'name = "sample_mean"', "got 'sample_mean', which is for mean"),
+    "estimator twice": ('name = "ols"', 'name = "zero"', "must differ in name or form, got 'zero' twice"),
+    "unknown dataset": ('dataset = "housing"', 'dataset = "housng"', "did you mean 'housing'?"),
+    "unknown column": ('"total_rooms"', '"total_room"', "did you mean 'total_rooms'?"),
+    "column twice": ('"total_rooms"', '"households"', "covariates: each entry must be there once"),
+    "response again": ('"total_rooms"', '"median_house_value"', "covariates must not hold the response"),
+    "prepare": (
+        'prepare = ["public", "paper"]',
+        'prepare = ["privat"]',
+        "prepare.0 must be 'public' or 'paper'",
+    ),
+    "deleted rows": ("[1, 10]", "[0]", "deleted_rows.0 must be at least 1, got 0"),
+    "all rows deleted": ("[1, 10]", "[99999]", "deleted_rows must be at most the 20,640 rows"),
+    "no replicates": ("smoke = 3", "smoke = 0", "replicates.smoke must be at least 1, got 0"),
+    "a profile less": ("smoke = 3\n", "", "replicates.smoke is missing; add e.g. smoke = 3"),
+    "a profile more": (
+        "smoke = 3",
+        "smoke = 3\nlong = 9",
+        "replicates must be 'smoke', 'standard' or 'paper', got",
+    ),
+    "headline size": ("n = 20000\n", "n = 777\n", "headline.n must be one of the study's (100, 200"),
+    "headline epsilon": ("epsilon = 0.5\n", "epsilon = 0.7\n", "headline.epsilon must be one of the study's"),
+    "headline delta": (
+        'delta = "10/n^1.1"\n',
+        'delta = "1/n"\n',
+        "headline.delta must be one of the study's",
+    ),
+    "headline mode": ('prepare = "public"', 'prepare = "raw"', "headline.prepare must be one of the study's"),
+    "not TOML": ("[grid]", "[grid", "mine.toml is not a TOML file"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_one_sentence(tmp_path, case):
+    old, new, sentence = WRONG[case]
+    with pytest.raises(ValueError) as refused:
+        load(tmp_path, old, new)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert "pydantic" not in str(refused.value)
+
+
+def test_an_unreadable_file_is_one_sentence(tmp_path):
+    with pytest.raises(SpecError, match=r"nowhere.toml cannot be read \(No such file"):
+        load_study(tmp_path / "nowhere.toml")
+    (tmp_path / "a.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SpecError, match="not UTF-8"):
+        load_study(tmp_path / "a.toml")
+    (tmp_path / "b.toml").write_text("")
+    with pytest.raises(SpecError, match="title is missing"):
+        load_study(tmp_path / "b.toml")
+
+
+@pytest.mark.parametrize("name", ["my study.toml", "Ünö.toml", "1.toml"])
+def test_a_name_that_cannot_be_a_folder_is_refused(tmp_path, name):
+    with pytest.raises(SpecError, match="rename the file"):
+        load(tmp_path, name=name)
+
+
+def test_a_name_cannot_lead_out_of_the_reports(tmp_path):
+    with pytest.raises(SpecError, match="lower-case letters"):
+        load(tmp_path, "title =", 'name = "../elsewhere"\ntitle =')
+
+
+def test_an_unknown_study_names_the_nearest():
+    with pytest.raises(SpecError, match="did you mean 'housing'"):
+        find_study("housng")
+    with pytest.raises(SpecError, match=r"choose one of: .*housing"):
+        find_study("xyz")
+
+
+def test_delta_is_a_number_or_a_rule():
+    assert delta_at("10/n^1.1", 1000) == 10 / math.pow(1000, 1.1)
+    assert delta_at("1/n^2", 100) == 1e-4
+    assert delta_at("1/n", 100) == 0.01
+    assert delta_at("1e-6", 5) == 1e-6
+
+
+def test_a_number_for_delta_is_taken(tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        HOUSING.replace(DELTA, "delta = [1e-6]").replace('delta = "10/n^1.1"', "delta = 1e-6")
+    )
+    assert find_study(str(tmp_path / "mine.toml")).grid.delta == ("1e-06",)
+
+
+def test_smoke_keeps_the_ends_and_one_budget():
+    study = find_study("housing")
+    blocks = study.blocks("smoke", replicates=3, seed=0, data_source="real")
+    assert {block.n for block in blocks} == {100, 20600}
+    assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
+    assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "10/n^1.1"}
+    whole = study.blocks("paper", replicates=3, seed=0, data_source="real")
+    assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
+    keys = [cell.key for block in whole for cell in block.cells]
+    assert len(set(keys)) == len(keys)

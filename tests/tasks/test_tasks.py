@@ -1,0 +1,157 @@
+"""The tasks without an orchestrator: ``task.fn`` is the function itself."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pandas as pd
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from data.errors import CorruptSource, Unreachable
+from data.store import store_dir
+from flows.catalogue import find_study
+from tasks.collect import collect
+from tasks.fetch import fetch
+from tasks.manifest import build_manifest
+from tasks.parquet import parquet
+from tasks.prepare import load_design, prepare
+from tasks.records import intact
+from tasks.render import write_index
+from tasks.run_block import data_limit, run_block
+
+
+@pytest.fixture
+def raw(home):
+    raw = fetch.fn("housing", offline=True)
+    if raw["origin"] == "stand-in":
+        pytest.skip("the data are not mirrored here")
+    return raw
+
+
+@pytest.fixture
+def block():
+    (first, *_) = find_study("housing").blocks("smoke", replicates=2, seed=1, data_source="real")
+    return first
+
+
+@pytest.fixture
+def ready(raw, tmp_path):
+    """Return the record of a prepared design."""
+    spec = find_study("housing").model_dump(mode="json")
+    return prepare.fn("design-1", spec, parquet.fn(raw), "public")
+
+
+def test_fetching_again_replaces_what_the_store_has(raw, home):
+    stored = store_dir(home) / "raw" / "housing" / "cal_housing.tgz"
+    inode = stored.stat().st_ino
+    assert fetch.fn("housing", offline=True)["origin"] == "store"
+    again = fetch.fn("housing", offline=True, again=True)
+    assert again["origin"] == "mirror"
+    assert again["path"] == str(stored)
+    assert stored.stat().st_ino != inode
+    assert [path.name for path in home.iterdir()] == ["store"]
+
+
+def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
+    with pytest.raises(Unreachable):
+        fetch.fn("housing", offline=True, again=True)
+    assert fetch.fn("housing", offline=True)["origin"] == "store"
+
+
+def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
+    assert fetch.fn("housing", offline=True)["origin"] == "stand-in"
+    (tmp_path / "housing").mkdir()
+    (tmp_path / "housing" / "cal_housing.tgz").write_text("<!DOCTYPE html>")
+    with pytest.raises(CorruptSource, match="HTML page"):
+        fetch.fn("housing", offline=True)
+
+
+def test_making_the_table_again_gives_the_same_one(raw):
+    table = parquet.fn(raw)
+    with open(table["path"], "ab") as file:
+        file.write(b"damage")
+    assert parquet.fn(raw, again=True)["sha256"] == table["sha256"]
+    assert parquet.fn(raw)["sha256"] == table["sha256"]
+
+
+def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp_path):
+    path = tmp_path / "block.parquet"
+    record = run_block.fn("block-1", block.to_dict(), ready, str(path))
+    assert intact(record)
+    first = pd.read_parquet(path)
+    chosen = block.cells[-1].key
+    again = run_block.fn("block-1", block.to_dict(), ready, str(path), chosen)
+    second = pd.read_parquet(path)
+    assert again["sha256"] != record["sha256"]
+    assert first.drop(columns="seconds").equals(second.drop(columns="seconds"))
+    assert set(first["cell"][first["seconds"] != second["seconds"]]) == {chosen}
+
+
+def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
+    part = run_block.fn("block-1", block.to_dict(), ready, str(tmp_path / "block.parquet"))
+    limit = data_limit.fn("limit-1", block.to_dict(), ready, str(tmp_path / "limit.parquet"), [1, 10])
+    record = collect.fn("results-1", [limit, part], str(tmp_path / "out"))
+    rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
+    assert record["rows"] == len(rows)
+    assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error"]
+
+
+def test_a_design_survives_the_disk(ready):
+    design = load_design(ready["path"])
+    assert design.X.shape == (20640, 6)
+    assert design.X.flags.c_contiguous
+    assert design.column_names[-1] == "intercept"
+
+
+def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
+    monkeypatch.setattr("tasks.manifest.budget_split", lambda spec: {})
+    context = {
+        "study": "housing",
+        "out": None,
+        "profile": "smoke",
+        "replicates": 3,
+        "seed": 1,
+        "command": "dpcost run housing --profile smoke",
+        "started": "2026-01-01T00:00:00+00:00",
+    }
+    table = {"name": "housing", "path": str(home / "store" / "parquet" / "x.parquet"), "sha256": "5"}
+    plain = build_manifest(find_study("housing"), table, {"sha256": "6"}, context)
+    assert plain["data"]["path"] == "store/parquet/x.parquet"
+    assert str(home) not in str(plain)
+    assert plain["study"]["file"] == "flows/studies/housing.toml"
+    rerun, report = plain["rerun_commands"][1:]
+    assert rerun.startswith("dpcost rerun housing --task run_block --cell ")
+    assert ":n=20600" in rerun or ":n=100" in rerun  # a cell of this profile
+    assert report == "dpcost report housing"
+    mine = build_manifest(
+        find_study("housing"), table, {"sha256": "6"}, context | {"study": "a b/mine.toml", "out": "my out"}
+    )
+    assert mine["study"]["file"] == "mine.toml"
+    assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
+
+
+def test_a_damaged_card_is_left_out_of_the_index(tmp_path, caplog):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "card.json").write_text("{")
+    assert write_index(tmp_path).exists()
+    assert "dpcost report other" in caplog.text
+
+
+def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
+    """The limit of BLAS threads is the process's: a block that ends must not lift it for the others."""
+    blocks = find_study("housing").blocks("smoke", replicates=3, seed=1, data_source="real")
+    blocks = [block for block in blocks if block.prepare == "public"]
+
+    def values(number, name):
+        path = tmp_path / f"{name}-{number}.parquet"
+        run_block.fn(f"block-{number}", blocks[number].to_dict(), ready, str(path))
+        return pd.read_parquet(path).drop(columns="seconds")
+
+    threadpool_limits(4)
+    alone = [values(number, "alone") for number in range(2)]
+    assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {1}
+    threadpool_limits(4)
+    with ThreadPoolExecutor(4) as pool:
+        beside = [pool.submit(values, number % 2, f"beside-{number}") for number in range(8)]
+    assert all(each.result().equals(alone[number % 2]) for number, each in enumerate(beside))
