@@ -92,6 +92,8 @@ def read_user_file(path: Path) -> pd.DataFrame:
         raise DataError(
             f"{path} is not a well-formed {suffix} file (damaged, ragged rows, or not UTF-8); mend it"
         ) from None
+    # The order in which pandas once held the rows is no part of the data.
+    frame = frame.loc[:, [not str(name).startswith("__index_level_") for name in frame.columns]]
     if not frame.columns.is_unique:
         raise DataError(f"{path} has two columns of the same name; rename one")
     if frame.empty:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from data.store import home
+from flows.privacy_cli import register
 from flows.progress import say
 from flows.supervision import ServerError
 
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
 app.add_typer(cache_app, name="cache")
+register(app)
 
 _CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base class; typer exports none
 _CTRL_C = 130  # what the parser makes of it
@@ -86,7 +88,7 @@ def run(
 def rerun(
     study: str,
     task: Annotated[
-        str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, collect or render.")
+        str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, audit, collect or render.")
     ],
     cell: Annotated[str | None, typer.Option(help="Key of one cell, with --task run_block.")] = None,
     profile: Annotated[str | None, typer.Option(help="The last run's by default.")] = None,

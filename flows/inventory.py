@@ -54,7 +54,7 @@ def prune(home: Path, *, everything: bool) -> tuple[int, int]:
             continue
         (records_folder(home) / entry.name).unlink(missing_ok=True)
         removed, freed = removed + 1, freed + entry.bytes
-    for folder in ("blocks", "designs"):
+    for folder in ("blocks", "designs", "audits"):
         for path in (home / "cache" / folder).glob("*"):
             if str(path) not in kept:
                 path.unlink(missing_ok=True)

@@ -71,15 +71,31 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Try to break an estimator: an empirical lower bound on ε beside the certified one."""
-    from tasks.audit import audit_estimator
+    import numpy as np
 
-    rows = audit_estimator(estimator, epsilon=epsilon, delta=delta, trials=trials, seed=seed)
+    from dpalgos import InputError, get_estimator
+    from dpalgos.audit.lower_bound import audit_estimator
+
+    chosen = get_estimator(estimator)
+    if not chosen.private:
+        raise InputError(f"estimator must be a private one for an audit, got {estimator!r}")
+    if trials < 1000:
+        raise InputError(f"--trials must be at least 1000, got {trials}; fewer cannot show anything")
+    found = []
+    for calibration in chosen.calibrations:
+        rng = np.random.default_rng(seed)
+        result = audit_estimator(
+            estimator, epsilon=epsilon, delta=delta, calibration=calibration, n_trials=trials, rng=rng
+        )
+        found.append(result)
+        if not as_json:
+            typer.echo(
+                f"{estimator} {calibration}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
+                f"{result.certified_epsilon:.4f} at δ = {delta:g}, {trials:,} trials: {result.verdict}"
+            )
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    else:
-        for row in rows:
-            typer.echo(_audit_line(row))
-    if any(row["broken"] for row in rows):
+        typer.echo(json.dumps([result.to_dict() for result in found], indent=1))
+    if any(result.violated for result in found):
         raise typer.Exit(1)
 
 
@@ -135,11 +151,3 @@ def ledger_verify(
         typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
     if not report.ok:
         raise typer.Exit(1)
-
-
-def _audit_line(row: dict[str, Any]) -> str:
-    verdict = "BROKEN" if row["broken"] else "holds"
-    return (
-        f"{row['estimator']} {row['calibration']}: audited ε ≥ {row['audited_epsilon']:.4f} ≤ certified "
-        f"{row['certified_epsilon']:.4f} at δ = {row['delta']:g}, {row['trials']:,} trials, {verdict}"
-    )

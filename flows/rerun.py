@@ -14,7 +14,7 @@ from flows.catalogue import find_study, study_names
 from flows.progress import say
 from tasks.spec import PROFILES, SpecError, StudySpec
 
-TASKS = ("fetch", "parquet", "prepare", "run_block", "data_limit", "collect", "render")
+TASKS = ("fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render")
 
 
 def rerun_options(

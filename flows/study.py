@@ -18,6 +18,7 @@ from data.store import PROJECT_ROOT, home
 from flows import journal
 from flows.catalogue import find_study
 from flows.progress import progress, say
+from tasks.audit import audit
 from tasks.cells import Block
 from tasks.collect import collect
 from tasks.digest import cache_key, page_key
@@ -87,7 +88,7 @@ def run_study(
         designs: dict[str, Record] = {mode: run.design(table, mode) for mode in spec.prepare}
         blocks = spec.blocks(profile, replicates=replicates, seed=seed, data_source=table["data_source"])
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
-        results = run.collected(parts)
+        results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
         report = run.rendered(table, results, context)
         index = write_index(run.out)
     _attach(spec, report)
@@ -155,11 +156,28 @@ class _Run:
         key = cache_key("limit", self.spec.name, block.data_source, designs[mode]["sha256"], deleted)
         return [self._now(data_limit, key, block.to_dict(), designs[mode], self._rows_of(key), deleted)]
 
-    def collected(self, parts: list[Record]) -> Record:
-        """Put the rows of all parts into one table."""
+    def audits(self, blocks: list[Block], n_trials: int | None, seed: int) -> list[Record]:
+        """Try to break the private estimators at the headline's setting, side by side."""
+        if n_trials is None:
+            return []
+        n_features = len(self.spec.covariates) + 1
+        submitted = []
+        for cell in self.spec.headline_cells(blocks):
+            key = cache_key("audit", asdict(cell), n_features, n_trials, seed)
+            path = str(self._cache / "audits" / f"{key}.json")
+            arguments = (key, asdict(cell), n_features, n_trials, seed, path)
+            submitted.append((arguments, self._submit_task(audit, arguments)))
+        records = [(arguments, future.result()) for arguments, future in submitted]
+        return [
+            record if intact(record) else self._submit_task(audit, arguments, again=True).result()
+            for arguments, record in records
+        ]
+
+    def collected(self, parts: list[Record], audits: list[Record]) -> Record:
+        """Put the rows of all parts, and what the audits found, into one table."""
         folder = self.out / self.spec.name
-        key = cache_key("results", [part["sha256"] for part in parts], str(folder))
-        return self._now(collect, key, parts, str(folder))
+        key = cache_key("results", [part["sha256"] for part in (*parts, *audits)], str(folder))
+        return self._now(collect, key, parts, audits, str(folder))
 
     def rendered(self, table: dict[str, Any], results: Record, context: dict[str, Any]) -> Record:
         """Write the report beside the table."""
@@ -186,6 +204,15 @@ class _Run:
         task = run_block.with_options(refresh_cache=chosen or again, task_run_name=f"run_block {block.key}")
         only = self._cell if chosen and whole else None
         return task.submit(key, block.to_dict(), design, self._rows_of(key), only)
+
+    def _submit_task(
+        self, task: Any, arguments: tuple[Any, ...], *, again: bool = False
+    ) -> "PrefectFuture[Record]":
+        self.n_task_runs += 1
+        future: PrefectFuture[Record] = task.with_options(
+            refresh_cache=again or self._task == task.name
+        ).submit(*arguments)
+        return future
 
     def _rows_of(self, key: str) -> str:
         return str(self._cache / "blocks" / f"{key}.parquet")

@@ -16,7 +16,7 @@ from reports.numbers import setting, span
 from reports.svg import drawing, new_figure
 from reports.view import Series
 
-WIDTH, ROW, SIDE, TOP, BOTTOM, FONT = 430.0, 40.0, 14.0, 42.0, 44.0, 11.5
+WIDTH, ROW, SIDE, TOP, BOTTOM, FONT = 500.0, 40.0, 14.0, 42.0, 44.0, 11.5
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,9 @@ def _row(ax: Axes, y: int, series: Series) -> None:
             color=text_color(series),
             zorder=4,
         )
-        text += f", audit ≥ {span([audited])}"
+        text += f", audited ≥ {span([audited])}"
+    elif any(p.audited == 0 for p in series.points):
+        text += ", audit saw nothing"
     ax.text(
         0.0,
         y - 0.16,

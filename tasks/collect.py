@@ -6,6 +6,7 @@ import pandas as pd
 from prefect import task
 
 from reports.results import to_parquet_bytes, validate_results
+from tasks.audit import with_audits
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
 from tasks.records import Record, written
@@ -13,7 +14,8 @@ from tasks.records import Record, written
 
 @task(name="collect", **BY_KEY)
 @guarded
-def collect(key: str, parts: list[Record], out: str) -> Record:
-    """Write ``results.parquet`` from the parts, in their order, and return its record."""
+def collect(key: str, parts: list[Record], audits: list[Record], out: str) -> Record:
+    """Write ``results.parquet`` from the parts, in their order, and the audits; return its record."""
     rows = pd.concat([pd.read_parquet(part["path"]) for part in parts], ignore_index=True)
-    return written(Path(out) / "results.parquet", to_parquet_bytes(validate_results(rows)), rows=len(rows))
+    rows = validate_results(with_audits(rows, audits))
+    return written(Path(out) / "results.parquet", to_parquet_bytes(rows), rows=len(rows))

@@ -2,17 +2,15 @@
 
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from prefect import runtime, task
 
 from data.errors import Unreachable
-from data.fetch import RawFile, fetch_or_stand_in, mirror_from_environment
+from data.fetch import RawFile, fetch_anew, fetch_or_stand_in, mirror_from_environment
 from data.fetch import fetch as fetch_raw
 from data.registry import get_dataset
-from data.store import home, store_dir
+from data.store import home
 from tasks.faults import guarded
 
 _RETRIES = 1  # the download itself has tried three times by then
@@ -47,7 +45,7 @@ def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bo
         progress=progress,
     )
     if again:
-        return asdict(_fetch_anew(get))
+        return asdict(fetch_anew(*get.args, **get.keywords))
     try:
         return asdict(get())
     except Unreachable as fault:
@@ -55,14 +53,3 @@ def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bo
             raise
         raw: RawFile = fetch_or_stand_in(*get.args, **{**get.keywords, "offline": True})
         return asdict(replace(raw, reasons=fault.reasons) if raw.origin == "stand-in" else raw)
-
-
-def _fetch_anew(get: "partial[RawFile]") -> RawFile:
-    """Fetch beside the store, then replace what the store holds."""
-    home().mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=home(), prefix=".fetch-") as beside:
-        raw = get(home=Path(beside))
-        stored = store_dir(home()) / Path(raw.path).relative_to(store_dir(Path(beside)))
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        Path(raw.path).replace(stored)
-    return replace(raw, path=str(stored))

@@ -145,6 +145,7 @@ class StudySpec(_Strict):
     deleted_rows: tuple[Count, ...] = ()
     grid: Grid
     replicates: dict[Profile, Count]
+    audit_trials: dict[Profile, Annotated[int, Field(ge=1000)]] = {}
     headline: Headline
     estimators: tuple[EstimatorSpec, ...] = Field(min_length=1)
     assumptions: tuple[AssumptionSpec, ...] = ()
@@ -219,6 +220,15 @@ class StudySpec(_Strict):
             )
             for prepare in self.prepare
             for n in grid.n
+        ]
+
+    def headline_cells(self, blocks: list[Block]) -> list[Cell]:
+        """Return the private cells at the headline's ε, δ and preparation, at its size or the nearest."""
+        head = self.headline
+        own = [block for block in blocks if block.prepare == head.prepare]
+        nearest = min(own, key=lambda block: abs(block.n - head.n))
+        return [
+            cell for cell in nearest.cells if cell.epsilon == head.epsilon and cell.delta_rule == head.delta
         ]
 
     def _cells(self, prepare: str, n: int, grid: Grid) -> list[Cell]:

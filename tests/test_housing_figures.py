@@ -12,6 +12,7 @@ from flows.catalogue import find_study
 from tasks.block import compute_block
 from tasks.limit import compute_limit
 
+pytestmark = pytest.mark.real_data
 SEED = 20191112
 
 

@@ -77,7 +77,7 @@ def test_certified_zero_fits_on_the_log_axis(standin_results, standin_page):
     files = render_study(rows, standin_page)
     text = text_of(files["figures/certified.svg"])
     assert "printed: ε = 0–" in text
-    assert "audit ≥ 0.200" in text
+    assert "audited ≥ 0.200" in text
     assert "audited ε ≥" in files["report.html"].decode()
 
 

@@ -21,10 +21,7 @@ from tasks.run_block import data_limit, run_block
 
 @pytest.fixture
 def raw(home):
-    raw = fetch.fn("housing", offline=True)
-    if raw["origin"] == "stand-in":
-        pytest.skip("the data are not mirrored here")
-    return raw
+    return fetch.fn("housing", offline=True)
 
 
 @pytest.fixture
@@ -40,6 +37,7 @@ def ready(raw, tmp_path):
     return prepare.fn("design-1", spec, parquet.fn(raw), "public")
 
 
+@pytest.mark.real_data
 def test_fetching_again_replaces_what_the_store_has(raw, home):
     stored = store_dir(home) / "raw" / "housing" / "cal_housing.tgz"
     inode = stored.stat().st_ino
@@ -51,6 +49,7 @@ def test_fetching_again_replaces_what_the_store_has(raw, home):
     assert [path.name for path in home.iterdir()] == ["store"]
 
 
+@pytest.mark.real_data
 def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
     with pytest.raises(Unreachable):
@@ -91,7 +90,7 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
     part = run_block.fn("block-1", block.to_dict(), ready, str(tmp_path / "block.parquet"))
     limit = data_limit.fn("limit-1", block.to_dict(), ready, str(tmp_path / "limit.parquet"), [1, 10])
-    record = collect.fn("results-1", [limit, part], str(tmp_path / "out"))
+    record = collect.fn("results-1", [limit, part], [], str(tmp_path / "out"))
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert record["rows"] == len(rows)
     assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error"]

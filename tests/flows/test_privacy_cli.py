@@ -1,0 +1,232 @@
+"""``dpcost release``, ``dpcost ledger`` and ``dpcost audit``, as a user types them."""
+
+import json
+import sqlite3
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows import cli
+
+CONFIG = """
+[dataset]
+name = "patients"
+[columns]
+x = ["age", "weight"]
+{y}
+[bounds]
+{bounds}
+[params]
+{params}
+"""
+SECRET = 987654.321
+
+
+@pytest.fixture
+def dpcost(home, monkeypatch, capsys):
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
+        try:
+            cli.main()
+            status = 0
+        except SystemExit as leave:
+            status = leave.code or 0
+        out, err = capsys.readouterr()
+        assert str(SECRET) not in out + err
+        assert "Traceback" not in err
+        return status, out, err
+
+    return call
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, (400, 3)), columns=["age", "weight", "cost"])
+    table.loc[0, "cost"] = SECRET
+    path = tmp_path / "patients.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(bounds="value_bound = 1.0", params="", y=""):
+        path = tmp_path / "release.toml"
+        path.write_text(CONFIG.format(bounds=bounds, params=params, y=y))
+        return path
+
+    return write
+
+
+def ask(dpcost, data, config, *more, estimator="dp_mean", epsilon=0.5, delta=1e-6):
+    options = ["--data", data, "--config", config, "--epsilon", epsilon, "--delta", delta]
+    return dpcost("release", estimator, *options, *more)
+
+
+def opened(dpcost, epsilon=1.0, delta=1e-5):
+    assert dpcost("ledger", "open", "patients", "--epsilon", epsilon, "--delta", delta)[0] == 0
+
+
+def test_a_release_is_charged_once_and_replayed(dpcost, data, config):
+    opened(dpcost)
+    answers = [json.loads(ask(dpcost, data, config(), "--json")[1]) for _ in range(2)]
+    assert answers[0]["estimate"] == answers[1]["estimate"]
+    assert [answer["replayed"] for answer in answers] == [False, True]
+    assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
+    shown = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert len(shown[0]["charges"]) == 1
+    assert shown[0]["epsilon_spent"] == answers[0]["spent_epsilon"]
+    assert json.loads(dpcost("ledger", "verify", "--json")[1])["ok"]
+
+
+def test_a_resorted_copy_gets_the_stored_answer(dpcost, data, config, tmp_path):
+    opened(dpcost)
+    first = json.loads(ask(dpcost, data, config(), "--json")[1])
+    copy = tmp_path / "copy.parquet"
+    pd.read_csv(data).sample(frac=1, random_state=0)[["weight", "cost", "age"]].to_parquet(copy)
+    status, out, err = ask(dpcost, copy, config(), "--json")
+    assert status == 0, err
+    again = json.loads(out)
+    assert again["replayed"]
+    assert again["estimate"] == first["estimate"]
+
+
+def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):
+    opened(dpcost)
+    assert ask(dpcost, data, config())[0] == 0
+    assert dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)[0] == 0
+    path = config()
+    path.write_text(path.read_text().replace("patients", "others"))
+    status, out, err = ask(dpcost, data, path, epsilon=0.3)
+    assert status == 2
+    assert "patients" in err
+    assert not out
+
+
+def test_the_budget_ends(dpcost, data, config):
+    opened(dpcost)
+    statuses = [ask(dpcost, data, config(), epsilon=epsilon)[0] for epsilon in (0.5, 0.55, 0.6, 0.65, 0.7)]
+    assert statuses[0] == 0
+    assert statuses[-1] == 2
+    status, out, err = ask(dpcost, data, config(), epsilon=0.9)
+    assert status == 2
+    assert not out
+    assert err.count("\n") == 1
+    assert "the budget of 'patients' is epsilon 1" in err
+    spent = json.loads(dpcost("ledger", "show", "--json")[1])[0]["epsilon_spent"]
+    assert spent <= 1.0
+
+
+def test_a_regression_is_released(dpcost, data, config):
+    opened(dpcost, epsilon=3)
+    path = config(bounds="covariate_bound = 1.5\nresponse_bound = 1.0", y='y = "cost"')
+    status, out, _ = ask(dpcost, data, path, estimator="adassp")
+    assert status == 0
+    assert "age" in out
+    assert "drawn now and charged" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "estimator", "message"),
+    [
+        ({"bounds": ""}, "dp_mean", "bounds.value_bound must be declared public"),
+        ({"bounds": 'value_bound = "auto"'}, "dp_mean", "must be a number that is public, got 'auto'"),
+        ({"params": "value_bound = 1.0", "bounds": ""}, "dp_mean", "must stand in"),
+        ({"bounds": "value_bound = [2.0, 1.0]"}, "dp_mean", "lower < upper"),
+        ({"bounds": "value_bound = -1.0"}, "dp_mean", "value_bound must be a positive finite number"),
+        ({"params": "shrinkag = 1"}, "dp_mean", "did you mean 'shrinkage'"),
+        ({"y": 'y = "cost"'}, "dp_mean", "columns.y must be left out"),
+        ({"y": 'user_id = "cost"'}, "dp_mean", "columns.user_id must be left out"),
+        ({"y": "colour = 1"}, "dp_mean", "columns.colour"),
+        ({"bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}, "adassp", "columns.y is needed"),
+        ({}, "ols", "must be a private one"),
+        ({}, "dp_men", "did you mean 'dp_mean'"),
+    ],
+)
+def test_refused_requests_cost_nothing(dpcost, data, config, changes, estimator, message):
+    opened(dpcost)
+    status, out, err = ask(dpcost, data, config(**changes), estimator=estimator)
+    assert status == 2, err
+    assert message in err
+    assert err.count("\n") == 1
+    assert not out
+    assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("epsilon", -1), ("epsilon", "nan"), ("delta", 1), ("delta", 0)]
+)
+def test_impossible_budgets(dpcost, data, config, option, value):
+    opened(dpcost)
+    status, _, err = ask(dpcost, data, config(), **{option: value})
+    assert status == 2
+    assert f"{option} must be" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("age,cost\n1,2\n", "no column 'weight'"),
+        ("age,weight\n1,x\n", "weight"),
+        ("age,weight\n1,\n", "weight"),
+        ("age,weight\n", "no rows"),
+        ("", "is empty"),
+    ],
+)
+def test_bad_files(dpcost, tmp_path, config, content, message):
+    opened(dpcost)
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    status, _, err = ask(dpcost, path, config())
+    assert status == 2
+    assert message in err
+
+
+def test_one_row_is_answered(dpcost, tmp_path, config):
+    opened(dpcost)
+    path = tmp_path / "one.csv"
+    path.write_text("age,weight\n0.1,0.2\n")
+    assert ask(dpcost, path, config())[0] == 0
+
+
+def test_an_unknown_dataset_has_no_budget(dpcost, data, config):
+    status, _, err = ask(dpcost, data, config())
+    assert status == 2
+    assert "dpcost ledger open patients" in err
+
+
+def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
+    opened(dpcost)
+    assert ask(dpcost, data, config())[0] == 0
+    with sqlite3.connect(home / "ledger.sqlite") as connection:
+        tables = [
+            row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        ]
+        for trigger in tables:
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute("UPDATE dpcost_ledger SET body = replace(body, '0.5', '0.1') WHERE kind = 'charge'")
+    status, out, _ = dpcost("ledger", "verify")
+    assert status == 1
+    assert "NOT whole" in out
+    assert ask(dpcost, data, config(), epsilon=0.2)[0] == 2
+
+
+def test_a_corrupt_ledger_is_one_sentence(dpcost, data, config, home):
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "ledger.sqlite").write_bytes(b"no database" * 1000)
+    status, _, err = ask(dpcost, data, config())
+    assert status == 2
+    assert err.count("\n") == 1
+
+
+def test_an_audit_from_the_command_line(dpcost):
+    status, out, _ = dpcost("audit", "dp_mean", "--trials", 2000, "--json")
+    assert status == 0
+    rows = json.loads(out)
+    assert {row["calibration"] for row in rows} == {"tight", "paper"}
+    assert all(row["epsilon_lower_bound"] <= row["certified_epsilon"] for row in rows)
+    assert dpcost("audit", "ols")[0] == 2
+    assert dpcost("audit", "dp_mean", "--trials", 10)[0] == 2
