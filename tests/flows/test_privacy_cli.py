@@ -207,7 +207,9 @@ def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
         ]
         for trigger in tables:
             connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute("UPDATE dpcost_ledger SET body = replace(body, '0.5', '0.1') WHERE kind = 'charge'")
+        connection.execute(
+            "UPDATE dpcost_ledger SET body = replace(body, '0.5', '0.1') WHERE kind = 'charge'"
+        )
     status, out, _ = dpcost("ledger", "verify")
     assert status == 1
     assert "NOT whole" in out
