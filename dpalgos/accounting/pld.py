@@ -6,6 +6,7 @@ seconds, so results are cached by the events' costs.
 
 from functools import lru_cache
 
+import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 
@@ -13,7 +14,6 @@ from dp_accounting.pld.common import DifferentialPrivacyParameters
 Cost = tuple[str, float, int]
 
 _INTERVAL = 1e-4
-_LARGEST_STEP = 200  # of the discretisation, in losses; beyond it a coarser one keeps the memory bounded
 
 
 @lru_cache(maxsize=512)
@@ -33,7 +33,8 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
     for kind, parameter, count in costs:
         one = _dominating_pair(kind, parameter, interval).self_compose(count)
         composed = one if composed is None else composed.compose(one)
-    return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+    with np.errstate(over="ignore"):
+        return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
 
 
 def _dominating_pair(kind: str, parameter: float, interval: float) -> pld.PrivacyLossDistribution:
