@@ -5,10 +5,12 @@ seconds, so results are cached by the events' costs.
 """
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution as pld
-from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 # (kind, parameter, count): ("gaussian", noise multiplier, ·) or ("pure", ε, ·).
 Cost = tuple[str, float, int]
@@ -37,7 +39,11 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
         return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
 
 
-def _dominating_pair(kind: str, parameter: float, interval: float) -> pld.PrivacyLossDistribution:
+def _dominating_pair(kind: str, parameter: float, interval: float) -> "PrivacyLossDistribution":
+    # Half a second to import, and most runs are purely Gaussian.
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
     if kind == "gaussian":
         return pld.from_gaussian_mechanism(parameter, value_discretization_interval=interval)
     return pld.from_privacy_parameters(
