@@ -73,12 +73,14 @@ class PureEvent(Event):
 class BoundedRangeEvent(Event):
     """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism).
 
-    ``sensitivity`` is how far a neighbour moves any one score.
+    ``sensitivity`` is how far a neighbour moves any one score; ``count`` candidates are selected one after
+    another, the largest scores first, or the largest ``by_magnitude``.
     """
 
     epsilon: float
     sensitivity: float | FloatArray
     count: int = 1
+    by_magnitude: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,17 +10,21 @@ the value by less than that, so that on the grid the sensitivity is at most Δ/g
 (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost is below one part in a
 thousand.
 
+A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
+
 Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²), which is proved for it
 (Canonne, Kamath & Steinke 2020); the continuous mechanism's exact formula is not used.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import floor, log2, sqrt
+from typing import cast
 
 import numpy as np
 import opendp.prelude as dp
 
-from dpalgos.accounting.events import DiscreteGaussianEvent, Event, PureEvent
+from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.transcript import Transcript
@@ -96,9 +100,26 @@ class SecureTranscript(Transcript):
         )
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
-        """Refuse a selection by floating-point noise."""
-        self.publish(scores, lambda: scores, *events)
-        raise AssertionError("unreachable")
+        """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
+
+        Only selections whose range is bounded have a hardened sampler; others are refused. ``draw``, which
+        uses floating-point noise, is not called.
+        """
+        event = events[0] if len(events) == 1 else None
+        if not isinstance(event, BoundedRangeEvent):
+            self.publish(scores, lambda: scores, *events)
+            raise AssertionError("unreachable")
+        sensitivity = _single(event.sensitivity)
+        step, spent = grid_step(sensitivity, 1), event.epsilon / self._inflation
+        # Twice the sensitivity: scores may move in both directions.
+        scale = 2 * (sensitivity / step + 2) / spent
+        self.events.append(replace(event, relation=self._relation, epsilon=spent, sensitivity=sensitivity))
+        ranked = np.abs(scores) if event.by_magnitude else scores
+
+        def select() -> FloatArray:
+            return np.asarray(top_k_sampler(scale, event.count)(_on_grid(ranked, step)))[:, None]
+
+        return cast(IntArray, self._publish(scores, select))
 
 
 def grid_step(sensitivity: float, size: int) -> float:
@@ -120,11 +141,23 @@ def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     return sampler
 
 
-def _add(value: FloatArray, step: float, sampler: Callable[[list[int]], list[int]]) -> FloatArray:
-    index = np.rint(value[:, 0] / step)
+def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
+    """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
+    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.linf_distance(T=dp.i64)
+    measure = dp.zero_concentrated_divergence()
+    sampler: Callable[[list[int]], list[int]] = dp.m.make_noisy_top_k(*space, measure, k=k, scale=scale)
+    return sampler
+
+
+def _on_grid(values: FloatArray, step: float) -> list[int]:
+    index = np.rint(values[:, 0] / step)
     if not (np.abs(index) < _LARGEST_INDEX).all():
         raise InputError("a released quantity is too large for its sensitivity; declare tighter bounds")
-    noisy = sampler([int(entry) for entry in index])
+    return [int(entry) for entry in index]
+
+
+def _add(value: FloatArray, step: float, sampler: Callable[[list[int]], list[int]]) -> FloatArray:
+    noisy = sampler(_on_grid(value, step))
     return np.asarray([float(entry) * step for entry in noisy])[:, None]
 
 

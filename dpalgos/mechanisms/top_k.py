@@ -139,6 +139,7 @@ def gumbel_top_k(
         epsilon=(1 if monotone else 2) / noise_multiplier,
         sensitivity=plain_sensitivity(sensitivity),
         count=k,
+        by_magnitude=by_magnitude,
     )
     return transcript.choose(scores, draw, event)
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import kstest, laplace, norm
 
 import dpalgos
-from dpalgos.accounting.events import DiscreteGaussianEvent
+from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, PureEvent
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.mechanisms.secure import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
 from dpalgos.release import draw_release, plan_release
@@ -14,6 +14,7 @@ RELEASABLE = {
     "dp_mean": {"value_bound": 1.0},
     "adassp": {"covariate_bound": 3.0, "response_bound": 1.0},
     "preconditioned_regression": {},
+    "dp_sparse_mean": {"value_bound": 1.0, "sparsity": 2},
     "dp_linear_regression": {"covariate_bound": 3.0, "response_bound": 1.0, "coef_bound": 1.0},
 }
 
@@ -21,7 +22,7 @@ RELEASABLE = {
 def data(name, n=2000, d=4):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n, d))
-    return X, None if name == "dp_mean" else X[:, 0]
+    return X, None if name.endswith("mean") else X[:, 0]
 
 
 def discrete_cdf(scale, tail, log_density):
@@ -66,7 +67,7 @@ def test_a_release_proves_what_was_asked(name):
     assert answer.estimate.shape == (4,)
     assert np.isfinite(answer.estimate).all()
     assert spending(answer.events) == plan.cost
-    assert all(isinstance(event, DiscreteGaussianEvent) for event in answer.events)
+    assert all(isinstance(event, DiscreteGaussianEvent | BoundedRangeEvent) for event in answer.events)
     assert (draw_release(plan, Sample(X, y)).estimate != answer.estimate).any()
 
 
@@ -132,3 +133,24 @@ def test_spending_adds_up():
     assert Spending(rho=0.5, pure_epsilon=1.0).epsilon(1e-9) <= 1.0
     assert Spending(rho=0.1, failure=1e-5).epsilon(1e-6) == float("inf")
     assert Spending().epsilon(1e-6) == 0.0
+
+
+def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
+    event = BoundedRangeEvent(label="s", epsilon=0.5, sensitivity=1.0, count=1)
+    scores = np.array([[0.0], [2.0], [-4.0]])
+    counts = np.zeros(3)
+    for _ in range(4000):
+        counts[SecureTranscript().choose(scores, None, event)[0, 0]] += 1
+    # The exponential mechanism with range ε0: probabilities proportional to exp(ε0 score / 2Δ).
+    law = np.exp(0.25 * scores[:, 0])
+    law /= law.sum()
+    assert np.abs(counts / 4000 - law).max() < 5 * np.sqrt(0.25 / 4000)
+    by_magnitude = BoundedRangeEvent(label="s", epsilon=50.0, sensitivity=1.0, count=2, by_magnitude=True)
+    chosen = SecureTranscript().choose(scores, None, by_magnitude)
+    assert chosen[:, 0].tolist() == [2, 1]
+
+
+def test_a_selection_without_a_bounded_range_is_refused():
+    event = PureEvent(label="permute and flip", epsilon=0.5, sensitivity=1.0)
+    with pytest.raises(dpalgos.InputError, match="permute and flip has no hardened sampler"):
+        SecureTranscript().choose(np.zeros((3, 1)), None, event)
