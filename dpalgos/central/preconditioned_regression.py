@@ -44,8 +44,9 @@ from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipping import clip_factor
 from dpalgos.mechanisms.shrinkage import james_stein
-from dpalgos.mechanisms.symmetric import quadratic_forms, svec, unsvec
+from dpalgos.mechanisms.symmetric import svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.mechanisms.whitened_rows import WhitenedRows
 from dpalgos.params import PrivateParams, checked, choice
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
@@ -144,7 +145,7 @@ def preconditioned_regression(
     whitening, floored = _whiten(sample, levels.rows(), budget.gaussian_multiplier("moments"), transcript)
     transcript.note("unresolved_directions", floored)
 
-    rows = _WhitenedRows(sample, whitening)
+    rows = WhitenedRows(sample, whitening)
     theta = np.zeros((sample.n_features, sample.n_replicates))
     step, iterates, noise_stds = schedule.step_size, [], []
     for t in range(schedule.n_steps):
@@ -204,49 +205,6 @@ def _clipped_second_moments(sample: Sample, level: FloatArray) -> FloatArray:
     return moments
 
 
-class _WhitenedRows:
-    """The rows u_i = W x_i of every replicate, of which only norms and products are ever formed."""
-
-    def __init__(self, sample: Sample, whitening: FloatArray) -> None:
-        self._sample = sample
-        self._whitening = whitening
-        gram = whitening @ whitening
-        self._groups = []
-        for group in sample.groups():
-            squares = quadratic_forms(group.X, gram[group.replicates])
-            self._groups.append((group, np.sqrt(np.maximum(squares, 0, out=squares))))
-
-    def clipped_gradient(self, theta: FloatArray, level: FloatArray) -> FloatArray:
-        """Return the mean over rows of u (y − u'θ) clipped to ℓ2 norm ``level``, (d, R)."""
-        cross = np.empty_like(theta)
-        for group, norms in self._groups:
-            residual = self._residual(group, theta)
-            factor = np.abs(residual)
-            factor *= norms
-            chosen = level[group.replicates]
-            np.divide(chosen, np.maximum(factor, chosen, out=factor), out=factor)
-            factor *= residual
-            factor *= group.weights
-            cross[:, group.replicates] = group.X.T @ factor
-        return np.asarray(np.einsum("rij,jr->ir", self._whitening, cross) / self._sample.n_rows)
-
-    def counts_above(self, theta: FloatArray, level: FloatArray, cache: dict[int, FloatArray]) -> FloatArray:
-        """Return how many gradients have an ℓ2 norm above ``level``, (R,)."""
-        counts = np.empty(self._sample.n_replicates)
-        for index, (group, norms) in enumerate(self._groups):
-            if index not in cache:
-                cache[index] = np.abs(self._residual(group, theta)) * norms * group.weights
-            counts[group.replicates] = (cache[index] > level[group.replicates]).sum(axis=0)
-        return counts
-
-    def _residual(self, group: Any, theta: FloatArray) -> FloatArray:
-        chosen = group.replicates
-        coef = np.einsum("rij,jr->ir", self._whitening[chosen], theta[:, chosen])
-        residual: FloatArray = group.X @ coef
-        np.subtract(group.y[:, None], residual, out=residual)
-        return residual
-
-
 class _Levels:
     """Clip levels: public, by rule, or by private binary search."""
 
@@ -282,7 +240,7 @@ class _Levels:
         candidates = np.geomspace(0.5, 8, _N_LEVELS) * np.sqrt(d + 1)
         return self._search(candidates, self._wanted(100), counts_above, "rows above a level")
 
-    def gradients(self, rows: _WhitenedRows, theta: FloatArray, step: int) -> FloatArray:
+    def gradients(self, rows: WhitenedRows, theta: FloatArray, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""
         if isinstance(self._clip, tuple):
             return np.full(self._sample.n_replicates, self._clip[1])
