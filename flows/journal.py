@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from flows.processes import ProcessIdentity, write_json
+from data.processes import ProcessIdentity
+from flows.processes import write_json
 
 RUNNING = "running"
 COMPLETED = "completed"

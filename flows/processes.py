@@ -6,56 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from data.processes import ProcessIdentity
 from data.store import atomic_write
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProcessIdentity:
-    """One process, told apart from a later one that got the same number.
-
-    Attributes
-    ----------
-    pid : int
-        The process number.
-    start_time : str
-        When the process started, in the system's own notation; compared, never interpreted.
-    boot_id : str
-        Which boot of the machine the two above belong to.
-    host : str
-        The machine's name.
-    """
-
-    pid: int
-    start_time: str
-    boot_id: str
-    host: str
-
-    @classmethod
-    def of(cls, pid: int) -> ProcessIdentity:
-        """Return the identity of the process that has this number now.
-
-        Raises
-        ------
-        ProcessLookupError
-            If there is no such process, or it has exited.
-        """
-        start_time = _start_time(pid)
-        if start_time is None:
-            raise ProcessLookupError(f"no process has the number {pid}")
-        return cls(pid=pid, start_time=start_time, boot_id=_boot_id(), host=socket.gethostname())
-
-    def is_alive(self) -> bool:
-        """Say whether this very process is still there; one on another machine is taken to be alive."""
-        if self.host != socket.gethostname():
-            return True
-        return self.boot_id == _boot_id() and self.start_time == _start_time(self.pid)
 
 
 def end(process: ProcessIdentity, stop_signal: int, timeout: float, *, whole_tree: bool = False) -> None:
@@ -137,26 +94,3 @@ def _parents() -> Iterator[tuple[int, int]]:
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
-
-
-def _start_time(pid: int) -> str | None:
-    """Return when a process started; ``None`` if it is gone or has exited and waits to be collected."""
-    if Path("/proc/self/stat").exists():
-        try:
-            # The command name, in brackets, may itself hold blanks and brackets.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] in "ZX" else fields[19]
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    state, _, started = answer.stdout.strip().partition(" ")
-    return None if not started or state.startswith("Z") else started.strip()
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

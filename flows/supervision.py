@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
-from flows.processes import ProcessIdentity, command_line, end, last_lines, write_json
+from data.processes import ProcessIdentity
+from flows.processes import command_line, end, last_lines, write_json
 
 Say = Callable[[str], object]
 

@@ -12,6 +12,7 @@ from data.ledger.chain import Chain, Entry
 from data.ledger.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
 from data.ledger.holder import Holder
 from data.ledger.records import Budget, Charge, Request, Verdict
+from data.processes import ProcessIdentity
 
 
 def find_budget(chain: Chain, name: str) -> Budget | None:
@@ -188,8 +189,8 @@ def require_unanswered(chain: Chain, charge: Charge) -> None:
     """
     if not charge.holder.is_this_process():
         raise LedgerError(
-            f"charge {charge.id} was made to process {charge.holder.pid} on {charge.holder.host}, which "
-            "alone may answer it; charge the request in this process"
+            f"charge {charge.id} was made to process {charge.holder.pid} on {charge.holder.process.host}, "
+            "which alone may answer it; charge the request in this process"
         )
     if chain.entries("lost", subject=charge.id):
         raise LedgerError(f"charge {charge.id} was given up; charge the request again")
@@ -244,7 +245,7 @@ def _as_charge(entry: Entry) -> Charge:
         delta=float(body["delta"]),
         accounting=body["accounting"],
         charged=body["time"],
-        holder=Holder(**body["holder"]),
+        holder=Holder(ProcessIdentity(**body["holder"]["process"]), body["holder"]["thread"]),
     )
 
 

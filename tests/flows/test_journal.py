@@ -9,8 +9,9 @@ from uuid import uuid4
 
 import pytest
 
+from data.processes import ProcessIdentity
 from flows import journal
-from flows.processes import ProcessIdentity, write_json
+from flows.processes import write_json
 
 
 @pytest.fixture

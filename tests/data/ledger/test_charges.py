@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from data import processes
 from data.ledger import (
     AnswerLost,
     AnswerPending,
@@ -16,6 +17,7 @@ from data.ledger import (
     holder,
     open_ledger,
 )
+from data.processes import ProcessIdentity
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def dead(monkeypatch):
     """Let everybody believe that whoever was charged before has died."""
 
     def die() -> None:
-        monkeypatch.setattr(holder, "_boot_id", lambda: "the next boot")
+        monkeypatch.setattr(processes, "_boot_id", lambda: "the next boot")
 
     return die
 
@@ -260,7 +262,7 @@ def test_the_waiting_ends(place, ledger, fits, ask):
 def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger, fits, ask, monkeypatch):
     first = ledger.charge(ask(), fits)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(holder.socket, "gethostname", lambda: "elsewhere")
+        elsewhere.setattr(processes.socket, "gethostname", lambda: "elsewhere")
         other = place.ledger(answer_timeout=0.1)
         with pytest.raises(AnswerLost):
             other.charge(ask(), fits)
@@ -274,11 +276,11 @@ def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger,
 def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
     with subprocess.Popen(["sleep", "60"]) as process:
         here = holder.Holder.here()
-        other = replace(here, pid=process.pid, start_time=holder._start_time(process.pid))
+        other = replace(here, process=ProcessIdentity.of(process.pid))
         assert other.may_answer()
         assert not other.is_this_process()
-        assert not replace(other, start_time=here.start_time + "0").may_answer()
-        assert not replace(other, boot_id="an earlier boot").may_answer()
+        for change in ({"start_time": here.process.start_time + "0"}, {"boot_id": "an earlier boot"}):
+            assert not replace(other, process=replace(other.process, **change)).may_answer()
         process.kill()
         process.wait()
         assert not other.may_answer()
