@@ -41,7 +41,7 @@ def build_manifest(
         "dpcost": version("dpcost"),
         "commit": _commit(),
         "code_sha256": {"computing": code_digest(COMPUTING), "rendering": code_digest(RENDERING)},
-        "data": {**table, "path": _below_home(table["path"])},
+        "data": {**table, "path": _below_home(table["path"]) if table["path"] else ""},
         "results_sha256": results["sha256"],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),

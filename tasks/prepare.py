@@ -1,4 +1,4 @@
-"""Prepare a study's design in one mode and store it."""
+"""Prepare the design of a panel about a dataset and store it."""
 
 import io
 import json
@@ -16,22 +16,22 @@ from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
+from tasks.problems import Subsamples
 from tasks.records import Record, written
-from tasks.spec import StudySpec
 
 
 @task(name="prepare", **BY_KEY)
 @guarded
-def prepare(key: str, spec: dict[str, Any], table: dict[str, Any], mode: str) -> Record:
-    """Return the record of the design that a study uses in one prepare mode."""
-    study = StudySpec(**spec)
+def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
+    """Return the record of the design that a panel's problem uses."""
+    about = Subsamples(**problem)
     ref = DatasetRef.from_dict(table)
     prepared = design(
         read_table(ref),
-        get_dataset(study.dataset),
-        response=study.response,
-        covariates=study.covariates,
-        variant="public" if mode == "public" else "paper",
+        get_dataset(about.dataset),
+        response=about.response,
+        covariates=about.covariates,
+        variant=about.prepare,
     )
     return written(home() / "cache" / "designs" / f"{key}.parquet", design_bytes(prepared))
 

@@ -33,8 +33,8 @@ def block():
 @pytest.fixture
 def ready(raw, tmp_path):
     """Return the record of a prepared design."""
-    spec = find_study("housing").model_dump(mode="json")
-    return prepare.fn("design-1", spec, parquet.fn(raw), "public")
+    problem = find_study("housing").panel("public").problem.model_dump(mode="json")
+    return prepare.fn("design-1", problem, parquet.fn(raw))
 
 
 @pytest.mark.real_data
@@ -140,7 +140,7 @@ def test_a_damaged_card_is_left_out_of_the_index(tmp_path, caplog):
 def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
     """The limit of BLAS threads is the process's: a block that ends must not lift it for the others."""
     blocks = find_study("housing").blocks("smoke", replicates=3, seed=1, data_source="real")
-    blocks = [block for block in blocks if block.prepare == "public"]
+    blocks = [block for block in blocks if block.panel == "public"]
 
     def values(number, name):
         path = tmp_path / f"{name}-{number}.parquet"
