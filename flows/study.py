@@ -27,7 +27,7 @@ from tasks.fetch import fetch
 from tasks.manifest import now
 from tasks.parquet import parquet
 from tasks.prepare import prepare
-from tasks.problems import Subsamples
+from tasks.problems import Simulation, Subsamples
 from tasks.records import Record, intact, records_folder, stored_record
 from tasks.render import render, write_index
 from tasks.run_block import data_limit, run_block
@@ -87,12 +87,17 @@ def run_study(
         "started": now(),
     }
     with journal.exclusive_run(home(), say), _recorded(study, profile):
-        table = run.table(offline)
-        designs = {panel.name: run.design(table, panel) for panel in spec.panels}
-        blocks = spec.blocks(profile, replicates=replicates, seed=seed, data_source=table["data_source"])
+        tables = {dataset: run.table(dataset, offline) for dataset in spec.datasets}
+        designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
+        blocks = spec.blocks(
+            profile,
+            replicates=replicates,
+            seed=seed,
+            data_sources={dataset: table["data_source"] for dataset, table in tables.items()},
+        )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
-        report = run.rendered(table, results, context)
+        report = run.rendered(tables, results, context)
         index = write_index(run.out)
     _attach(spec, report)
     return {
@@ -116,27 +121,24 @@ class _Run:
         self._task, self._cell = refresh_task, refresh_cell
         self._cache = home() / "cache"
 
-    def table(self, offline: bool) -> dict[str, Any]:
-        """Bring the data: the store is its own cache, verified on every use."""
-        if not self.spec.datasets:
-            return {"name": self.spec.name, "data_source": "simulated", "path": "", "sha256": ""}
+    def table(self, dataset: str, offline: bool) -> dict[str, Any]:
+        """Bring a dataset: the store is its own cache, verified on every use."""
         self.n_task_runs += 2
-        (dataset,) = self.spec.datasets
         raw = fetch(dataset, offline, again=self._task == fetch.name)
         table: dict[str, Any] = parquet(raw, again=self._task == parquet.name)
         if table["data_source"] != "real":
             say(f"note: {dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
         return table
 
-    def design(self, table: dict[str, Any], panel: Panel) -> Record | None:
+    def design(self, tables: dict[str, dict[str, Any]], panel: Panel) -> Record | None:
         """Prepare the data of a panel; there is nothing to prepare where they are simulated."""
         problem = panel.problem
-        if not isinstance(problem, Subsamples):
+        if isinstance(problem, Simulation):
             return None
-        names = (*problem.covariates, problem.response)
+        names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
         columns = [asdict(get_dataset(problem.dataset).column(name)) for name in names]
-        key = cache_key("design", table["sha256"], problem.dataset, columns, problem.prepare)
-        return self._now(prepare, key, problem.model_dump(mode="json"), table)
+        plain, table = problem.model_dump(mode="json"), tables[problem.dataset]
+        return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
 
     def blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks side by side, the longest first; return their records in a fixed order."""
@@ -188,11 +190,12 @@ class _Run:
         key = cache_key("results", [part["sha256"] for part in (*parts, *audits)], str(folder))
         return self._now(collect, key, parts, audits, str(folder))
 
-    def rendered(self, table: dict[str, Any], results: Record, context: dict[str, Any]) -> Record:
+    def rendered(self, tables: dict[str, dict[str, Any]], results: Record, context: dict[str, Any]) -> Record:
         """Write the report beside the table."""
         settings = [context[name] for name in ("profile", "replicates", "seed")]
-        key = page_key("page", self._plain, table["sha256"], results, settings)
-        return self._now(render, key, self._plain, table, results, context)
+        shas = [table["sha256"] for table in tables.values()]
+        key = page_key("page", self._plain, shas, results, settings)
+        return self._now(render, key, self._plain, list(tables.values()), results, context)
 
     def _now(self, task: Any, key: str, *arguments: Any) -> Record:
         """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""

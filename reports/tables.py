@@ -174,9 +174,7 @@ def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) ->
         return []
     flags = []
     if where.prepare in view.page.unprotected_variants:
-        flags.append(
-            notes.mark("standardised with the full data: that step is not private and not counted in ε")
-        )
+        flags.append(notes.mark("prepared with the full data: that step is not private and not counted in ε"))
     certified = [p.certified for p in series.points if math.isfinite(p.certified)]
     if certified and max(certified) > where.epsilon * 1.001:
         flags.append(notes.mark("the printed noise is too small: less private than asked"))

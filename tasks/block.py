@@ -8,19 +8,22 @@ import pandas as pd
 
 import dpalgos
 from data.prepare import Design
+from data.prepare_snp import GroupDifference
 from tasks.cells import Block, Cell, derive_seed
 from tasks.problems import Draw, problem_of
 
 METRIC = "l2_error"
 
 
-def compute_block(block: Block, design: Design | None = None, only: str | None = None) -> pd.DataFrame:
+def compute_block(
+    block: Block, design: Design | GroupDifference | None = None, only: str | None = None
+) -> pd.DataFrame:
     """Run every cell of a block.
 
     Parameters
     ----------
     block : Block
-    design : Design, optional
+    design : Design or GroupDifference, optional
         The block's design, where its problem is about a dataset.
     only : str, optional
         Key of the one cell to run.

@@ -1,6 +1,7 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, cast
 
 import pandas as pd
@@ -27,7 +28,7 @@ from reports.page import (
 )
 from tasks.block import METRIC
 from tasks.limit import METRIC as DELETION_SHIFT
-from tasks.problems import Simulation, Subsamples
+from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
 from tasks.rules import evaluate_all
 from tasks.spec import Panel, StudySpec, delta_at
 
@@ -57,7 +58,9 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
             **{panel.name: panel.about for panel in spec.panels if panel.about},
             **{item.form: item.about for item in estimators if item.about},
         },
-        guides=tuple(_guide(spec, panel) for panel in spec.panels),
+        guides=tuple(
+            _guide(spec, panel) for panel in spec.panels if not isinstance(panel.problem, GroupDifferences)
+        ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
         findings=_findings(results, head.epsilon),
@@ -70,12 +73,8 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         finished=manifest["finished"],
         machine=manifest["machine"],
         cells={cell: CellLabel(delta_rule=_rule_of(cell, symbol)) for cell in cells["cell"]},
-        unprotected_variants=tuple(
-            panel.name
-            for panel in spec.panels
-            if isinstance(panel.problem, Subsamples) and panel.problem.prepare == "paper"
-        ),
-        panel_word="preparation" if spec.datasets else "panel",
+        unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
+        panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
         x_symbol=symbol,
     )
 
@@ -107,8 +106,8 @@ def _estimator(name: str) -> EstimatorInfo:
     )
 
 
-def _provenance(spec: StudySpec, data: dict[str, Any]) -> Provenance:
-    if not spec.datasets:
+def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
+    if not data:
         models = ", ".join(dict.fromkeys(panel.problem.source for panel in spec.panels))
         return Provenance(
             dataset=models,
@@ -124,21 +123,26 @@ def _provenance(spec: StudySpec, data: dict[str, Any]) -> Provenance:
             origin="simulation",
             privacy_unit="one row",
         )
-    dataset = get_dataset(data["name"])
+    datasets = [get_dataset(one["name"]) for one in data]
+
+    def each(values: Iterable[str], between: str = "; ") -> str:
+        return between.join(dict.fromkeys(value for value in values if value))
+
+    made_up = any(one["data_source"] != "real" for one in data)
     return Provenance(
-        dataset=dataset.name,
-        title=dataset.title,
-        data_source=data["data_source"],
-        n_rows=data["n_rows"],
-        rows_read=data["rows_read"],
-        repairs=tuple((repair["reason"], repair["count"]) for repair in data["repairs"]),
-        source_url=data["source_url"],
-        source_sha256=data["source_sha256"],
-        license=dataset.license,
-        citation=dataset.citation,
-        origin=data["origin"],
-        privacy_unit=dataset.privacy_unit,
-        reasons=tuple(data["reasons"]),
+        dataset=each((dataset.name for dataset in datasets), ", "),
+        title=each((dataset.title for dataset in datasets), " — and "),
+        data_source="stand-in" if made_up else "real",
+        n_rows=sum(one["n_rows"] for one in data),
+        rows_read=sum(one["rows_read"] for one in data),
+        repairs=tuple((repair["reason"], repair["count"]) for one in data for repair in one["repairs"]),
+        source_url=each((one["source_url"] for one in data), " "),
+        source_sha256=each((one["source_sha256"] for one in data), " "),
+        license=each(dataset.license for dataset in datasets),
+        citation=each((dataset.citation for dataset in datasets), " "),
+        origin=each((one["origin"] for one in data), ", "),
+        privacy_unit=each(dataset.privacy_unit for dataset in datasets),
+        reasons=tuple(reason for one in data for reason in one["reasons"]),
     )
 
 
@@ -160,7 +164,7 @@ def _guide(spec: StudySpec, panel: Panel) -> Guide:
     return Guide("the paper's rate, constant 1", tuple(map(float, sizes)), tuple(value), panel.name)
 
 
-def _unit(problem: Subsamples | Simulation, n: int) -> float:
+def _unit(problem: AnyProblem, n: int) -> float:
     """Return what a unit of the rate is in ℓ2: the rates of regression are in the norm of the design.
 
     In z-scores that is about the same; entries uniform on ±h have second moments h²/3.

@@ -12,11 +12,13 @@ from prefect import task
 
 from data.ingest import DatasetRef, read_table
 from data.prepare import Design, design
+from data.prepare_snp import GroupDifference
 from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
-from tasks.problems import Subsamples
+from tasks.prepare_groups import groups_bytes, load_groups, prepare_groups
+from tasks.problems import GroupDifferences, Subsamples
 from tasks.records import Record, written
 
 
@@ -24,16 +26,24 @@ from tasks.records import Record, written
 @guarded
 def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
     """Return the record of the design that a panel's problem uses."""
+    folder = home() / "cache" / "designs"
+    if problem["kind"] == "group_differences":
+        groups = prepare_groups(GroupDifferences(**problem), table)
+        return written(folder / f"{key}.npz", groups_bytes(groups))
     about = Subsamples(**problem)
-    ref = DatasetRef.from_dict(table)
     prepared = design(
-        read_table(ref),
+        read_table(DatasetRef.from_dict(table)),
         get_dataset(about.dataset),
         response=about.response,
         covariates=about.covariates,
         variant=about.prepare,
     )
-    return written(home() / "cache" / "designs" / f"{key}.parquet", design_bytes(prepared))
+    return written(folder / f"{key}.parquet", design_bytes(prepared))
+
+
+def load_prepared(path: str | Path) -> Design | GroupDifference:
+    """Read back what `prepare` wrote."""
+    return load_groups(path) if str(path).endswith(".npz") else load_design(path)
 
 
 def design_bytes(prepared: Design) -> bytes:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator,
 
 import dpalgos
 from data.prepare import Design, draw_rows, full_sample_target
+from data.prepare_snp import GroupDifference, draw_people, paired_rows, person_mask
 from data.simulations import Simulated, simulator
 from tasks.cells import Block, derive_seed, replicate_generator, row_generators
 from tasks.rules import RuleError, evaluate_all, whole
@@ -73,6 +74,11 @@ class _Problem(Strict, ABC):
     def source(self) -> str:
         """Name of the dataset or of the simulation's model."""
 
+    @property
+    def protected(self) -> bool:
+        """Whether the guarantee covers the preparation of the data too."""
+        return True
+
     @abstractmethod
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, and s where the problem is sparse."""
@@ -82,7 +88,7 @@ class _Problem(Strict, ABC):
         """Return (first replicate, replicates, work) of each block at a size."""
 
     @abstractmethod
-    def draws(self, block: Block, design: Design | None) -> Iterator[Draw]:
+    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
         """Yield the data of a block, its replicates in order."""
 
 
@@ -117,6 +123,11 @@ class Subsamples(_Problem):
         """Name of the dataset."""
         return self.dataset
 
+    @property
+    def protected(self) -> bool:
+        """Whether the columns are put into public units."""
+        return self.prepare == "public"
+
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d; in public units an intercept is fitted too."""
         return {"n": n, "d": len(self.covariates) + (self.prepare == "public")}
@@ -125,9 +136,9 @@ class Subsamples(_Problem):
         """Return one block: all replicates run together."""
         return [(0, replicates, n_cells * (n + _ROWS_BESIDE))]
 
-    def draws(self, block: Block, design: Design | None) -> Iterator[Draw]:
+    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
         """Yield the one draw of all replicates."""
-        assert design is not None
+        assert isinstance(design, Design)
         mask = draw_rows(len(design.X), block.n, row_generators(block))
         yield Draw(
             sample=dpalgos.Sample(design.X, design.y, row_mask=mask, n_replicates=block.replicates),
@@ -185,7 +196,7 @@ class Simulation(_Problem):
         firsts = range(0, replicates, step)
         return [(first, size := min(step, replicates - first), size * work) for first in firsts]
 
-    def draws(self, block: Block, design: Design | None) -> Iterator[Draw]:
+    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
         for replicate in range(block.first, block.first + block.replicates):
@@ -205,10 +216,57 @@ class Simulation(_Problem):
         return simulator(self.model)(rng, n, sizes["d"], **evaluate_all(self.settings, sizes))
 
 
-Problem = Annotated[Subsamples | Simulation, Field(discriminator="kind")]
-_ANY: TypeAdapter[Subsamples | Simulation] = TypeAdapter(Problem)
+class GroupDifferences(_Problem):
+    """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
+
+    ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
+    the rows is the same.
+    """
+
+    kind: Literal["group_differences"]
+    dataset: str
+    n_snps: Annotated[int, Field(strict=True, ge=1)]
+    s: Annotated[int, Field(strict=True, ge=1)]
+    selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
+    unit: Literal["person", "pair"]
+
+    @property
+    def source(self) -> str:
+        """Name of the dataset."""
+        return self.dataset
+
+    @property
+    def protected(self) -> bool:
+        """Whether the SNPs are chosen without a look at those who are compared."""
+        return self.selection != "all_subjects"
+
+    def sizes(self, n: int) -> dict[str, int]:
+        """Return n, d and s."""
+        return {"n": n, "d": self.n_snps, "s": self.s}
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return one block: the design is small."""
+        return [(0, replicates, n_cells * replicates * (n * self.n_snps + _ELEMENTS_BESIDE))]
+
+    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
+        """Yield all replicates at once, or one after another where each has rows of its own."""
+        assert isinstance(design, GroupDifference)
+        drawn = draw_people(design.sizes, block.n, row_generators(block))
+        if self.unit == "person":
+            mask = person_mask(drawn, len(design.X))
+            sample = dpalgos.Sample(design.X, row_mask=mask, n_replicates=block.replicates)
+            yield Draw(sample, 0, block.replicates, design.target, None, batched=True)
+            return
+        for r in range(block.replicates):
+            sample = dpalgos.Sample(paired_rows(design.X, drawn, r))
+            yield Draw(sample, block.first + r, 1, design.target, None, batched=False)
 
 
-def problem_of(block: Block) -> Subsamples | Simulation:
+AnyProblem = Subsamples | Simulation | GroupDifferences
+Problem = Annotated[AnyProblem, Field(discriminator="kind")]
+_ANY: TypeAdapter[AnyProblem] = TypeAdapter(Problem)
+
+
+def problem_of(block: Block) -> AnyProblem:
     """Return a block's problem."""
     return _ANY.validate_python(block.problem)

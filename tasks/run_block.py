@@ -13,7 +13,7 @@ from tasks.cells import Block
 from tasks.faults import guarded
 from tasks.limit import compute_limit
 from tasks.policy import BY_KEY
-from tasks.prepare import load_design
+from tasks.prepare import load_design, load_prepared
 from tasks.records import Record, written
 
 
@@ -28,7 +28,7 @@ def run_block(
     """
     spec = Block.from_dict(block)
     one_blas_thread()
-    rows = compute_block(spec, load_design(design["path"]) if design else None, only)
+    rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)

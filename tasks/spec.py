@@ -1,6 +1,7 @@
 """What a study is: the schema of ``flows/studies/*.toml`` and its expansion into blocks of cells."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -9,7 +10,7 @@ import dpalgos
 from dpalgos.accounting.gaussian import check_budget
 from dpalgos.api import build_params
 from tasks.cells import Block, Cell
-from tasks.problems import Problem, Simulation, Strict, Subsamples
+from tasks.problems import GroupDifferences, Problem, Simulation, Strict, Subsamples
 from tasks.rules import evaluate, evaluate_all
 
 Profile = Literal["smoke", "standard", "paper"]
@@ -217,8 +218,13 @@ class StudySpec(Strict):
             return
         if self.deleted_rows:
             raise ValueError(
-                f"deleted_rows must be empty for simulated data, got {list(self.deleted_rows)}; take it out"
+                "deleted_rows must be empty but for subsamples of a dataset, "
+                f"got {list(self.deleted_rows)}; take it out"
             )
+        if isinstance(problem, GroupDifferences):
+            if self.task != "mean":
+                raise ValueError(f"task must be mean for group differences, got {self.task!r}")
+            return
         for n in self.grid_of(panel).n:
             try:
                 problem.check(n, with_response=self.task != "mean")
@@ -254,7 +260,8 @@ class StudySpec(Strict):
     def datasets(self) -> tuple[str, ...]:
         """The datasets that the study reads; none if all data are simulated."""
         problems = [panel.problem for panel in self.panels]
-        return tuple(dict.fromkeys(p.dataset for p in problems if isinstance(p, Subsamples)))
+        found = [p.dataset for p in problems if not isinstance(p, Simulation)]
+        return tuple(dict.fromkeys(found))
 
     def panel(self, name: str) -> Panel:
         """Return a panel by name."""
@@ -279,10 +286,12 @@ class StudySpec(Strict):
         epsilon = 0.5 if 0.5 in grid.epsilon else grid.epsilon[0]
         return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1])
 
-    def blocks(self, profile: Profile, *, replicates: int, seed: int, data_source: str) -> list[Block]:
+    def blocks(
+        self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
+    ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long.
 
-        ``data_source`` is that of the panels about a dataset.
+        ``data_sources`` says which datasets are not the real ones.
         """
         found = []
         for panel in self.panels:
@@ -293,7 +302,9 @@ class StudySpec(Strict):
                     block = Block(
                         study=self.name,
                         dataset=problem.source,
-                        data_source="simulated" if isinstance(problem, Simulation) else data_source,
+                        data_source="simulated"
+                        if isinstance(problem, Simulation)
+                        else (data_sources or {}).get(problem.source, "real"),
                         panel=panel.name,
                         problem=problem.model_dump(mode="json"),
                         n=n,

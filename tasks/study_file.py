@@ -9,10 +9,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from tasks.problems import Simulation, Subsamples
+from tasks.problems import GroupDifferences, Simulation, Subsamples
 from tasks.spec import AssumptionSpec, EstimatorSpec, Grid, Headline, Note, Panel, SpecError, StudySpec
 
-_PROBLEMS: dict[str, type[BaseModel]] = {"subsamples": Subsamples, "simulation": Simulation}
+_PROBLEMS: dict[str, type[BaseModel]] = {
+    "subsamples": Subsamples,
+    "simulation": Simulation,
+    "group_differences": GroupDifferences,
+}
 _PARTS: dict[str, type[BaseModel]] = {
     "panels": Panel,
     "grid": Grid,
@@ -63,7 +67,7 @@ def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
     if kind == "extra_forbidden":
         return f"{where} is not a known key{_nearest_key(place)}"
     if kind == "union_tag_not_found":
-        return f"{where}.kind is missing; add kind = 'simulation' or kind = 'subsamples'"
+        return f"{where}.kind is missing; add e.g. kind = 'simulation'"
     allowed = {
         "literal_error": f"must be {context.get('expected')}",
         "union_tag_invalid": f"must have kind {context.get('expected_tags')}",

@@ -42,7 +42,7 @@ def designs(study, tmp_path_factory):
 def results(study, designs):
     wanted = ("preconditioned_regression", "adassp", "dp_linear_regression", "ols", "zero")
     tables = []
-    for block in study.blocks("standard", replicates=30, seed=SEED, data_source="real"):
+    for block in study.blocks("standard", replicates=30, seed=SEED):
         if block.panel == "public" and block.n in (2000, 5000, 10_000, 20_000):
             cells = tuple(
                 cell for cell in block.cells if cell.estimator in wanted and cell.epsilon in (None, 0.5)

@@ -38,7 +38,7 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module")
 def blocks():
-    return find_study("housing").blocks("smoke", replicates=3, seed=SEED, data_source="real")
+    return find_study("housing").blocks("smoke", replicates=3, seed=SEED)
 
 
 def test_cells_and_seeds(blocks):

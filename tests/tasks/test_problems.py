@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 import dpalgos
+from data.prepare_snp import GroupDifference
 from data.simulations import simulator
 from flows.catalogue import STUDIES, find_study, study_names
 from reports.results import validate_results
 from tasks.block import compute_block
 from tasks.cells import Block, Cell, derive_seed
+from tasks.prepare_groups import groups_bytes, load_groups
 from tasks.problems import Simulation, problem_of
 
 MEAN = {"kind": "simulation", "model": "gaussian_mean", "d": "n/10", "s": 3, "settings": {"sparsity": "s"}}
@@ -129,7 +131,11 @@ WRONG = {
     ),
     "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
     "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
-    "deleted rows": ("[replicates]", "deleted_rows = [1]\n[replicates]", "deleted_rows must be empty"),
+    "deleted rows": (
+        "[replicates]",
+        "deleted_rows = [1]\n[replicates]",
+        "deleted_rows must be empty but for",
+    ),
 }
 
 
@@ -150,7 +156,7 @@ def test_every_study_loads_and_expands(name):
     study = find_study(name)
     for profile in ("smoke", "standard", "paper"):
         replicates = study.replicates[profile]
-        blocks = study.blocks(profile, replicates=replicates, seed=1, data_source="real")
+        blocks = study.blocks(profile, replicates=replicates, seed=1)
         assert len({block.key for block in blocks}) == len(blocks)
         assert {problem_of(block) == study.panel(block.panel).problem for block in blocks} == {True}
         counted = {}
@@ -159,3 +165,71 @@ def test_every_study_loads_and_expands(name):
                 counted.setdefault(cell.key, []).extend(range(block.first, block.first + block.replicates))
         assert all(found == [*range(replicates)] for found in counted.values())
         assert study.headline_cells(blocks)
+
+
+GROUPS = Block(
+    study="mine",
+    dataset="snp_hapmap3",
+    data_source="real",
+    panel="groups",
+    problem={
+        "kind": "group_differences",
+        "dataset": "snp_hapmap3",
+        "n_snps": 6,
+        "s": 2,
+        "selection": "public_panel",
+        "unit": "person",
+    },
+    n=5,
+    first=0,
+    replicates=3,
+    of=3,
+    seed=7,
+    work=1,
+    cells=(
+        replace(PLAIN, n=5, params={"sparsity": 2}),
+        replace(PRIVATE, n=5, params={"sparsity": 2, "value_bound": 2.0}),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    rng = np.random.default_rng(3)
+    X = 2.0 * rng.integers(-1, 2, (17, 6))
+    return GroupDifference(
+        X=X,
+        sizes=(9, 8),
+        target=X[:9].mean(axis=0) / 2 + X[9:].mean(axis=0) / 2,
+        snps=pd.DataFrame({"snp": list("abcdef")}),
+        group_names=("one", "other"),
+        missing_per_snp=np.zeros(6, dtype=int),
+        missing_per_person=np.zeros(17, dtype=int),
+        left_out=(),
+        private=True,
+        notes=("a note",),
+    )
+
+
+def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
+    people = rows_of(GROUPS, design=groups)
+    pairs = rows_of(replace(GROUPS, problem={**GROUPS.problem, "unit": "pair"}), design=groups)
+    plain = people["cell"] == GROUPS.cells[0].key
+    assert set(people["status"]) == {"ok"}
+    assert people["value"][plain].to_numpy() == pytest.approx(pairs["value"][plain].to_numpy())
+    assert not np.isclose(people["value"][~plain], pairs["value"][~plain]).any()
+    assert set(people["d"]) == {6}
+    assert set(people["s"]) == {2}
+
+
+def test_groups_survive_the_disk(groups, tmp_path):
+    (tmp_path / "groups.npz").write_bytes(groups_bytes(groups))
+    back = load_groups(tmp_path / "groups.npz")
+    for name, value in vars(groups).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(back, name), value)
+        elif isinstance(value, pd.DataFrame):
+            assert getattr(back, name).equals(value)
+        else:
+            assert getattr(back, name) == value
+    assert groups_bytes(back) == groups_bytes(groups)

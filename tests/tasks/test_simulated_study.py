@@ -71,14 +71,13 @@ CONTEXT = {
 def out(tmp_path, home):
     (tmp_path / "means.toml").write_text(STUDY)
     study = find_study(str(tmp_path / "means.toml"))
-    blocks = study.blocks("standard", replicates=3, seed=1, data_source="simulated")
+    blocks = study.blocks("standard", replicates=3, seed=1)
     parts = [
         run_block.fn(f"block-{i}", block.to_dict(), None, str(tmp_path / f"{i}.parquet"))
         for i, block in enumerate(blocks)
     ]
     results = collect.fn("results-1", parts, [], str(tmp_path / "out"))
-    table = {"name": "means", "data_source": "simulated", "path": "", "sha256": ""}
-    manifest = build_manifest(study, table, results, CONTEXT | {"study": str(tmp_path / "means.toml")})
+    manifest = build_manifest(study, [], results, CONTEXT | {"study": str(tmp_path / "means.toml")})
     write_report(study, tmp_path / "out" / "results.parquet", manifest)
     return tmp_path / "out"
 

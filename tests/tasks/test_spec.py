@@ -80,7 +80,7 @@ WRONG = {
         "panels (public).problem.prepare must be 'public' or 'paper', got 'privat'",
     ),
     "kind": ('kind = "subsamples"', 'kind = "sample"', "panels (public).problem must have kind"),
-    "no kind": ('kind = "subsamples"\n', "", "panels (public).problem.kind is missing; add kind ="),
+    "no kind": ('kind = "subsamples"\n', "", "panels (public).problem.kind is missing; add e.g. kind ="),
     "key of a problem": (
         'kind = "subsamples"',
         'kind = "subsamples"\ncovariate = 1',
@@ -170,11 +170,11 @@ def test_a_number_for_delta_is_taken(tmp_path):
 
 def test_smoke_keeps_the_ends_and_one_budget():
     study = find_study("housing")
-    blocks = study.blocks("smoke", replicates=3, seed=0, data_source="real")
+    blocks = study.blocks("smoke", replicates=3, seed=0)
     assert {block.n for block in blocks} == {100, 20600}
     assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
     assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "10/n^1.1"}
-    whole = study.blocks("paper", replicates=3, seed=0, data_source="real")
+    whole = study.blocks("paper", replicates=3, seed=0)
     assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
     keys = [cell.key for block in whole for cell in block.cells]
     assert len(set(keys)) == len(keys)
