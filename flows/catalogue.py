@@ -4,7 +4,9 @@ import difflib
 from pathlib import Path
 
 from data.registry import get_dataset
-from tasks.spec import SpecError, StudySpec, load_study
+from tasks.problems import GroupDifferences, Subsamples
+from tasks.spec import SpecError, StudySpec
+from tasks.study_file import load_study
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -35,13 +37,23 @@ def find_study(name: str) -> StudySpec:
 
 
 def _suiting_its_data(spec: StudySpec) -> StudySpec:
-    dataset = get_dataset(spec.dataset)
-    for name in (spec.response, *spec.covariates):
+    for panel in spec.panels:
+        if isinstance(panel.problem, Subsamples):
+            _check_subsamples(spec, panel.problem, max(spec.grid_of(panel).n))
+        elif isinstance(panel.problem, GroupDifferences):
+            dataset = get_dataset(panel.problem.dataset)
+            if dataset.kind != "genotypes":
+                raise SpecError(f"{spec.name}: dataset must hold genotypes, got {dataset.name!r}")
+    return spec
+
+
+def _check_subsamples(spec: StudySpec, problem: Subsamples, largest: int) -> None:
+    dataset = get_dataset(problem.dataset)
+    for name in (problem.response, *problem.covariates):
         dataset.column(name)
-    for key, sizes in (("grid.n", spec.grid.n), ("deleted_rows", spec.deleted_rows)):
-        if max(sizes, default=0) > dataset.n_rows:
+    for key, size in (("grid.n", largest), ("deleted_rows", max(spec.deleted_rows, default=0))):
+        if size > dataset.n_rows:
             raise SpecError(
                 f"{spec.name}: {key} must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
-                f"got {max(sizes)}; take the larger ones out"
+                f"got {size}; take the larger ones out"
             )
-    return spec

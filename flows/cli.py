@@ -164,7 +164,7 @@ def studies(as_json: AsJson = False) -> None:
 
     found = [find_study(name) for name in study_names()]
     rows = [
-        {"name": s.name, "title": s.title, "dataset": s.dataset, "question": s.question.strip()}
+        {"name": s.name, "title": s.title, "datasets": s.datasets, "question": s.question.strip()}
         for s in found
     ]
     _list(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")

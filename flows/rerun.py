@@ -51,7 +51,7 @@ def rerun_options(
             f"run: {_command(study, out)}"
         )
     if cell is not None and chosen["profile"] in PROFILES:
-        blocks = spec.blocks(chosen["profile"], replicates=1, seed=0, data_source="real")
+        blocks = spec.blocks(chosen["profile"], replicates=1, seed=0)
         keys = [item.key for block in blocks for item in block.cells]
         if cell not in keys:
             raise SpecError(

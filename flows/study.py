@@ -27,13 +27,16 @@ from tasks.fetch import fetch
 from tasks.manifest import now
 from tasks.parquet import parquet
 from tasks.prepare import prepare
+from tasks.problems import Simulation, Subsamples
 from tasks.records import Record, intact, records_folder, stored_record
 from tasks.render import render, write_index
 from tasks.run_block import data_limit, run_block
-from tasks.spec import Profile, StudySpec
+from tasks.spec import Panel, Profile, StudySpec
 
 DEFAULT_SEED = 20191112
 REPORTS = PROJECT_ROOT / "reports" / "out"
+
+Designs = dict[str, Record | None]  # by panel
 
 _THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
 
@@ -84,12 +87,17 @@ def run_study(
         "started": now(),
     }
     with journal.exclusive_run(home(), say), _recorded(study, profile):
-        table = run.table(offline)
-        designs: dict[str, Record] = {mode: run.design(table, mode) for mode in spec.prepare}
-        blocks = spec.blocks(profile, replicates=replicates, seed=seed, data_source=table["data_source"])
+        tables = {dataset: run.table(dataset, offline) for dataset in spec.datasets}
+        designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
+        blocks = spec.blocks(
+            profile,
+            replicates=replicates,
+            seed=seed,
+            data_sources={dataset: table["data_source"] for dataset, table in tables.items()},
+        )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
-        report = run.rendered(table, results, context)
+        report = run.rendered(tables, results, context)
         index = write_index(run.out)
     _attach(spec, report)
     return {
@@ -113,54 +121,57 @@ class _Run:
         self._task, self._cell = refresh_task, refresh_cell
         self._cache = home() / "cache"
 
-    def table(self, offline: bool) -> dict[str, Any]:
-        """Bring the data: the store is its own cache, verified on every use."""
+    def table(self, dataset: str, offline: bool) -> dict[str, Any]:
+        """Bring a dataset: the store is its own cache, verified on every use."""
         self.n_task_runs += 2
-        raw = fetch(self.spec.dataset, offline, again=self._task == fetch.name)
+        raw = fetch(dataset, offline, again=self._task == fetch.name)
         table: dict[str, Any] = parquet(raw, again=self._task == parquet.name)
         if table["data_source"] != "real":
-            say(f"note: {self.spec.dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
+            say(f"note: {dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
         return table
 
-    def design(self, table: dict[str, Any], mode: str) -> Record:
-        """Prepare the data in one mode."""
-        names = (*self.spec.covariates, self.spec.response)
-        columns = [asdict(get_dataset(self.spec.dataset).column(name)) for name in names]
-        key = cache_key("design", table["sha256"], self.spec.dataset, columns, mode)
-        return self._now(prepare, key, self._plain, table, mode)
+    def design(self, tables: dict[str, dict[str, Any]], panel: Panel) -> Record | None:
+        """Prepare the data of a panel; there is nothing to prepare where they are simulated."""
+        problem = panel.problem
+        if isinstance(problem, Simulation):
+            return None
+        names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
+        columns = [asdict(get_dataset(problem.dataset).column(name)) for name in names]
+        plain, table = problem.model_dump(mode="json"), tables[problem.dataset]
+        return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
 
-    def blocks(self, blocks: list[Block], designs: dict[str, Record]) -> list[Record]:
+    def blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks side by side, the longest first; return their records in a fixed order."""
         submitted: dict[PrefectFuture[Record], Block] = {}
         records: dict[str, Record] = {}
         with progress(len(blocks), sum(block.work for block in blocks)) as shown:
             for block in sorted(blocks, key=lambda block: -block.work):
-                submitted[self._submit(block, designs[block.prepare])] = block
+                submitted[self._submit(block, designs[block.panel])] = block
             for future in as_completed(list(submitted)):
                 block, record = submitted[future], future.result()
                 found = future.state.name == "Cached"
                 if not intact(record):
                     found = False
-                    record = self._submit(block, designs[block.prepare], again=True).result()
+                    record = self._submit(block, designs[block.panel], again=True).result()
                 records[block.key] = record
                 shown.advance(block.work, found=found)
         return [records[block.key] for block in blocks]
 
-    def limit(self, blocks: list[Block], designs: dict[str, Record]) -> list[Record]:
+    def limit(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Compute the data's own limit on the headline's design."""
         if not self.spec.deleted_rows:
             return []
-        mode = self.spec.headline.prepare
-        block = next(block for block in blocks if block.prepare == mode)
-        deleted = list(self.spec.deleted_rows)
-        key = cache_key("limit", self.spec.name, block.data_source, designs[mode]["sha256"], deleted)
-        return [self._now(data_limit, key, block.to_dict(), designs[mode], self._rows_of(key), deleted)]
+        block = next(block for block in blocks if block.panel == self.spec.headline.panel)
+        deleted, design = list(self.spec.deleted_rows), designs[block.panel]
+        assert design is not None  # checked when the file was read
+        key = cache_key("limit", self.spec.name, block.data_source, design["sha256"], deleted)
+        return [self._now(data_limit, key, block.to_dict(), design, self._rows_of(key), deleted)]
 
     def audits(self, blocks: list[Block], n_trials: int | None, seed: int) -> list[Record]:
         """Try to break the private estimators at the headline's setting, side by side."""
         if n_trials is None:
             return []
-        n_features = len(self.spec.covariates) + 1
+        n_features = self.spec.head_panel.problem.sizes(self.spec.headline.n)["d"]
         submitted = []
         for cell in self.spec.headline_cells(blocks):
             key = cache_key("audit", asdict(cell), n_features, n_trials, seed)
@@ -179,11 +190,12 @@ class _Run:
         key = cache_key("results", [part["sha256"] for part in (*parts, *audits)], str(folder))
         return self._now(collect, key, parts, audits, str(folder))
 
-    def rendered(self, table: dict[str, Any], results: Record, context: dict[str, Any]) -> Record:
+    def rendered(self, tables: dict[str, dict[str, Any]], results: Record, context: dict[str, Any]) -> Record:
         """Write the report beside the table."""
         settings = [context[name] for name in ("profile", "replicates", "seed")]
-        key = page_key("page", self._plain, table["sha256"], results, settings)
-        return self._now(render, key, self._plain, table, results, context)
+        shas = [table["sha256"] for table in tables.values()]
+        key = page_key("page", self._plain, shas, results, settings)
+        return self._now(render, key, self._plain, list(tables.values()), results, context)
 
     def _now(self, task: Any, key: str, *arguments: Any) -> Record:
         """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
@@ -194,9 +206,9 @@ class _Run:
             record = task.with_options(refresh_cache=True)(key, *arguments)
         return record
 
-    def _submit(self, block: Block, design: Record, *, again: bool = False) -> "PrefectFuture[Record]":
+    def _submit(self, block: Block, design: Record | None, *, again: bool = False) -> "PrefectFuture[Record]":
         self.n_task_runs += 1
-        key = cache_key("block", block.to_dict(), design["sha256"])
+        key = cache_key("block", block.to_dict(), design["sha256"] if design else None)
         holds_cell = any(cell.key == self._cell for cell in block.cells)
         chosen = self._task == run_block.name and (holds_cell or self._cell is None)
         # One cell alone can only be run into rows that are whole.

@@ -99,7 +99,7 @@ def build_headline(view: View) -> Headline:
         choice=best_by_size(view, series),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
-        limits=_limits(view, x, ranking),
+        limits=_limits(view, where, x, ranking),
         tiles=_tiles(ranking),
     )
 
@@ -145,7 +145,8 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     runs: dict[str, list[float]] = {}
     zero_wins: list[float] = []
     name = ""
-    for x in view.sizes:
+    sizes = sorted({p.x for s in series for p in s.points})
+    for x in sizes:
         ranking = rank(series, x)
         if ranking.best is None:
             continue
@@ -160,7 +161,7 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     if len(runs) == 1:
         text = f"The smallest private error comes from {name} at every {symbol}."
     else:
-        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, view.sizes)}" for label, xs in runs.items())
+        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in runs.items())
         text = f"The smallest private error comes from: {listed}."
     answered = sum(len(xs) for xs in runs.values())
     if 0 < len(zero_wins) < answered:
@@ -192,12 +193,17 @@ def data_sentence(page: StudyPage) -> str:
             f"stand-in with the same columns were used. No number here says anything about them.{why}"
         )
     if data.data_source == "simulated":
-        return f"The data are simulated: {data.title}, {rows}; the truth is known."
+        return f"The data are simulated, anew in every repetition: {data.title}. The truth is known."
     dropped = sum(number for _, number in data.repairs)
     tail = (
         f"; {count(dropped, 'row')} dropped or repaired" if dropped else "; nothing was dropped or repaired"
     )
     return f"The data are real: {data.title}, {rows}{tail}."
+
+
+def guides_of(page: StudyPage, panel: str) -> tuple[Guide, ...]:
+    """Return the theory lines of a panel."""
+    return tuple(guide for guide in page.guides if guide.panel in ("", panel))
 
 
 def guide_at(guide: Guide, x: float) -> float:
@@ -214,10 +220,10 @@ def guide_at(guide: Guide, x: float) -> float:
     return math.nan
 
 
-def _limits(view: View, x: float, ranking: Ranking) -> tuple[str, ...]:
+def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str, ...]:
     out = []
     symbol = view.page.x_symbol
-    for guide in view.page.guides:
+    for guide in guides_of(view.page, where.prepare):
         value = guide_at(guide, x)
         if not math.isfinite(value):
             continue

@@ -184,7 +184,8 @@ def _note(frame: Frame) -> str:
         return ""
     parts = []
     if frame.spec.flagged:
-        parts.append("amber axis: δ·m ≥ 1" if frame.size.phone else "amber axis: δ·m ≥ 1, a weak guarantee")
+        text = f"amber axis: δ·{frame.spec.x_symbol} ≥ 1"
+        parts.append(text if frame.size.phone else f"{text}, a weak guarantee")
     if frame.failures or any(p.n_failed for s in frame.spec.series for p in s.points):
         parts.append("×: failed or refused")
     return "; ".join(parts)

@@ -41,11 +41,12 @@ class EstimatorInfo:
 
 @dataclass(frozen=True)
 class Guide:
-    """A line of the theory: `value[i]` is the predicted error at size `n[i]`."""
+    """A line of the theory: `value[i]` is the predicted error at size `n[i]`; `panel` "": of every panel."""
 
     label: str
     n: tuple[float, ...]
     value: tuple[float, ...]
+    panel: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,18 +136,20 @@ class StudyPage:
     question : str
         What was asked, in two sentences.
     headline : mapping
-        `epsilon`, `delta_label` (a `CellLabel.delta_rule`), `n` and `variant` (a prepare mode) of the
+        `epsilon`, `delta_label` (a `CellLabel.delta_rule`), `n` and `variant` (a panel) of the
         headline; where the table lacks that setting the nearest one is taken.
     axis_label, metric_label : str
         Words for the size axis and the error axis, units included, without "lower is better".
     variants : mapping of str to str
-        Prepare mode or form → its explanation in one or two sentences.
+        Panel or form → its explanation in one or two sentences.
     started, finished : str
         ISO 8601 times.
     cells : mapping of str to CellLabel
         Keyed by the `cell` column.
     unprotected_variants : tuple of str
-        Prepare modes whose own step is not private.
+        Panels whose preparation is not private.
+    panel_word : str
+        What the panels of this study differ in: "preparation", or "panel" itself.
     x_column, x_symbol : str
         The column on the horizontal axis and its symbol in sentences.
     links : tuple of (str, str)
@@ -177,6 +180,7 @@ class StudyPage:
     machine: str = ""
     cells: Mapping[str, CellLabel] = field(default_factory=dict)
     unprotected_variants: tuple[str, ...] = ("paper",)
+    panel_word: str = "preparation"
     x_column: str = "n"
     x_symbol: str = "m"
     links: tuple[tuple[str, str], ...] = ()
@@ -199,6 +203,6 @@ class StudyPage:
 
 
 def split_variant(variant: str) -> tuple[str, str]:
-    """Split ``"public, residual-clipped"`` into the prepare mode and the form (either may be empty)."""
+    """Split ``"public, residual-clipped"`` into the panel and the form (either may be empty)."""
     prepare, _, form = variant.partition(", ")
     return prepare, form

@@ -10,11 +10,13 @@ from reports import chart, svg
 from reports.certified import CertifiedFigure, certified_range, draw_certified
 from reports.chart import PANEL_REACH, LineFigure, Reference, Size
 from reports.figures import draw
-from reports.headline import condition, rank
+from reports.headline import condition, guides_of, rank
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
 from reports.tables import flagged_sizes
 from reports.view import Series, Setting, View
+
+_PANEL_HEADINGS = {"preparation": "How it changes with the preparation of the data"}
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def draw_all(view: View) -> Pictures:
         spec.x_label,
         spec.y_label,
         banner=banner(view.page.dataset.data_source, brief=True),
+        x_symbol=view.page.x_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
     return Pictures(main, narrow, card, _certified(view, where, series), groups)
@@ -105,7 +108,8 @@ def _spec(
     sizes = tuple(sorted({p.x for s in series for p in s.points}))
     references: list[Reference] = []
     if not panel and sizes:
-        references = [Reference(g.label, tuple(g.n), tuple(g.value)) for g in page.guides if len(g.n) > 1]
+        guides = [guide for guide in guides_of(page, where.prepare) if len(guide.n) > 1]
+        references = [Reference(guide.label, tuple(guide.n), tuple(guide.value)) for guide in guides]
         ends = (sizes[0] / 1.12, sizes[-1] * 1.12)
         references += [
             Reference(_limit_label(f), ends, (f.value, f.value), dash=True)
@@ -122,6 +126,7 @@ def _spec(
         y_label=page.metric_label,
         title=_panel_title(view, where) if panel else "",
         banner=banner(page.dataset.data_source, brief=panel),
+        x_symbol=page.x_symbol,
     )
 
 
@@ -147,7 +152,7 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
     ranking = rank(series, x)
     symbol = view.page.x_symbol
     text = f"Error against {symbol} on log–log axes, {condition(view, where)}"
-    text += f", preparation {where.prepare}." if where.prepare else "."
+    text += f", {view.page.panel_word} {where.prepare}." if where.prepare else "."
     facts = []
     if ranking.best is not None:
         facts.append(f"the best private estimate is {ranking.best[0].label} with {num(ranking.best[1].mean)}")
@@ -164,6 +169,7 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
 
 
 def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
+    word = view.page.panel_word
     wanted = {
         "How the error changes with ε": [
             (f"ε = {setting(e)}", Setting(e, head.rule, head.prepare)) for e in view.epsilons
@@ -171,8 +177,8 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
         "How it changes with δ": [
             (f"δ = {rule_text(r)}", Setting(head.epsilon, r, head.prepare)) for r in view.rules
         ],
-        "How it changes with the preparation of the data": [
-            (f"preparation “{p}”" if p else "no preparation", Setting(head.epsilon, head.rule, p))
+        _PANEL_HEADINGS.get(word, "The panels"): [
+            (f"{word} “{p}”" if p else f"no {word}", Setting(head.epsilon, head.rule, p))
             for p in view.prepares
         ],
     }
@@ -182,7 +188,7 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
     limits = chart.error_limits(list(series.values()), reach=PANEL_REACH)
     drawn: dict[Setting, Picture] = {}
     for where in settings:
-        x = view.headline_size or 1.0
+        x = view.size_at(where) or 1.0
         spec = _spec(view, where, series[where], limits, panel=True)
         name = _slug(f"panel-eps{where.epsilon:g}-delta-{where.rule}-{where.prepare}")
         drawn[where] = _picture(name, _alt(view, where, series[where], x), spec, chart.PANEL, png=True)
@@ -193,17 +199,22 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
 
 
 def _trend(view: View, items: list[tuple[str, Setting]], series: dict[Setting, tuple[Series, ...]]) -> str:
-    x = view.headline_size
-    if x is None:
-        return ""
-    parts = []
+    symbol, found = view.page.x_symbol, []
     for caption, where in items:
-        best = rank(series[where], x).best
+        x = view.size_at(where)
+        best = None if x is None else rank(series[where], x).best
         if best is not None:
-            parts.append(f"{num(best[1].mean)} at {caption} ({best[0].name})")
-    if not parts:
+            found.append((best, caption, best[1].x))
+    if not found:
         return ""
-    return f"Smallest mean private error at {view.page.x_symbol} = {setting(x)}: {'; '.join(parts)}."
+    sizes = {x for _, _, x in found}
+    own = f", {symbol} = {{}}" if len(sizes) > 1 else ""
+    parts = [
+        f"{num(best[1].mean)} at {caption}{own.format(setting(x))} ({best[0].name})"
+        for best, caption, x in found
+    ]
+    common = f" at {symbol} = {setting(found[0][2])}" if len(sizes) == 1 else ""
+    return f"Smallest mean private error{common}: {'; '.join(parts)}."
 
 
 def _slug(text: str) -> str:

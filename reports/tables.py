@@ -81,10 +81,15 @@ class _Footnotes:
         return tuple((letter, text) for text, letter in self.letters.items())
 
 
+def panel_name(view: View, where: Setting) -> str:
+    """Write a setting's panel: "preparation “public”"."""
+    return f"{view.page.panel_word} “{where.prepare}”"
+
+
 def setting_title(view: View, where: Setting) -> str:
-    """Write a setting with its prepare mode: "ε = 0.5, δ = 10/m¹·¹, prepared: public"."""
+    """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, prepared: public"."""
     text = condition(view, where)
-    return f"{text}, preparation “{where.prepare}”" if where.prepare else text
+    return f"{text}, {panel_name(view, where)}" if where.prepare else text
 
 
 def error_table(view: View, where: Setting) -> ErrorTable:
@@ -112,7 +117,7 @@ def error_table(view: View, where: Setting) -> ErrorTable:
         )
     return ErrorTable(
         title=setting_title(view, where),
-        group=f"δ = {rule_text(where.rule)}" + (f", preparation “{where.prepare}”" if where.prepare else ""),
+        group=f"δ = {rule_text(where.rule)}" + (f", {panel_name(view, where)}" if where.prepare else ""),
         epsilon=setting(where.epsilon),
         columns=tuple(_column(series, x) for x in xs),
         rows=tuple(rows),
@@ -169,9 +174,7 @@ def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) ->
         return []
     flags = []
     if where.prepare in view.page.unprotected_variants:
-        flags.append(
-            notes.mark("standardised with the full data: that step is not private and not counted in ε")
-        )
+        flags.append(notes.mark("prepared with the full data: that step is not private and not counted in ε"))
     certified = [p.certified for p in series.points if math.isfinite(p.certified)]
     if certified and max(certified) > where.epsilon * 1.001:
         flags.append(notes.mark("the printed noise is too small: less private than asked"))
@@ -271,6 +274,6 @@ def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
             places.append(f"ε = {words(setting(e) for e in asked)}")
         prepares = [f"“{p}”" for p in dict.fromkeys(rows["prepare"]) if p]
         if prepares:
-            places.append(f"preparation {words(prepares)}")
+            places.append(f"{page.panel_word} {words(prepares)}")
         out.append(Failure(series.label, str(status), len(rows), "; ".join(places), str(message)))
     return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))

@@ -160,11 +160,14 @@ class View:
 
     @cached_property
     def headline_size(self) -> float | None:
-        """The size of the headline: the one on the grid nearest to the one asked for."""
-        if not self.sizes:
-            return None
-        asked = float(self.page.headline.get("n", self.sizes[-1]))
-        return min(self.sizes, key=lambda x: (abs(math.log(x / asked)), x))
+        """The size of the headline: the one on its panel's grid nearest to the one asked for."""
+        return None if self.headline is None else self.size_at(self.headline)
+
+    def size_at(self, setting: Setting) -> float | None:
+        """Return the size of a setting nearest to the one that the headline asks for."""
+        sizes = sorted({float(x) for x in self._rows(setting)["x"]})
+        asked = float(self.page.headline.get("n", sizes[-1] if sizes else 1))
+        return min(sizes, key=lambda x: (abs(math.log(x / asked)), x), default=None)
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
@@ -189,7 +192,7 @@ class View:
         prepare = setting.prepare if setting else ""
         for _, others in self.table[self.table["role"] != "private"].groupby("estimator", sort=False):
             fitting = others[others["prepare"] == prepare]
-            rows.append(fitting if len(fitting) else others[others["prepare"] == others["prepare"].iloc[0]])
+            rows.append(fitting if len(fitting) else others[others["prepare"] == ""])
         if not rows:
             return ()
         out = []

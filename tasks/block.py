@@ -7,20 +7,24 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
-from data.prepare import Design, draw_rows, full_sample_target
-from tasks.cells import Block, Cell, derive_seed, row_generators
+from data.prepare import Design
+from data.prepare_snp import GroupDifference
+from tasks.cells import Block, Cell, derive_seed
+from tasks.problems import Draw, problem_of
 
 METRIC = "l2_error"
 
 
-def compute_block(block: Block, design: Design, only: str | None = None) -> pd.DataFrame:
+def compute_block(
+    block: Block, design: Design | GroupDifference | None = None, only: str | None = None
+) -> pd.DataFrame:
     """Run every cell of a block.
 
     Parameters
     ----------
     block : Block
-    design : Design
-        The block's design.
+    design : Design or GroupDifference, optional
+        The block's design, where its problem is about a dataset.
     only : str, optional
         Key of the one cell to run.
 
@@ -29,44 +33,46 @@ def compute_block(block: Block, design: Design, only: str | None = None) -> pd.D
     DataFrame
         Rows of the results table, in the order of the cells.
     """
-    mask = draw_rows(len(design.X), block.n, row_generators(block))
-    sample = dpalgos.Sample(design.X, design.y, row_mask=mask, n_replicates=block.replicates)
-    target = full_sample_target(design)
+    problem = problem_of(block)
+    sparsity = problem.sizes(block.n).get("s", pd.NA)
     cells = [cell for cell in block.cells if only in (None, cell.key)]
-    return pd.concat([_run_cell(cell, block, sample, design, target) for cell in cells], ignore_index=True)
+    rows: dict[str, list[pd.DataFrame]] = {cell.key: [] for cell in cells}
+    for draw in problem.draws(block, design):
+        for cell in cells:
+            rows[cell.key].append(_run_cell(cell, block, draw, sparsity))
+    return pd.concat([part for cell in cells for part in rows[cell.key]], ignore_index=True)
 
 
-def _run_cell(
-    cell: Cell, block: Block, sample: dpalgos.Sample, design: Design, target: np.ndarray
-) -> pd.DataFrame:
+def _run_cell(cell: Cell, block: Block, draw: Draw, sparsity: object) -> pd.DataFrame:
     seed = derive_seed(block.seed, block.study, cell.key)
-    values, certified = np.full(block.replicates, np.nan), np.nan
+    values, certified = np.full(draw.replicates, np.nan), np.nan
     status, message = "ok", ""
     start = time.perf_counter()
     try:
         result = dpalgos.estimate(
             cell.estimator,
-            sample,
-            rng=np.random.default_rng(seed),
-            replicates=block.replicates,
+            draw.sample,
+            rng=draw.generator(seed),
+            replicates=draw.replicates,
             **cell.keywords(),
         )
-        coef = result.estimate.reshape(design.X.shape[1], block.replicates)
-        values = np.linalg.norm(design.to_z @ coef - target[:, None], axis=0)
+        values = draw.errors(result.estimate)
         certified = result.certified_epsilon
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
         status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
-    seconds = (time.perf_counter() - start) / block.replicates
+    seconds = (time.perf_counter() - start) / draw.replicates
     if status == "ok" and not np.isfinite(values).all():
         status, message = "failed", "the estimate is not finite"
-        values = np.full(block.replicates, np.nan)
+        values = np.full(draw.replicates, np.nan)
     return pd.DataFrame(
         {
-            **_labels(cell, block, sample),
+            **_labels(cell, block),
+            "d": draw.sample.n_features,
+            "s": sparsity,
             "certified_epsilon": certified,
-            "replicate": np.arange(block.replicates),
+            "replicate": draw.first + np.arange(draw.replicates),
             "seed": seed,
             "metric": METRIC,
             "value": values,
@@ -77,7 +83,7 @@ def _run_cell(
     )
 
 
-def _labels(cell: Cell, block: Block, sample: dpalgos.Sample) -> dict[str, Any]:
+def _labels(cell: Cell, block: Block) -> dict[str, Any]:
     estimator = dpalgos.get_estimator(cell.estimator)
     return {
         "study": block.study,
@@ -92,6 +98,4 @@ def _labels(cell: Cell, block: Block, sample: dpalgos.Sample) -> dict[str, Any]:
         "delta": np.nan if cell.delta is None else cell.delta,
         "audited_epsilon": np.nan,
         "n": cell.n,
-        "d": sample.n_features,
-        "s": pd.NA,
     }

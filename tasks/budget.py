@@ -7,27 +7,37 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from tasks.spec import StudySpec, delta_at
+from tasks.rules import evaluate_all
+from tasks.spec import EstimatorSpec, StudySpec, delta_at
 
 
 def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
-    """Return label → share for each "estimator|form", at the headline setting and tight if there is such."""
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (50, len(spec.covariates) + 1)), rng.uniform(-1, 1, 50)
-    head, split = spec.headline, {}
-    delta = delta_at(head.delta, head.n)
-    for estimator in spec.estimators:
-        if estimator.calibrations:
-            calibration = "tight" if "tight" in estimator.calibrations else estimator.calibrations[0]
-            result = dpalgos.estimate(
-                estimator.name,
-                X,
-                y,
-                rng=rng,
-                epsilon=head.epsilon,
-                delta=delta,
-                calibration=calibration,
-                **estimator.params,
-            )
-            split[f"{estimator.name}|{estimator.form}"] = budget_shares(result.events, delta)
+    """Return label → share for each "estimator|form", at the headline's ε and δ and tight if there is such.
+
+    Where panels share an estimator, the split is that of the first.
+    """
+    split: dict[str, dict[str, float]] = {}
+    for panel in sorted(spec.panels, key=lambda panel: panel.name != spec.headline.panel):
+        sizes = panel.problem.sizes(max(spec.grid_of(panel).n))
+        for estimator in spec.estimators_of(panel):
+            name = f"{estimator.name}|{estimator.form}"
+            if estimator.calibrations and name not in split:
+                split[name] = _shares(spec, estimator, sizes)
     return split
+
+
+def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int]) -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.uniform(-1, 1, 50)
+    delta = delta_at(spec.headline.delta, spec.headline.n)
+    result = dpalgos.estimate(
+        estimator.name,
+        X,
+        None if spec.task == "mean" else y,
+        rng=rng,
+        epsilon=spec.headline.epsilon,
+        delta=delta,
+        calibration="tight" if "tight" in estimator.calibrations else estimator.calibrations[0],
+        **evaluate_all(estimator.params, sizes),
+    )
+    return budget_shares(result.events, delta)

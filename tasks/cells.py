@@ -20,7 +20,7 @@ class Cell:
     Attributes
     ----------
     variant : str
-        Prepare mode, then the form: ``"public, residual-clipped"``.
+        Panel, then the form: ``"public, residual-clipped"``.
     calibration : str
         ``"none"``, ``"tight"`` or ``"paper"``.
     epsilon, delta : float or None
@@ -60,34 +60,43 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Cells of one study that share a prepared design and its random rows.
+    """Cells of one study that share their data: of one panel, one size and a range of replicates.
 
     Attributes
     ----------
-    prepare : str
-        Prepare mode of the design.
-    replicates, seed : int
-        Replicates per cell, and the study's seed.
+    panel : str
+        The panel's name.
+    problem : dict
+        The panel's problem as plain data; see `tasks.problems`.
+    first, replicates : int
+        The first replicate, and how many there are from it on.
+    of : int
+        Replicates of a cell in all its blocks.
+    seed : int
+        The study's seed.
+    work : int
+        A rough measure of the work in it, for the order of execution and the time left.
     """
 
     study: str
     dataset: str
     data_source: str
-    prepare: str
+    panel: str
+    problem: dict[str, Any]
     n: int
     replicates: int
     seed: int
+    first: int
+    of: int
+    work: int
     cells: tuple[Cell, ...]
 
     @property
     def key(self) -> str:
         """The block's name within its study."""
-        return f"{self.prepare}:n={self.n}"
-
-    @property
-    def work(self) -> int:
-        """A rough measure of the work in it, for the order of execution and the time left."""
-        return len(self.cells) * (self.n + 4000)  # the constant part is as measured
+        name = f"{self.panel}:n={self.n}"
+        last = self.first + self.replicates - 1
+        return name if self.replicates == self.of else f"{name}:r={self.first}-{last}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the block as plain data."""
@@ -112,11 +121,15 @@ def derive_seed(seed: int, *names: object) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
+def replicate_generator(seed: int, replicate: int) -> np.random.Generator:
+    """Return the generator of one replicate: ``np.random.default_rng(seed).spawn(R)[replicate]``, any R."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replicate,)))
+
+
 def row_generators(block: Block) -> list[np.random.Generator]:
     """Return the generators that draw the rows of each replicate.
 
     They depend on study, size and seed only, so that all estimators see the same subsamples.
     """
-    return np.random.default_rng(derive_seed(block.seed, block.study, "rows", block.n)).spawn(
-        block.replicates
-    )
+    seed = derive_seed(block.seed, block.study, "rows", block.n)
+    return [replicate_generator(seed, r) for r in range(block.first, block.first + block.replicates)]

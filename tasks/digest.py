@@ -14,10 +14,15 @@ ROOT = Path(__file__).resolve().parent.parent
 COMPUTING = (
     "dpalgos",
     "data/prepare.py",
+    "data/prepare_snp.py",
+    "data/simulations",
     "tasks/block.py",
     "tasks/cells.py",
     "tasks/limit.py",
     "tasks/prepare.py",
+    "tasks/prepare_groups.py",
+    "tasks/problems.py",
+    "tasks/rules.py",
     "reports/results.py",
 )
 RENDERING = (

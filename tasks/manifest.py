@@ -19,15 +19,15 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "m
 
 
 def build_manifest(
-    spec: StudySpec, table: dict[str, Any], results: Record, context: dict[str, Any]
+    spec: StudySpec, tables: list[dict[str, Any]], results: Record, context: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the manifest as plain data.
 
     Parameters
     ----------
     spec : StudySpec
-    table : dict
-        The dataset's reference.
+    tables : list of dict
+        The references of the datasets; none if the data are simulated.
     results : Record
         Of ``results.parquet``.
     context : dict
@@ -41,7 +41,7 @@ def build_manifest(
         "dpcost": version("dpcost"),
         "commit": _commit(),
         "code_sha256": {"computing": code_digest(COMPUTING), "rendering": code_digest(RENDERING)},
-        "data": {**table, "path": _below_home(table["path"])},
+        "data": [{**table, "path": _below_home(table["path"])} for table in tables],
         "results_sha256": results["sha256"],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
@@ -91,10 +91,6 @@ def _below_home(path: str) -> str:
 
 def _example_cell(spec: StudySpec, profile: Profile) -> str:
     head = spec.headline
-    cells = [
-        cell
-        for block in spec.blocks(profile, replicates=1, seed=0, data_source="real")
-        for cell in block.cells
-    ]
+    cells = [cell for block in spec.blocks(profile, replicates=1, seed=0) for cell in block.cells]
     at_headline = [cell for cell in cells if (cell.n, cell.epsilon) == (head.n, head.epsilon)]
     return (at_headline or cells)[0].key

@@ -1,13 +1,21 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
+import math
+from collections.abc import Iterable
 from typing import Any, cast
 
 import pandas as pd
 
 import dpalgos
 from data.registry import get_dataset
+from data.simulations.regressions import half_width
 from dpalgos.audit.influence import two_point_bound
-from dpalgos.theory.rates import linear_regression_upper
+from dpalgos.theory.rates import (
+    linear_regression_upper,
+    mean_upper,
+    sparse_linear_regression_upper,
+    sparse_mean_upper,
+)
 from reports.page import (
     Assumption,
     BudgetPart,
@@ -18,38 +26,41 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
+from tasks.block import METRIC
 from tasks.limit import METRIC as DELETION_SHIFT
-from tasks.spec import StudySpec, delta_at
-
-_PREPARE_NOTES = {
-    "public": "Columns are put into public units and an intercept is fitted; the guarantee covers this.",
-    "paper": "Columns are standardised by the full data, as in the paper. This step is not private.",
-    "residual-clipped": "Residuals are clipped to a public bound; coefficients need none.",
-}
+from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
+from tasks.rules import evaluate_all
+from tasks.spec import Panel, StudySpec, delta_at
 
 
 def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any]) -> StudyPage:
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     cells = results.drop_duplicates("cell")
-    rules = {_rule_text(rule) for rule in spec.grid.delta}
+    symbol = "m" if spec.datasets else "n"
+    estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     return StudyPage(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        dataset=_provenance(manifest["data"]),
-        estimators=tuple(_estimator(item) for item in dict.fromkeys(e.name for e in spec.estimators)),
+        dataset=_provenance(spec, manifest["data"]),
+        estimators=tuple(_estimator(name) for name in dict.fromkeys(item.name for item in estimators)),
         headline={
             "epsilon": head.epsilon,
-            "delta_label": _rule_text(head.delta),
+            "delta_label": _rule_text(head.delta, symbol),
             "n": head.n,
-            "variant": head.prepare,
+            "variant": head.panel,
         },
         axis_label=spec.size_label,
-        metric="l2_error",
+        metric=METRIC,
         metric_label=spec.metric_label,
-        variants=_PREPARE_NOTES,
-        guides=(_guide(spec),),
+        variants={
+            **{panel.name: panel.about for panel in spec.panels if panel.about},
+            **{item.form: item.about for item in estimators if item.about},
+        },
+        guides=tuple(
+            _guide(spec, panel) for panel in spec.panels if not isinstance(panel.problem, GroupDifferences)
+        ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
         findings=_findings(results, head.epsilon),
@@ -61,18 +72,21 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         started=manifest["started"],
         finished=manifest["finished"],
         machine=manifest["machine"],
-        cells={cell: CellLabel(delta_rule=_rule_of(cell, rules)) for cell in cells["cell"]},
+        cells={cell: CellLabel(delta_rule=_rule_of(cell, symbol)) for cell in cells["cell"]},
+        unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
+        panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
+        x_symbol=symbol,
     )
 
 
-def _rule_text(rule: str) -> str:
-    return rule.replace("/n", "/m")
+def _rule_text(rule: str, symbol: str) -> str:
+    return rule.replace("/n", f"/{symbol}")
 
 
-def _rule_of(cell: str, rules: set[str]) -> str:
+def _rule_of(cell: str, symbol: str) -> str:
     for part in cell.split(":"):
         if part.startswith("delta="):
-            return _rule_text(part.removeprefix("delta="))
+            return _rule_text(part.removeprefix("delta="), symbol)
     return ""
 
 
@@ -92,43 +106,90 @@ def _estimator(name: str) -> EstimatorInfo:
     )
 
 
-def _provenance(data: dict[str, Any]) -> Provenance:
-    dataset = get_dataset(data["name"])
+def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
+    if not data:
+        models = ", ".join(dict.fromkeys(panel.problem.source for panel in spec.panels))
+        return Provenance(
+            dataset=models,
+            title=spec.data,
+            data_source="simulated",
+            n_rows=0,
+            rows_read=0,
+            repairs=(),
+            source_url="",
+            source_sha256="",
+            license="",
+            citation="",
+            origin="simulation",
+            privacy_unit="one row",
+        )
+    datasets = [get_dataset(one["name"]) for one in data]
+
+    def each(values: Iterable[str], between: str = "; ") -> str:
+        return between.join(dict.fromkeys(value for value in values if value))
+
+    made_up = any(one["data_source"] != "real" for one in data)
     return Provenance(
-        dataset=dataset.name,
-        title=dataset.title,
-        data_source=data["data_source"],
-        n_rows=data["n_rows"],
-        rows_read=data["rows_read"],
-        repairs=tuple((repair["reason"], repair["count"]) for repair in data["repairs"]),
-        source_url=data["source_url"],
-        source_sha256=data["source_sha256"],
-        license=dataset.license,
-        citation=dataset.citation,
-        origin=data["origin"],
-        privacy_unit=dataset.privacy_unit,
-        reasons=tuple(data["reasons"]),
+        dataset=each((dataset.name for dataset in datasets), ", "),
+        title=each((dataset.title for dataset in datasets), " — and "),
+        data_source="stand-in" if made_up else "real",
+        n_rows=sum(one["n_rows"] for one in data),
+        rows_read=sum(one["rows_read"] for one in data),
+        repairs=tuple((repair["reason"], repair["count"]) for one in data for repair in one["repairs"]),
+        source_url=each((one["source_url"] for one in data), " "),
+        source_sha256=each((one["source_sha256"] for one in data), " "),
+        license=each(dataset.license for dataset in datasets),
+        citation=each((dataset.citation for dataset in datasets), " "),
+        origin=each((one["origin"] for one in data), ", "),
+        privacy_unit=each(dataset.privacy_unit for dataset in datasets),
+        reasons=tuple(reason for one in data for reason in one["reasons"]),
     )
 
 
-def _guide(spec: StudySpec) -> Guide:
-    head, sizes = spec.headline, spec.grid.n
-    deltas = [delta_at(head.delta, n) for n in sizes]
-    rate = linear_regression_upper(sizes, len(spec.covariates), head.epsilon, deltas)
-    return Guide(
-        label="the paper's rate, constant 1", n=tuple(map(float, sizes)), value=tuple(map(float, rate))
-    )
+def _guide(spec: StudySpec, panel: Panel) -> Guide:
+    """Return the paper's upper rate at the headline's ε and δ, with constant 1."""
+    head, sizes, problem = spec.headline, spec.grid_of(panel).n, panel.problem
+    value = []
+    for n in sizes:
+        at, delta = problem.sizes(n), delta_at(head.delta, n)
+        if isinstance(problem, Subsamples):
+            rate = linear_regression_upper(n, len(problem.covariates), head.epsilon, delta)
+        elif "s" in at:
+            sparse = sparse_mean_upper if spec.task == "mean" else sparse_linear_regression_upper
+            rate = sparse(n, at["d"], at["s"], head.epsilon, delta)
+        else:
+            dense = mean_upper if spec.task == "mean" else linear_regression_upper
+            rate = dense(n, at["d"], head.epsilon, delta)
+        value.append(float(rate) * _unit(problem, n))
+    return Guide("the paper's rate, constant 1", tuple(map(float, sizes)), tuple(value), panel.name)
+
+
+def _unit(problem: AnyProblem, n: int) -> float:
+    """Return what a unit of the rate is in ℓ2: the rates of regression are in the norm of the design.
+
+    In z-scores that is about the same; entries uniform on ±h have second moments h²/3.
+    """
+    if not isinstance(problem, Simulation) or problem.model != "uniform_regression":
+        return 1.0
+    sizes = problem.sizes(n)
+    settings = evaluate_all(problem.settings, sizes)
+    design = settings.get("design", "literal")
+    return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
 
 
 def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
-    dataset = get_dataset(spec.dataset)
+    about = spec.head_panel.problem
+    columns = []
+    if isinstance(about, Subsamples):
+        dataset = get_dataset(about.dataset)
+        columns = [dataset.column(name) for name in (*about.covariates, about.response)]
     units = [
         Assumption(
             what=f"Centre and scale of {column.name.replace('_', ' ')}",
             value=f"{column.center:g} ± {column.scale:g} {column.unit}".strip(),
             source=column.bounds_source,
         )
-        for column in (dataset.column(name) for name in (*spec.covariates, spec.response))
+        for column in columns
         if column.center is not None and column.scale is not None
     ]
     return (*units, *(Assumption(what=a.what, value=a.value, source=a.source) for a in spec.assumptions))

@@ -1,4 +1,4 @@
-"""Prepare a study's design in one mode and store it."""
+"""Prepare the design of a panel about a dataset and store it."""
 
 import io
 import json
@@ -12,28 +12,38 @@ from prefect import task
 
 from data.ingest import DatasetRef, read_table
 from data.prepare import Design, design
+from data.prepare_snp import GroupDifference
 from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
+from tasks.prepare_groups import groups_bytes, load_groups, prepare_groups
+from tasks.problems import GroupDifferences, Subsamples
 from tasks.records import Record, written
-from tasks.spec import StudySpec
 
 
 @task(name="prepare", **BY_KEY)
 @guarded
-def prepare(key: str, spec: dict[str, Any], table: dict[str, Any], mode: str) -> Record:
-    """Return the record of the design that a study uses in one prepare mode."""
-    study = StudySpec(**spec)
-    ref = DatasetRef.from_dict(table)
+def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
+    """Return the record of the design that a panel's problem uses."""
+    folder = home() / "cache" / "designs"
+    if problem["kind"] == "group_differences":
+        groups = prepare_groups(GroupDifferences(**problem), table)
+        return written(folder / f"{key}.npz", groups_bytes(groups))
+    about = Subsamples(**problem)
     prepared = design(
-        read_table(ref),
-        get_dataset(study.dataset),
-        response=study.response,
-        covariates=study.covariates,
-        variant="public" if mode == "public" else "paper",
+        read_table(DatasetRef.from_dict(table)),
+        get_dataset(about.dataset),
+        response=about.response,
+        covariates=about.covariates,
+        variant=about.prepare,
     )
-    return written(home() / "cache" / "designs" / f"{key}.parquet", design_bytes(prepared))
+    return written(folder / f"{key}.parquet", design_bytes(prepared))
+
+
+def load_prepared(path: str | Path) -> Design | GroupDifference:
+    """Read back what `prepare` wrote."""
+    return load_groups(path) if str(path).endswith(".npz") else load_design(path)
 
 
 def design_bytes(prepared: Design) -> bytes:

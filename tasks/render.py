@@ -26,11 +26,11 @@ _log = logging.getLogger(__name__)
 @task(name="render", **BY_KEY)
 @guarded
 def render(
-    key: str, spec: dict[str, Any], table: dict[str, Any], results: Record, context: dict[str, Any]
+    key: str, spec: dict[str, Any], tables: list[dict[str, Any]], results: Record, context: dict[str, Any]
 ) -> Record:
     """Write the report beside its results table; return the manifest's record with the headline."""
     study = StudySpec(**spec)
-    return write_report(study, Path(results["path"]), build_manifest(study, table, results, context))
+    return write_report(study, Path(results["path"]), build_manifest(study, tables, results, context))
 
 
 def write_report(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> Record:

@@ -13,20 +13,22 @@ from tasks.cells import Block
 from tasks.faults import guarded
 from tasks.limit import compute_limit
 from tasks.policy import BY_KEY
-from tasks.prepare import load_design
+from tasks.prepare import load_design, load_prepared
 from tasks.records import Record, written
 
 
 @task(name="run_block", **BY_KEY)
 @guarded
-def run_block(key: str, block: dict[str, Any], design: Record, path: str, only: str | None = None) -> Record:
-    """Write a block's rows to ``path`` and return their record.
+def run_block(
+    key: str, block: dict[str, Any], design: Record | None, path: str, only: str | None = None
+) -> Record:
+    """Write a block's rows to ``path`` and return their record; simulated data need no design.
 
     With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
     """
     spec = Block.from_dict(block)
     one_blas_thread()
-    rows = compute_block(spec, load_design(design["path"]), only)
+    rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)

@@ -27,8 +27,14 @@ def designs(study, tmp_path_factory):
     raw = fetch(dataset, home=tmp_path_factory.mktemp("home"), mirror=mirror_from_environment(), offline=True)
     table = read_table(to_parquet(dataset, raw, home=tmp_path_factory.mktemp("store")))
     return {
-        variant: design(table, dataset, response=study.response, covariates=study.covariates, variant=variant)
-        for variant in study.prepare
+        panel.name: design(
+            table,
+            dataset,
+            response=panel.problem.response,
+            covariates=panel.problem.covariates,
+            variant=panel.problem.prepare,
+        )
+        for panel in study.panels
     }
 
 
@@ -36,8 +42,8 @@ def designs(study, tmp_path_factory):
 def results(study, designs):
     wanted = ("preconditioned_regression", "adassp", "dp_linear_regression", "ols", "zero")
     tables = []
-    for block in study.blocks("standard", replicates=30, seed=SEED, data_source="real"):
-        if block.prepare == "public" and block.n in (2000, 5000, 10_000, 20_000):
+    for block in study.blocks("standard", replicates=30, seed=SEED):
+        if block.panel == "public" and block.n in (2000, 5000, 10_000, 20_000):
             cells = tuple(
                 cell for cell in block.cells if cell.estimator in wanted and cell.epsilon in (None, 0.5)
             )

@@ -40,12 +40,23 @@ def uniform_regression(
     coef = np.zeros(d)
     direction = rng.standard_normal(support)
     coef[:support] = direction / np.linalg.norm(direction)
-    half_widths = {"literal": d**-0.5, "repaired": support**-0.5, "feasible": 1.0}
-    if design not in half_widths:
-        raise DataError(f"design must be one of {', '.join(half_widths)}, got {design!r}")
-    half_width = half_widths[design]
+    h = half_width(design, d, support)
     X = rng.random((n, d))
-    X *= 2 * half_width
-    X -= half_width
+    X *= 2 * h
+    X -= h
     y = X[:, :support] @ coef[:support] + noise_std * rng.standard_normal(n)
     return Simulated(X=X, y=y, truth=coef)
+
+
+def half_width(design: str, d: int, support: int) -> float:
+    """Return h of a design whose entries are uniform on ±h.
+
+    Raises
+    ------
+    DataError
+        If there is no such design.
+    """
+    half_widths: dict[str, float] = {"literal": d**-0.5, "repaired": support**-0.5, "feasible": 1.0}
+    if design not in half_widths:
+        raise DataError(f"design must be one of {', '.join(half_widths)}, got {design!r}")
+    return half_widths[design]

@@ -12,17 +12,31 @@ DPCOST = "import sys; from flows.cli import main; sys.argv[0] = 'dpcost'; main()
 STUDY = """
 title = "A small study"
 question = "Does the pipeline hold?"
-dataset = "housing"
 task = "linear_regression"
-response = "median_house_value"
-covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-prepare = ["public", "paper"]
 size_label = "subsample size m"
 metric_label = "error"
 deleted_rows = [1]
 grid = { n = [100, 5000, 20000], epsilon = [0.5], delta = ["1/n^2"] }
 replicates = { smoke = 2, standard = 4, paper = 200 }
-headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", prepare = "public" }
+headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", panel = "public" }
+
+[[panels]]
+name = "public"
+[panels.problem]
+kind = "subsamples"
+dataset = "housing"
+response = "median_house_value"
+covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+prepare = "public"
+
+[[panels]]
+name = "paper"
+[panels.problem]
+kind = "subsamples"
+dataset = "housing"
+response = "median_house_value"
+covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+prepare = "paper"
 
 [[estimators]]
 name = "zero"

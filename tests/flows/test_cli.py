@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from flows import cli
-from tasks import spec
+from tasks import study_file
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +160,7 @@ def broken(monkeypatch):
         def fail(*_, **__):
             raise error
 
-        monkeypatch.setattr(spec, "load_study", fail)
+        monkeypatch.setattr(study_file, "load_study", fail)
         monkeypatch.setattr("flows.catalogue.load_study", fail)
 
     return let

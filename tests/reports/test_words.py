@@ -140,7 +140,7 @@ def test_other_rule_is_not_flagged_and_other_preparation_is(view):
     exposed = next(s for s in view.settings if s.prepare == "paper")
     table = error_table(view, exposed)
     marked = [row for row in table.rows if row.role == "private"]
-    letter = next(mark for mark, text in table.key if "standardised with the full data" in text)
+    letter = next(mark for mark, text in table.key if "prepared with the full data" in text)
     assert all(letter in row.flags for row in marked)
 
 

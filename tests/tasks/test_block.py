@@ -35,10 +35,20 @@ def block(*cells, replicates=4):
         study="mine",
         dataset="housing",
         data_source="real",
-        prepare="public",
+        panel="public",
+        problem={
+            "kind": "subsamples",
+            "dataset": "housing",
+            "response": "y",
+            "covariates": ["a", "b"],
+            "prepare": "public",
+        },
         n=40,
+        first=0,
         replicates=replicates,
+        of=replicates,
         seed=7,
+        work=1,
         cells=cells,
     )
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tasks.cells import Block, Cell, derive_seed, row_generators
+from tasks.cells import Block, Cell, derive_seed, replicate_generator, row_generators
 
 CELL = Cell(
     estimator="adassp",
@@ -22,10 +22,14 @@ BLOCK = Block(
     study="housing",
     dataset="housing",
     data_source="real",
-    prepare="public",
+    panel="public",
+    problem={"kind": "subsamples"},
     n=100,
+    first=0,
     replicates=3,
+    of=3,
     seed=20191112,
+    work=1,
     cells=(CELL, PLAIN),
 )
 
@@ -34,6 +38,7 @@ def test_keys_say_what_a_cell_is():
     assert CELL.key == "adassp:public+some form:tight:eps=0.5:delta=1/n^2:n=100"
     assert PLAIN.key == "ols:paper:n=100"
     assert BLOCK.key == "public:n=100"
+    assert replace(BLOCK, first=1, replicates=2).key == "public:n=100:r=1-2"
 
 
 def test_budgets_that_are_close_have_keys_of_their_own():
@@ -65,12 +70,15 @@ def test_rows_depend_on_study_size_and_seed_only():
 
     first = draws(BLOCK)
     assert len(set(first)) == 3
-    assert draws(replace(BLOCK, prepare="paper", cells=(PLAIN,))) == first
+    assert draws(replace(BLOCK, panel="paper", cells=(PLAIN,))) == first
     assert draws(replace(BLOCK, replicates=2)) == first[:2]
+    assert draws(replace(BLOCK, first=1, replicates=2)) == first[1:]
     for change in ({"seed": 1}, {"n": 101}, {"study": "other"}):
         assert not set(draws(replace(BLOCK, **change))) & set(first)
     assert first == [int(r.integers(2**62)) for r in np.random.default_rng(4492109200057952922).spawn(3)]
 
 
-def test_work_grows_with_rows_and_cells():
-    assert replace(BLOCK, n=200).work > BLOCK.work > replace(BLOCK, cells=(CELL,)).work
+def test_replicates_have_generators_of_their_own():
+    spawned = np.random.default_rng(5).spawn(4)
+    for replicate, rng in enumerate(spawned):
+        assert replicate_generator(5, replicate).integers(2**62) == rng.integers(2**62)

@@ -26,7 +26,14 @@ def key_after(edited):
 
 @pytest.mark.parametrize(
     "file",
-    ["dpalgos/central/dp_linear_regression.py", "data/prepare.py", "tasks/cells.py", "tasks/block.py"],
+    [
+        "dpalgos/central/dp_linear_regression.py",
+        "data/prepare.py",
+        "data/simulations/means.py",
+        "tasks/cells.py",
+        "tasks/block.py",
+        "tasks/problems.py",
+    ],
 )
 def test_an_edit_of_what_a_number_depends_on_changes_the_key(project, file):
     before = key_after(None)

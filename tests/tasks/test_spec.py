@@ -3,7 +3,8 @@ import math
 import pytest
 
 from flows.catalogue import STUDIES, find_study
-from tasks.spec import SpecError, delta_at, load_study
+from tasks.spec import SpecError, delta_at
+from tasks.study_file import load_study
 
 HOUSING = (STUDIES / "housing.toml").read_text()
 EPSILON = "epsilon = [0.5, 0.2, 1.0, 2.0]"
@@ -34,7 +35,7 @@ WRONG = {
     "delta nonsense": (
         DELTA,
         'delta = ["small"]',
-        "delta must be a number or a rule such as '1/n^2', got 'sm",
+        "delta must be made of numbers, n, d, s,",
     ),
     "n too large": (SIZES, "n = [20000, 50000]", "must be at most the 20,640 rows of housing, got 50000"),
     "n zero": (SIZES, "n = [0, 20000]", "grid.n.0 must be at least 1, got 0"),
@@ -74,10 +75,25 @@ WRONG = {
     "column twice": ('"total_rooms"', '"households"', "covariates: each entry must be there once"),
     "response again": ('"total_rooms"', '"median_house_value"', "covariates must not hold the response"),
     "prepare": (
-        'prepare = ["public", "paper"]',
-        'prepare = ["privat"]',
-        "prepare.0 must be 'public' or 'paper'",
+        'prepare = "public"',
+        'prepare = "privat"',
+        "panels (public).problem.prepare must be 'public' or 'paper', got 'privat'",
     ),
+    "kind": ('kind = "subsamples"', 'kind = "sample"', "panels (public).problem must have kind"),
+    "no kind": ('kind = "subsamples"\n', "", "panels (public).problem.kind is missing; add e.g. kind ="),
+    "key of a problem": (
+        'kind = "subsamples"',
+        'kind = "subsamples"\ncovariate = 1',
+        "panels (public).problem.covariate is not a known key; did you mean 'covariates'?",
+    ),
+    "panel twice": ('name = "paper"', 'name = "public"', "panels must differ in name, got 'public' twice"),
+    "panel name": ('name = "paper"', 'name = "a:b"', "panels (a:b).name: a panel's name must be lower-case"),
+    "rule of a keyword": (
+        "response_bound = 2.0",
+        'response_bound = "4*sqrt(lg(n))"',
+        "estimators (dp_linear_regression): response_bound must be made of",
+    ),
+    "no grid": (f"[grid]\n{SIZES}\n{EPSILON}\n{DELTA}\n", "", "panels (public) needs a grid"),
     "deleted rows": ("[1, 10]", "[0]", "deleted_rows.0 must be at least 1, got 0"),
     "all rows deleted": ("[1, 10]", "[99999]", "deleted_rows must be at most the 20,640 rows"),
     "no replicates": ("smoke = 3", "smoke = 0", "replicates.smoke must be at least 1, got 0"),
@@ -94,7 +110,7 @@ WRONG = {
         'delta = "1/n"\n',
         "headline.delta must be one of the study's",
     ),
-    "headline mode": ('prepare = "public"', 'prepare = "raw"', "headline.prepare must be one of the study's"),
+    "headline panel": ('panel = "public"', 'panel = "raw"', "headline.panel must be one of the study's"),
     "not TOML": ("[grid]", "[grid", "mine.toml is not a TOML file"),
 }
 
@@ -154,11 +170,11 @@ def test_a_number_for_delta_is_taken(tmp_path):
 
 def test_smoke_keeps_the_ends_and_one_budget():
     study = find_study("housing")
-    blocks = study.blocks("smoke", replicates=3, seed=0, data_source="real")
+    blocks = study.blocks("smoke", replicates=3, seed=0)
     assert {block.n for block in blocks} == {100, 20600}
     assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
     assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "10/n^1.1"}
-    whole = study.blocks("paper", replicates=3, seed=0, data_source="real")
+    whole = study.blocks("paper", replicates=3, seed=0)
     assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
     keys = [cell.key for block in whole for cell in block.cells]
     assert len(set(keys)) == len(keys)

@@ -26,15 +26,15 @@ def raw(home):
 
 @pytest.fixture
 def block():
-    (first, *_) = find_study("housing").blocks("smoke", replicates=2, seed=1, data_source="real")
+    (first, *_) = find_study("housing").blocks("smoke", replicates=2, seed=1)
     return first
 
 
 @pytest.fixture
 def ready(raw, tmp_path):
     """Return the record of a prepared design."""
-    spec = find_study("housing").model_dump(mode="json")
-    return prepare.fn("design-1", spec, parquet.fn(raw), "public")
+    problem = find_study("housing").panel("public").problem.model_dump(mode="json")
+    return prepare.fn("design-1", problem, parquet.fn(raw))
 
 
 @pytest.mark.real_data
@@ -115,8 +115,8 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
         "started": "2026-01-01T00:00:00+00:00",
     }
     table = {"name": "housing", "path": str(home / "store" / "parquet" / "x.parquet"), "sha256": "5"}
-    plain = build_manifest(find_study("housing"), table, {"sha256": "6"}, context)
-    assert plain["data"]["path"] == "store/parquet/x.parquet"
+    plain = build_manifest(find_study("housing"), [table], {"sha256": "6"}, context)
+    assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
     assert plain["study"]["file"] == "flows/studies/housing.toml"
     rerun, report = plain["rerun_commands"][1:]
@@ -124,7 +124,7 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     assert ":n=20600" in rerun or ":n=100" in rerun  # a cell of this profile
     assert report == "dpcost report housing"
     mine = build_manifest(
-        find_study("housing"), table, {"sha256": "6"}, context | {"study": "a b/mine.toml", "out": "my out"}
+        find_study("housing"), [table], {"sha256": "6"}, context | {"study": "a b/mine.toml", "out": "my out"}
     )
     assert mine["study"]["file"] == "mine.toml"
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
@@ -139,8 +139,8 @@ def test_a_damaged_card_is_left_out_of_the_index(tmp_path, caplog):
 
 def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
     """The limit of BLAS threads is the process's: a block that ends must not lift it for the others."""
-    blocks = find_study("housing").blocks("smoke", replicates=3, seed=1, data_source="real")
-    blocks = [block for block in blocks if block.prepare == "public"]
+    blocks = find_study("housing").blocks("smoke", replicates=3, seed=1)
+    blocks = [block for block in blocks if block.panel == "public"]
 
     def values(number, name):
         path = tmp_path / f"{name}-{number}.parquet"

@@ -1,0 +1,115 @@
+"""Numbers of a study file that follow from its sizes: small arithmetic in n, d and s, and nothing else.
+
+``"10/n^1.1"``, ``"4*sqrt(log(n))"``, ``"2*n"``. A rule never sees data, so that what it gives is public.
+"""
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+NAMES = ("n", "d", "s")
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "min": min,
+    "max": max,
+}
+_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: math.pow,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+_WORD = re.compile(r"[a-z_]{2,}")  # such as "james_stein"; the names of sizes are single letters
+_LONGEST = 200
+_ALLOWED = f"numbers, n, d, s, + - * / ^, brackets and {', '.join(_FUNCTIONS)}"
+
+
+class RuleError(ValueError):
+    """A rule is wrong, in one sentence."""
+
+
+def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a rule") -> float:
+    """Return the value of a rule.
+
+    Parameters
+    ----------
+    rule : str or number
+        ``^`` is the power.
+    sizes : mapping of str to number
+        Values of the names among n, d and s that there are.
+    what : str
+        The key that the rule is for, for the message.
+
+    Raises
+    ------
+    RuleError
+        If the rule is anything but arithmetic in the names given, or has no finite value.
+    """
+    if not isinstance(rule, str):
+        return rule
+    try:
+        if len(rule) > _LONGEST:
+            raise RuleError(f"it has more than {_LONGEST} characters")
+        value = _value(ast.parse(rule.strip().replace("^", "**"), mode="eval").body, sizes)
+        if isinstance(value, complex) or not math.isfinite(value):
+            raise RuleError("its value is not finite")
+    except RuleError as error:
+        reason = str(error)
+    except (SyntaxError, RecursionError, MemoryError, ValueError, TypeError):
+        reason = "it is not arithmetic"
+    except (ZeroDivisionError, OverflowError):
+        reason = "its value is not finite"
+    else:
+        return value
+    given = ", ".join(f"{name} = {value:g}" for name, value in sizes.items())
+    where = f" at {given}" if given and reason.endswith("finite") else ""
+    raise RuleError(f"{what} must be made of {_ALLOWED}, got {rule!r}: {reason}{where}")
+
+
+def whole(rule: str | float, sizes: Mapping[str, float], *, what: str) -> int:
+    """Return the value of a rule for a number of columns or the like, rounded down.
+
+    Raises
+    ------
+    RuleError
+        If the rule is wrong, or its value is below one.
+    """
+    value = math.floor(evaluate(rule, sizes, what=what) + 1e-9)
+    if value < 1:
+        raise RuleError(f"{what} must be at least 1, got {rule!r}, which is {value} here; take a larger one")
+    return value
+
+
+def evaluate_all(table: Mapping[str, Any], sizes: Mapping[str, float]) -> dict[str, Any]:
+    """Return a table of keywords with its rules evaluated; plain words stay as they are."""
+    return {
+        key: evaluate(item, sizes, what=key) if isinstance(item, str) and not _WORD.fullmatch(item) else item
+        for key, item in table.items()
+    }
+
+
+def _value(node: ast.AST, sizes: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.Name(id=name):
+            if name in sizes:
+                return sizes[name]
+            raise RuleError(f"{name!r} has no value here" if name in NAMES else f"{name!r} is not known")
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(operand, sizes))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(argument, sizes) for argument in arguments))
+        case ast.Call(func=ast.Name(id=name)):
+            raise RuleError(f"{name!r} is not known")
+    raise RuleError("it is not arithmetic")

@@ -1,0 +1,77 @@
+"""The housing study's cells, seeds and numbers are those that were published."""
+
+import hashlib
+
+import pytest
+
+from data.ingest import DatasetRef, read_table
+from data.prepare import design
+from data.registry import get_dataset
+from flows.catalogue import find_study
+from tasks.block import compute_block
+from tasks.cells import derive_seed
+from tasks.fetch import fetch
+from tasks.parquet import parquet
+
+SEED = 20191112
+# Of three repetitions at n = 100, profile smoke.
+PUBLISHED = {
+    "ols:public:n=100": [0.695349644742173, 0.3166621308666743, 0.23296246159956052],
+    "adassp:public:tight:eps=0.5:delta=10/n^1.1:n=100": [
+        1.2509117278537094,
+        1.0464592633248182,
+        0.8968107161936905,
+    ],
+    "dp_linear_regression:public+residual-clipped:tight:eps=0.5:delta=10/n^1.1:n=100": [
+        0.5769496402482428,
+        0.5790079175600444,
+        0.6536682464722833,
+    ],
+    "ols:paper:n=100": [0.6947833285311567, 0.2605779767951319, 0.21737886376591536],
+    "sheffet_ols:paper:paper:eps=0.5:delta=10/n^1.1:n=100": [
+        1.0333898245656943,
+        1.327324871962524,
+        1.2150544506340417,
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    return find_study("housing").blocks("smoke", replicates=3, seed=SEED)
+
+
+def test_cells_and_seeds(blocks):
+    lines = [
+        f"{cell.key} {derive_seed(SEED, 'housing', cell.key)} {replicate}"
+        for block in blocks
+        for cell in block.cells
+        for replicate in range(3)
+    ]
+    assert (
+        hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        == "086ea6f6ceee17c6ce9295766e25b7a35383878fe0d299869718020d23219f6f"
+    )
+
+
+@pytest.mark.real_data
+def test_numbers(blocks, home):
+    table = read_table(DatasetRef.from_dict(parquet.fn(fetch.fn("housing", offline=True))))
+    study, found = find_study("housing"), {}
+    for block in blocks:
+        if block.n != 100:
+            continue
+        about = study.panel(block.panel).problem
+        prepared = design(
+            table,
+            get_dataset("housing"),
+            response=about.response,
+            covariates=about.covariates,
+            variant=about.prepare,
+        )
+        rows = compute_block(block, prepared)
+        for cell in set(rows["cell"]) & set(PUBLISHED):
+            found[cell] = rows.loc[rows["cell"] == cell, "value"].tolist()
+    assert found.keys() == PUBLISHED.keys()
+    for cell, values in PUBLISHED.items():
+        assert found[cell] == pytest.approx(values, rel=1e-9)

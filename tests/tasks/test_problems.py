@@ -1,0 +1,235 @@
+"""Simulated data: fresh for each replicate, the same for all cells, however the replicates are split."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpalgos
+from data.prepare_snp import GroupDifference
+from data.simulations import simulator
+from flows.catalogue import STUDIES, find_study, study_names
+from reports.results import validate_results
+from tasks.block import compute_block
+from tasks.cells import Block, Cell, derive_seed
+from tasks.prepare_groups import groups_bytes, load_groups
+from tasks.problems import Simulation, problem_of
+
+MEAN = {"kind": "simulation", "model": "gaussian_mean", "d": "n/10", "s": 3, "settings": {"sparsity": "s"}}
+PLAIN = Cell(
+    estimator="sparse_sample_mean",
+    variant="sparse",
+    calibration="none",
+    epsilon=None,
+    delta=None,
+    delta_rule="",
+    n=50,
+    params={"sparsity": 3},
+)
+PRIVATE = replace(
+    PLAIN,
+    estimator="dp_sparse_mean",
+    calibration="tight",
+    epsilon=1.0,
+    delta=1e-3,
+    delta_rule="1e-3",
+    params={"sparsity": 3, "value_bound": 12.0},
+)
+BLOCK = Block(
+    study="mine",
+    dataset="gaussian_mean",
+    data_source="simulated",
+    panel="sparse",
+    problem=MEAN,
+    n=50,
+    first=0,
+    replicates=4,
+    of=4,
+    seed=7,
+    work=1,
+    cells=(PLAIN, PRIVATE),
+)
+
+
+def rows_of(block, **options):
+    rows = validate_results(compute_block(block, **options)).drop(columns="seconds")
+    return rows.sort_values(["cell", "replicate"], ignore_index=True)
+
+
+def test_a_block_is_a_valid_table_and_always_the_same():
+    rows = rows_of(BLOCK)
+    assert rows.equals(rows_of(BLOCK))
+    assert set(rows["status"]) == {"ok"}
+    assert list(rows["replicate"]) == [0, 1, 2, 3] * 2
+    assert set(rows["n"]) | set(rows["d"]) | set(rows["s"]) == {50, 5, 3}
+    assert rows["value"].nunique() == 8
+    assert (rows["certified_epsilon"].dropna() <= 1.0).all()
+
+
+def test_splitting_by_ranges_gives_the_same_rows():
+    parts = [replace(BLOCK, first=first, replicates=2) for first in (0, 2)]
+    split = pd.concat([rows_of(part) for part in parts])
+    assert split.sort_values(["cell", "replicate"], ignore_index=True).equals(rows_of(BLOCK))
+    assert rows_of(BLOCK, only=PRIVATE.key)["value"].equals(
+        rows_of(BLOCK).query("cell == @PRIVATE.key")["value"].reset_index(drop=True)
+    )
+
+
+def test_a_replicate_depends_on_its_own_generators_only():
+    rows = rows_of(BLOCK).query("cell == @PRIVATE.key")
+    data_rng = np.random.default_rng(derive_seed(7, "mine", "data", "sparse", 50)).spawn(4)[2]
+    data = simulator("gaussian_mean")(data_rng, 50, 5, sparsity=3)
+    rng = np.random.default_rng(derive_seed(7, "mine", PRIVATE.key)).spawn(4)[2]
+    result = dpalgos.estimate("dp_sparse_mean", data.X, rng=rng, **PRIVATE.keywords())
+    assert np.linalg.norm(result.estimate - data.truth) == pytest.approx(rows["value"].iloc[2], rel=1e-12)
+
+
+def test_all_cells_see_the_same_data(monkeypatch):
+    seen = []
+    monkeypatch.setattr(dpalgos, "estimate", lambda name, sample, **_: seen.append(sample.X) or 1 / 0)
+    compute_block(BLOCK)
+    assert len(seen) == 8
+    assert all((first == second).all() for first, second in zip(seen[::2], seen[1::2], strict=True))
+    assert not (seen[0] == seen[2]).any()
+
+
+def test_one_failing_replicate_leaves_the_others(monkeypatch):
+    estimate, calls = dpalgos.estimate, []
+
+    def fails(*arguments, **keywords):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return estimate(*arguments, **keywords)
+
+    monkeypatch.setattr(dpalgos, "estimate", fails)
+    rows = rows_of(BLOCK)
+    assert (rows["status"] == "failed").sum() == 1
+    assert rows["value"].isna().sum() == 1
+
+
+def test_heavy_simulations_are_split_and_light_ones_are_not():
+    problem = Simulation(kind="simulation", model="gaussian_mean", d=10)
+    assert len(problem.ranges(100, 5, 20)) == 1
+    heavy = problem.ranges(10_000_000, 5, 20)
+    assert [first for first, _, _ in heavy] == list(range(20))
+    some = problem.ranges(1_000_000, 5, 20)
+    assert 1 < len(some) < 20
+    assert sum(size for _, size, _ in some) == 20
+
+
+WRONG = {
+    "d": ('d = "2*n"', 'd = "2*m"', "d must be made of numbers"),
+    "d below one": ('d = "2*n"', 'd = "n/100000"', "d must be at least 1"),
+    "s above d": ("s = 20", 's = "3*n"', "s must be at most d, got s = 6000 and d = 4000 at n = 2000"),
+    "model": ('model = "gaussian_mean"', 'model = "gauss"', "model must be one of gaussian_mean"),
+    "model of another task": (
+        'model = "gaussian_mean"',
+        'model = "uniform_regression"',
+        "model must suit the study's task, got 'uniform_regression', which is a regression",
+    ),
+    "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
+    "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
+    "deleted rows": (
+        "[replicates]",
+        "deleted_rows = [1]\n[replicates]",
+        "deleted_rows must be empty but for",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_one_sentence(tmp_path, case):
+    old, new, sentence = WRONG[case]
+    text = (STUDIES / "mean_comparison.toml").read_text()
+    assert old in text
+    (tmp_path / "mine.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError) as refused:
+        find_study(str(tmp_path / "mine.toml"))
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_study_loads_and_expands(name):
+    study = find_study(name)
+    for profile in ("smoke", "standard", "paper"):
+        replicates = study.replicates[profile]
+        blocks = study.blocks(profile, replicates=replicates, seed=1)
+        assert len({block.key for block in blocks}) == len(blocks)
+        assert {problem_of(block) == study.panel(block.panel).problem for block in blocks} == {True}
+        counted = {}
+        for block in blocks:
+            for cell in block.cells:
+                counted.setdefault(cell.key, []).extend(range(block.first, block.first + block.replicates))
+        assert all(found == [*range(replicates)] for found in counted.values())
+        assert study.headline_cells(blocks)
+
+
+GROUPS = Block(
+    study="mine",
+    dataset="snp_hapmap3",
+    data_source="real",
+    panel="groups",
+    problem={
+        "kind": "group_differences",
+        "dataset": "snp_hapmap3",
+        "n_snps": 6,
+        "s": 2,
+        "selection": "public_panel",
+        "unit": "person",
+    },
+    n=5,
+    first=0,
+    replicates=3,
+    of=3,
+    seed=7,
+    work=1,
+    cells=(
+        replace(PLAIN, n=5, params={"sparsity": 2}),
+        replace(PRIVATE, n=5, params={"sparsity": 2, "value_bound": 2.0}),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    rng = np.random.default_rng(3)
+    X = 2.0 * rng.integers(-1, 2, (17, 6))
+    return GroupDifference(
+        X=X,
+        sizes=(9, 8),
+        target=X[:9].mean(axis=0) / 2 + X[9:].mean(axis=0) / 2,
+        snps=pd.DataFrame({"snp": list("abcdef")}),
+        group_names=("one", "other"),
+        missing_per_snp=np.zeros(6, dtype=int),
+        missing_per_person=np.zeros(17, dtype=int),
+        left_out=(),
+        private=True,
+        notes=("a note",),
+    )
+
+
+def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
+    people = rows_of(GROUPS, design=groups)
+    pairs = rows_of(replace(GROUPS, problem={**GROUPS.problem, "unit": "pair"}), design=groups)
+    plain = people["cell"] == GROUPS.cells[0].key
+    assert set(people["status"]) == {"ok"}
+    assert people["value"][plain].to_numpy() == pytest.approx(pairs["value"][plain].to_numpy())
+    assert not np.isclose(people["value"][~plain], pairs["value"][~plain]).any()
+    assert set(people["d"]) == {6}
+    assert set(people["s"]) == {2}
+
+
+def test_groups_survive_the_disk(groups, tmp_path):
+    (tmp_path / "groups.npz").write_bytes(groups_bytes(groups))
+    back = load_groups(tmp_path / "groups.npz")
+    for name, value in vars(groups).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(back, name), value)
+        elif isinstance(value, pd.DataFrame):
+            assert getattr(back, name).equals(value)
+        else:
+            assert getattr(back, name) == value
+    assert groups_bytes(back) == groups_bytes(groups)
