@@ -1,4 +1,7 @@
-"""Raw file → typed and checked table → Parquet, with its provenance inside; genotypes: `data.genotypes`."""
+"""Raw file → typed and checked table → Parquet, with its provenance inside.
+
+Genotypes are `data.genotypes`' part, frames of a flock `data.frames`'.
+"""
 
 import hashlib
 import json
@@ -14,26 +17,36 @@ import pyarrow.parquet as pq
 from data import datasets
 from data.errors import CorruptSource, CorruptTable, DataError
 from data.fetch import RawFile
+from data.frames import store_frames
 from data.genotypes import store_genotypes
-from data.refs import DatasetRef, GenotypeRef, ref_from_dict
+from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict
 from data.registry import Dataset
 from data.store import atomic_write, sha256_file, store_dir
 from data.table import Repair, check_schema, describe, table_digest, typed
 from data.user_table import load_user_table
 
-__all__ = ["DatasetRef", "GenotypeRef", "load_user_table", "read_table", "ref_from_dict", "to_parquet"]
+__all__ = [
+    "DatasetRef",
+    "FramesRef",
+    "GenotypeRef",
+    "load_user_table",
+    "read_table",
+    "ref_from_dict",
+    "to_parquet",
+]
 
 STAND_IN_SEED = 1990
 
 _DATA_PACKAGE = Path(__file__).parent
 _CODE = {
     "table": ("ingest.py", "table.py", "parsing.py"),
+    "frames": ("frames.py", "frames_csv.py", "flock.py", "parsing.py"),
     "genotypes": ("genotypes.py", "genotypes_plink.py", "genotypes_geo.py", "genotypes_simulated.py"),
 }
 _log = logging.getLogger(__name__)
 
 
-def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
+def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None) -> DatasetRef:
     """Parse, check and store a dataset; a table stored before by the same code is reused if whole.
 
     Parameters
@@ -43,11 +56,13 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
         From `data.fetch`; of origin ``"stand-in"`` a table is made up.
     home : pathlib.Path
         ``DPCOST_HOME``.
+    stand_in_rows : int, optional
+        Rows of a stand-in of kind ``"frames"``, instead of as many as were published.
 
     Returns
     -------
     DatasetRef
-        A `GenotypeRef` for a dataset of kind ``"genotypes"``.
+        A `GenotypeRef` for a dataset of kind ``"genotypes"``, a `FramesRef` for one of kind ``"frames"``.
 
     Raises
     ------
@@ -56,13 +71,17 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path) -> DatasetRef:
     StoreError
         The store cannot be written.
     """
-    key = raw.sha256[:16] or "stand-in"
+    fewer = dataset.kind == "frames" and raw.origin == "stand-in" and stand_in_rows is not None
+    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
+    key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
     path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{_code_digest(dataset, raw)[:8]}.parquet"
     if stored := _stored(path):
         return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
     if dataset.kind == "genotypes":
         rng = np.random.default_rng(STAND_IN_SEED)
         ref: DatasetRef = store_genotypes(dataset, raw, path, rng)
+    elif dataset.kind == "frames":
+        ref = store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
     else:
         ref = _store_table(dataset, raw, path)
     ref = replace(ref, sha256=sha256_file(path))
@@ -162,6 +181,8 @@ def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
 def _code_digest(dataset: Dataset, raw: RawFile) -> str:
     """Return a digest of everything beside the raw file that the table depends on."""
     facts = (dataset.columns, dataset.n_rows, dataset.table_sha256, dataset.n_snps, dataset.groups)
+    if dataset.kind == "frames":
+        facts = (*facts, dataset.label, dataset.n_boids)
     digest = hashlib.sha256(repr((facts, [file.sha256 for file in raw.companions])).encode())
     for name in (*_CODE[dataset.kind], f"datasets/{dataset.name}.py"):
         if (file := _DATA_PACKAGE / name).exists():

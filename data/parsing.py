@@ -4,8 +4,10 @@ import io
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pandas as pd
 
@@ -36,7 +38,29 @@ def read_member(archive: Path, member: str) -> bytes:
                 raise CorruptSource(f"{archive.name}: {member} is not a file; get the archive again")
             return handle.read()
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError):
-        raise CorruptSource(f"{archive.name} is a truncated or damaged archive; get it again") from None
+        raise damaged(archive) from None
+
+
+@contextmanager
+def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
+    """Open one file out of a ``.zip`` as a stream; what is read from a damaged one raises as `zipfile` does.
+
+    Raises
+    ------
+    CorruptSource
+        The archive has no directory of its files, or holds no such file.
+    """
+    try:
+        opened = zipfile.ZipFile(archive)
+    except (zipfile.BadZipFile, EOFError):
+        raise damaged(archive) from None
+    with opened, opened.open(_find(opened.namelist(), member, archive)) as stream:
+        yield stream  # type: ignore[misc]  # a ZipExtFile reads like any binary file
+
+
+def damaged(archive: Path) -> CorruptSource:
+    """Return the error about an archive that cannot be read to its end."""
+    return CorruptSource(f"{archive.name} is a truncated or damaged archive; get it again")
 
 
 def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, file: str) -> pd.DataFrame:

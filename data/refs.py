@@ -85,6 +85,26 @@ class GenotypeRef(DatasetRef):
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class FramesRef(DatasetRef):
+    """Frames of a flock in the store.
+
+    Attributes
+    ----------
+    label_counts : tuple of int
+        Frames labelled 0, and 1.
+    frames_per_simulation : int
+        So many consecutive rows are one simulation; 0 for real frames, whose origin is not known.
+    table_sha256 : str
+        Of the content: names of columns, order of rows and every bit of the values.
+    """
+
+    label_counts: tuple[int, int]
+    frames_per_simulation: int
+    table_sha256: str
+
+
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
     """Return the reference that `to_dict` wrote, of whichever class it was."""
-    return (GenotypeRef if "n_snps" in plain else DatasetRef).from_dict(plain)
+    kinds = {"n_snps": GenotypeRef, "label_counts": FramesRef}
+    return next((kind for key, kind in kinds.items() if key in plain), DatasetRef).from_dict(plain)

@@ -12,8 +12,8 @@ from typing import Any
 from data.errors import DataError
 
 REGISTRY_FILE = Path(__file__).with_name("registry.toml")
-DTYPES = ("float64", "int64")
-KINDS = ("table", "genotypes")
+DTYPES = ("float64", "int64", "float32")
+KINDS = ("table", "genotypes", "frames")
 
 _HEX = re.compile(r"[0-9a-f]+")
 
@@ -25,7 +25,7 @@ class Column:
     Attributes
     ----------
     name, dtype, unit : str
-        `dtype` is ``"float64"`` or ``"int64"``.
+        `dtype` is ``"float64"`` or ``"int64"``; ``"float32"`` for a feature of frames.
     lower, upper : float
         Public bounds; a file with a value outside them is refused.
     center, scale : float or None
@@ -136,15 +136,20 @@ class Dataset:
     sources : tuple of Source
         In the order in which they are tried.
     columns : tuple of Column
-        In the order of the table; none for genotypes.
+        In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
     table_sha256 : str
         `data.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
-    kind : {"table", "genotypes"}
-        A table of numbers, or the calls of people at SNPs (see `data.genotypes`).
+    kind : {"table", "genotypes", "frames"}
+        A table of numbers, the calls of people at SNPs (see `data.genotypes`), or labelled frames of a
+        flock (see `data.frames`).
     n_snps : int
         Published SNPs; 0 for a table, or if unknown.
     groups : tuple of Group
         The two groups of people that are compared; none for a table.
+    n_boids : int
+        Boids of a frame; 0 for another kind.
+    label : str
+        The column of a frame's label in the published file.
     """
 
     name: str
@@ -160,6 +165,8 @@ class Dataset:
     kind: str = "table"
     n_snps: int = 0
     groups: tuple[Group, ...] = ()
+    n_boids: int = 0
+    label: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -204,7 +211,7 @@ def load_registry(path: Path | None = None) -> dict[str, Dataset]:
         raise DataError(f"the registry {path} cannot be read; check that the file is there") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"the registry {path} is not valid TOML ({error}); mend that line") from None
-    return {name: _dataset(name, entry) for name, entry in document.items()}
+    return {name: _dataset(name, _inherited(name, entry, document)) for name, entry in document.items()}
 
 
 def get_dataset(name: str, path: Path | None = None) -> Dataset:
@@ -226,6 +233,23 @@ def _suggest(name: str, known: tuple[str, ...]) -> str:
     return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
 
 
+def _inherited(name: str, entry: Any, document: dict[str, Any]) -> Any:
+    """Complete an entry by those keys of the one that it is `like` which it does not state itself."""
+    if not isinstance(entry, dict) or "like" not in entry:
+        return entry
+    other = document.get(entry["like"])
+    if not isinstance(other, dict) or "like" in other or entry["like"] == name:
+        raise DataError(f"registry entry {name!r}: like must name an entry that states all its keys; mend it")
+    return {**other, **{key: value for key, value in entry.items() if key != "like"}}
+
+
+_OF_KIND = {
+    "table": ("columns", "table_sha256"),
+    "genotypes": ("groups", "n_snps"),
+    "frames": ("columns", "n_boids", "label"),
+}
+
+
 def _dataset(name: str, entry: Any) -> Dataset:
     where = f"registry entry {name!r}"
     if not isinstance(entry, dict):
@@ -235,12 +259,12 @@ def _dataset(name: str, entry: Any) -> Dataset:
     kind = fields.get("kind", "table")
     if kind not in KINDS:
         raise DataError(f"{where}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    for key in ("groups", "n_snps") if kind == "table" else ("columns", "table_sha256"):
-        if key in fields:
+    for key in dict.fromkeys(key for keys in _OF_KIND.values() for key in keys):
+        if key in fields and key not in _OF_KIND[kind]:
             raise DataError(f"{where}: a dataset of kind {kind!r} has no {key}; take it out or change kind")
     columns: tuple[Column, ...] = ()
     groups: tuple[Group, ...] = ()
-    if kind == "table":
+    if kind != "genotypes":
         columns = tuple(_column(where, item) for item in _tables(where, fields, "columns"))
     else:
         groups = tuple(_group(where, item) for item in _tables(where, fields, "groups"))
@@ -250,6 +274,8 @@ def _dataset(name: str, entry: Any) -> Dataset:
     dataset: Dataset = _build(Dataset, where, {**fields, **parts})
     if not name.isidentifier():
         raise DataError(f"{where} must be a Python identifier, because data/datasets/{name}.py is its parser")
+    if kind == "frames" and (dataset.n_boids < 1 or not dataset.label):
+        raise DataError(f"{where}: frames need n_boids of at least 1 and a label; add both")
     if dataset.n_rows < 1:
         raise DataError(f"{where}: n_rows must be at least 1, got {dataset.n_rows}; count the published rows")
     _check_hex(where, "table_sha256", dataset.table_sha256, 64)
@@ -320,6 +346,7 @@ def _column(where: str, fields: dict[str, Any]) -> Column:
 _KINDS: dict[str, type] = {
     "n_rows": int, "lower": float, "upper": float, "center": float, "scale": float, "sources": tuple,
     "columns": tuple, "companions": tuple, "n_snps": int, "groups": tuple, "labels": tuple,
+    "n_boids": int,
 }  # fmt: skip
 _MAY_BE_EMPTY = {"table_sha256", "sha256", "sha256_begins", "sha256_ends", "unit", "url", "note"}
 

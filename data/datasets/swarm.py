@@ -1,0 +1,13 @@
+"""Swarm behaviour, UCI 524: the frames labelled as flocking or not, in the official zip; and a stand-in.
+
+The zip holds three files of the same frames, one per label; `swarm_aligned` and `swarm_grouped` read the others.
+"""
+
+from functools import partial
+
+from data.flock import FRAMES, simulate
+from data.parsing import open_zip_member
+
+PARSERS = {"uci_zip": partial(open_zip_member, member="Flocking.csv")}
+FRAMES_PER_SIMULATION = FRAMES
+stand_in = partial(simulate, label="flocking")

@@ -1,0 +1,10 @@
+"""Swarm behaviour, UCI 524: the frames labelled as grouped or not, in the official zip; and a stand-in."""
+
+from functools import partial
+
+from data.flock import FRAMES, simulate
+from data.parsing import open_zip_member
+
+PARSERS = {"uci_zip": partial(open_zip_member, member="Grouped.csv")}
+FRAMES_PER_SIMULATION = FRAMES
+stand_in = partial(simulate, label="grouped")

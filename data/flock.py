@@ -1,0 +1,196 @@
+"""Simulated flocks of boids with the columns of the UCI swarm files: the stand-in for them.
+
+One simulation is 200 boids after Reynolds (1987) on a torus of the published extent (x ±1414, y ±1012), seen
+in 16 frames spaced 3 steps apart after 20 steps of burn-in. A simulation draws
+
+- how much it flocks, f ~ Beta(.22, .22): nearly all or nothing;
+- the boids' common speed, uniform on (2, 17) pixels a step;
+- the weight of separation, uniform on (0, .8), and per boid a radius of perception, uniform on (20, 400);
+- where the boids are: each is with probability .4 f + .6 U in one of two crowds, normal with a standard
+  deviation uniform on (40, 250), else anywhere;
+- where they head: a boid takes the flock's direction (± .1) with probability f, else one of its own.
+
+In a step a boid adds to its velocity: .45 f of what it lacks to the mean heading of the boids it perceives, at
+its own speed (alignment); .008 f of the way to their centre (cohesion); the weight times the repulsion from
+boids within 40 pixels, 1000 / distance² each, at most its speed (separation); normal noise of
+.15 + 1.8 (1 − f). Then it is brought back to its speed.
+
+Recorded per boid are place and velocity; the mean heading of those it perceives, as a unit vector (A); the
+repulsion (S), mostly 0 and heavy-tailed; the way to their centre in units of radius / 2.68, so that its length
+is at most the published 2.68 (C); how many it perceives (nAC) and keeps away from (nS). A and C are 0 for a
+boid that perceives none. All frames of a simulation have one label: flocking with probability
+logistic(20 (f − ½)), then flipped with probability .025, for those who were asked disagree.
+
+What was chosen how: f, the two weights, the noise, the label and the spacing of frames were given. Speeds,
+radii, crowds and repulsion were adjusted by hand, on ten pilots, until the quartiles came near the published
+summary and the error of non-private iterative hard thresholding (s = 25, 50, 100) was about .15 or less, the
+paper's .09 at s = 100 in view. So the flock is a stand-in, and no evidence about the real data.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+N_BOIDS = 200
+FRAMES, SPACING, BURN_IN = 16, 3, 20
+FEATURES = ("x", "y", "xVel", "yVel", "xA", "yA", "xS", "yS", "xC", "yC", "nAC", "nS")
+
+EXTENT = np.array([2828.0, 2024.0], dtype=np.float32)
+SPEEDS, RADII = (2.0, 17.0), (20.0, 400.0)
+ALIGNMENT, COHESION, SEPARATIONS = 0.45, 0.008, (0.0, 0.8)
+PRIVATE_SPACE, REPULSION, LONGEST_CENTER = 40.0, 1000.0, 2.68
+CROWDS, CROWD_SIZES, CROWDED_BY_FLOCKING = 2, (40.0, 250.0), 0.4
+FLIPPED = 0.025
+
+_BATCH = 4  # simulations whose pairs of boids fit the processor's cache
+_TURN = np.float32(2.0**32)
+
+Float = npt.NDArray[np.float32]
+Label = Literal["flocking", "aligned", "grouped"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Flocks:
+    """The state of S simulations. A place is a 32-bit integer, whose overflow is the torus."""
+
+    place: npt.NDArray[np.int32]  # (2, S, 200)
+    velocity: Float  # (2, S, 200)
+    flocking: Float  # (S, 1)
+    speed: Float  # (S, 1)
+    radius: Float  # (S, 200, 1)
+    separation: Float  # (S, 1)
+    noise: Float  # (steps, 2, S, 200)
+    label: npt.NDArray[np.int8]  # (S,)
+
+
+def simulate(
+    n_frames: int, seed: int, *, label: Label = "flocking"
+) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
+    """Simulate flocks, some at a time, until there are so many frames.
+
+    Simulation i depends on the seed and i alone, so that fewer simulations are the first of more.
+
+    Parameters
+    ----------
+    n_frames, seed : int
+    label : {"flocking", "aligned", "grouped"}
+        What the label says. A frame is aligned if the mean of its headings is longer than ½, grouped if at
+        least half of its boids perceive 20 others or more.
+
+    Yields
+    ------
+    frames : (k, 2400) array of float32
+        16 rows per simulation, in order of time; columns are the `FEATURES` of boid 1, of boid 2, …
+    labels : (k,) array of int8
+    """
+    n_simulations = -(-n_frames // FRAMES)
+    for first in range(0, n_simulations, _BATCH):
+        flocks = _start(range(first, min(first + _BATCH, n_simulations)), seed)
+        frames = _film(flocks)
+        labels = np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
+        yield frames, labels
+
+
+def _seen(frames: Float, label: Label) -> npt.NDArray[np.int8]:
+    boids = frames.reshape(len(frames), N_BOIDS, len(FEATURES))
+    if label == "grouped":
+        return ((boids[:, :, FEATURES.index("nAC")] >= 20).mean(axis=1) >= 0.5).astype(np.int8)
+    velocity = boids[:, :, 2:4]
+    heading = velocity / np.linalg.norm(velocity, axis=2, keepdims=True)
+    return (np.linalg.norm(heading.mean(axis=1), axis=1) > 0.5).astype(np.int8)
+
+
+def _start(simulations: range, seed: int) -> _Flocks:
+    steps = BURN_IN + SPACING * (FRAMES - 1)
+    rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in simulations]
+    draws = [_draw(rng, steps) for rng in rngs]
+    names = ("place", "velocity", "flocking", "speed", "radius", "separation", "noise", "label")
+    axis = {"place": 1, "velocity": 1, "noise": 2}
+    return _Flocks(**{name: np.stack([draw[name] for draw in draws], axis.get(name, 0)) for name in names})
+
+
+def _draw(rng: np.random.Generator, steps: int) -> dict[str, npt.NDArray[np.generic]]:
+    """Draw everything random about a simulation."""
+    f = rng.beta(0.22, 0.22)
+    speed, separation = rng.uniform(*SPEEDS), rng.uniform(*SEPARATIONS)
+    shares = rng.random(N_BOIDS) < f
+    own = rng.uniform(-np.pi, np.pi, N_BOIDS)
+    angle = np.where(shares, rng.uniform(-np.pi, np.pi) + rng.normal(0, 0.1, N_BOIDS), own)
+    radius = rng.uniform(*RADII, (N_BOIDS, 1))
+    crowded = CROWDED_BY_FLOCKING * f + (1 - CROWDED_BY_FLOCKING) * rng.random()
+    centers = rng.integers(0, 2**32, (2, CROWDS))[:, rng.integers(CROWDS, size=N_BOIDS)]
+    scatter = rng.uniform(*CROWD_SIZES) * rng.standard_normal((2, N_BOIDS))
+    inside = centers + np.rint(scatter * (2.0**32 / EXTENT)[:, None]).astype(np.int64)
+    place = np.where(rng.random(N_BOIDS) < crowded, inside, rng.integers(0, 2**32, (2, N_BOIDS)))
+    noise = rng.standard_normal((steps, 2, N_BOIDS), dtype=np.float32) * np.float32(0.15 + 1.8 * (1 - f))
+    label = (rng.random() < 1 / (1 + np.exp(-20 * (f - 0.5)))) ^ (rng.random() < FLIPPED)
+    return {
+        "place": place.astype(np.uint32).view(np.int32),
+        "velocity": (speed * np.stack([np.cos(angle), np.sin(angle)])).astype(np.float32),
+        "flocking": np.array([f], dtype=np.float32),
+        "speed": np.array([speed], dtype=np.float32),
+        "radius": radius.astype(np.float32),
+        "separation": np.array([separation], dtype=np.float32),
+        "noise": noise,
+        "label": np.int8(label),
+    }
+
+
+def _film(flocks: _Flocks) -> Float:
+    """Run the simulations and return their frames, simulation by simulation."""
+    n_simulations = flocks.place.shape[1]
+    frames = np.empty((n_simulations, FRAMES, N_BOIDS, len(FEATURES)), dtype=np.float32)
+    place, velocity = flocks.place, flocks.velocity
+    for step in range(len(flocks.noise) + 1):
+        seen = _perceive(flocks, place, velocity)
+        frame, rest = divmod(step - BURN_IN, SPACING)
+        if frame >= 0 and rest == 0:
+            frames[:, frame] = np.moveaxis(np.concatenate([_pixels(place), velocity, seen]), 0, -1)
+        if step < len(flocks.noise):
+            velocity = _steer(flocks, velocity, seen, flocks.noise[step])
+            place = place + _integers(velocity)
+    return frames.reshape(n_simulations * FRAMES, -1)
+
+
+def _perceive(flocks: _Flocks, place: npt.NDArray[np.int32], velocity: Float) -> Float:
+    """Return xA, yA, xS, yS, xC, yC, nAC, nS, (8, S, 200)."""
+    away = _pixels(place[:, :, :, None] - place[:, :, None, :])  # from j to i
+    squared = away[0] * away[0]
+    squared += away[1] * away[1]
+    boids = np.arange(N_BOIDS)
+    squared[:, boids, boids] = np.inf
+    near = (squared < flocks.radius**2).astype(np.float32)
+    sums = near @ np.moveaxis(np.concatenate([velocity, np.ones_like(velocity[:1])]), 0, -1)
+    heading, count = np.moveaxis(sums[..., :2], -1, 0), sums[..., 2]
+    length = np.maximum(np.hypot(*heading), 1e-6)
+    center = -np.einsum("asij,sij->asi", away, near) / np.maximum(count, 1)
+    center *= LONGEST_CENTER / flocks.radius[..., 0]
+
+    close = np.flatnonzero(squared < PRIVATE_SPACE**2)
+    boid, n_boids = close // N_BOIDS, count.size
+    strength = REPULSION / np.maximum(squared.ravel()[close], 1e-4) ** 1.5
+    pushes = [np.bincount(boid, away[a].ravel()[close] * strength, n_boids) for a in (0, 1)]
+    crowd = np.bincount(boid, minlength=n_boids)
+    sparse = np.stack([*pushes, crowd]).reshape(3, *count.shape).astype(np.float32)
+    return np.stack([*(heading / length), sparse[0], sparse[1], *center, count, sparse[2]])
+
+
+def _steer(flocks: _Flocks, velocity: Float, seen: Float, noise: Float) -> Float:
+    heading, push, center, perceives = seen[0:2], seen[2:4], seen[4:6], seen[6] > 0
+    f, speed = flocks.flocking, flocks.speed
+    lacking = np.where(perceives, heading * speed - velocity, 0)
+    offset = center * (flocks.radius[..., 0] / LONGEST_CENTER)
+    strength = flocks.separation * np.minimum(1, speed / np.maximum(np.hypot(*push), 1e-6))
+    moved = velocity + ALIGNMENT * f * lacking + COHESION * f * offset + strength * push + noise
+    return np.asarray(moved * (speed / np.maximum(np.hypot(*moved), 1e-6)), dtype=np.float32)
+
+
+def _pixels(place: npt.NDArray[np.int32]) -> Float:
+    return np.multiply(place, (EXTENT / _TURN).reshape(2, *[1] * (place.ndim - 1)), dtype=np.float32)
+
+
+def _integers(velocity: Float) -> npt.NDArray[np.int32]:
+    return np.rint(velocity * (_TURN / EXTENT)[:, None, None]).astype(np.int32)
