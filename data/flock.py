@@ -8,17 +8,17 @@ in 16 frames spaced 3 steps apart after 20 steps of burn-in. A simulation draws
 - the weight of separation, uniform on (0, .8), and per boid a radius of perception, uniform on (20, 400);
 - where the boids are: each is with probability .4 f + .6 U in one of two crowds, normal with a standard
   deviation uniform on (40, 250), else anywhere;
-- where they head: a boid takes the flock's direction (± .1) with probability f, else one of its own.
+- where they head: a boid takes the flock's direction (± .1) with probability f, else its own.
 
-In a step a boid adds to its velocity: .45 f of what it lacks to the mean heading of the boids it perceives, at
-its own speed (alignment); .008 f of the way to their centre (cohesion); the weight times the repulsion from
-boids within 40 pixels, 1000 / distance² each, at most its speed (separation); normal noise of
+In a step a boid adds to its velocity: .45 f of what it lacks to the mean heading of the boids it perceives,
+at its own speed (alignment); .008 f of the way to their centre (cohesion); the weight times the repulsion
+from boids within 40 pixels, 1000 / distance² each, at most its speed (separation); normal noise of
 .15 + 1.8 (1 − f). Then it is brought back to its speed.
 
 Recorded per boid are place and velocity; the mean heading of those it perceives, as a unit vector (A); the
-repulsion (S), mostly 0 and heavy-tailed; the way to their centre in units of radius / 2.68, so that its length
-is at most the published 2.68 (C); how many it perceives (nAC) and keeps away from (nS). A and C are 0 for a
-boid that perceives none. All frames of a simulation have one label: flocking with probability
+repulsion (S), mostly 0 and heavy-tailed; the way to their centre in units of radius / 2.68, so that its
+length is at most the published 2.68 (C); how many it perceives (nAC) and keeps away from (nS). A and C are
+0 for a boid that perceives none. All frames of a simulation have one label: flocking with probability
 logistic(20 (f − ½)), then flipped with probability .025, for those who were asked disagree.
 
 What was chosen how: f, the two weights, the noise, the label and the spacing of frames were given. Speeds,
@@ -143,9 +143,9 @@ def _film(flocks: _Flocks) -> Float:
     """Run the simulations and return their frames, simulation by simulation."""
     n_simulations = flocks.place.shape[1]
     frames = np.empty((n_simulations, FRAMES, N_BOIDS, len(FEATURES)), dtype=np.float32)
-    place, velocity = flocks.place, flocks.velocity
+    place, velocity, pairs = flocks.place, flocks.velocity, _Pairs(n_simulations)
     for step in range(len(flocks.noise) + 1):
-        seen = _perceive(flocks, place, velocity)
+        seen = _perceive(flocks, pairs, place, velocity)
         frame, rest = divmod(step - BURN_IN, SPACING)
         if frame >= 0 and rest == 0:
             frames[:, frame] = np.moveaxis(np.concatenate([_pixels(place), velocity, seen]), 0, -1)
@@ -155,18 +155,32 @@ def _film(flocks: _Flocks) -> Float:
     return frames.reshape(n_simulations * FRAMES, -1)
 
 
-def _perceive(flocks: _Flocks, place: npt.NDArray[np.int32], velocity: Float) -> Float:
+class _Pairs:
+    """Room for all pairs of boids, used again in every step: fresh memory costs more than the arithmetic."""
+
+    def __init__(self, n_simulations: int) -> None:
+        shape = (n_simulations, N_BOIDS, N_BOIDS)
+        self.integers = np.empty((2, *shape), dtype=np.int32)
+        self.away = np.empty((2, *shape), dtype=np.float32)
+        self.squared, self.near = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.float32)
+
+
+def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velocity: Float) -> Float:
     """Return xA, yA, xS, yS, xC, yC, nAC, nS, (8, S, 200)."""
-    away = _pixels(place[:, :, :, None] - place[:, :, None, :])  # from j to i
-    squared = away[0] * away[0]
-    squared += away[1] * away[1]
+    away, squared, near = pairs.away, pairs.squared, pairs.near
+    np.subtract(place[:, :, :, None], place[:, :, None, :], out=pairs.integers)
+    np.copyto(away, pairs.integers, casting="same_kind")
+    away *= (EXTENT / _TURN)[:, None, None, None]  # from j to i
+    np.multiply(away[0], away[0], out=squared)
+    np.multiply(away[1], away[1], out=near)
+    squared += near
     boids = np.arange(N_BOIDS)
     squared[:, boids, boids] = np.inf
-    near = (squared < flocks.radius**2).astype(np.float32)
+    np.less(squared, flocks.radius**2, out=near)
     sums = near @ np.moveaxis(np.concatenate([velocity, np.ones_like(velocity[:1])]), 0, -1)
     heading, count = np.moveaxis(sums[..., :2], -1, 0), sums[..., 2]
     length = np.maximum(np.hypot(*heading), 1e-6)
-    center = -np.einsum("asij,sij->asi", away, near) / np.maximum(count, 1)
+    center = -np.vecdot(away, near) / np.maximum(count, 1)
     center *= LONGEST_CENTER / flocks.radius[..., 0]
 
     close = np.flatnonzero(squared < PRIVATE_SPACE**2)
@@ -189,7 +203,9 @@ def _steer(flocks: _Flocks, velocity: Float, seen: Float, noise: Float) -> Float
 
 
 def _pixels(place: npt.NDArray[np.int32]) -> Float:
-    return np.multiply(place, (EXTENT / _TURN).reshape(2, *[1] * (place.ndim - 1)), dtype=np.float32)
+    pixels = place.astype(np.float32)
+    pixels *= (EXTENT / _TURN).reshape(2, *[1] * (place.ndim - 1))
+    return pixels
 
 
 def _integers(velocity: Float) -> npt.NDArray[np.int32]:
