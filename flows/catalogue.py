@@ -4,6 +4,7 @@ import difflib
 from pathlib import Path
 
 from data.registry import get_dataset
+from tasks.halves import RandomHalves
 from tasks.problems import GroupDifferences, Subsamples
 from tasks.spec import SpecError, StudySpec
 from tasks.study_file import load_study
@@ -44,7 +45,20 @@ def _suiting_its_data(spec: StudySpec) -> StudySpec:
             dataset = get_dataset(panel.problem.dataset)
             if dataset.kind != "genotypes":
                 raise SpecError(f"{spec.name}: dataset must hold genotypes, got {dataset.name!r}")
+        elif isinstance(panel.problem, RandomHalves):
+            _check_halves(spec, panel.problem, max(spec.grid_of(panel).n))
     return spec
+
+
+def _check_halves(spec: StudySpec, problem: RandomHalves, largest: int) -> None:
+    dataset = get_dataset(problem.dataset)
+    if dataset.kind != "frames":
+        raise SpecError(f"{spec.name}: dataset must hold frames, got {dataset.name!r}")
+    if largest >= dataset.n_rows:
+        raise SpecError(
+            f"{spec.name}: grid.n must be below the {dataset.n_rows:,} rows of {dataset.name}, so that some "
+            f"are left to test on, got {largest}; take the larger ones out"
+        )
 
 
 def _check_subsamples(spec: StudySpec, problem: Subsamples, largest: int) -> None:

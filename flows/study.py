@@ -87,7 +87,7 @@ def run_study(
         "started": now(),
     }
     with journal.exclusive_run(home(), say), _recorded(study, profile):
-        tables = {dataset: run.table(dataset, offline) for dataset in spec.datasets}
+        tables = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
         blocks = spec.blocks(
             profile,
@@ -121,11 +121,12 @@ class _Run:
         self._task, self._cell = refresh_task, refresh_cell
         self._cache = home() / "cache"
 
-    def table(self, dataset: str, offline: bool) -> dict[str, Any]:
+    def table(self, dataset: str, offline: bool, profile: Profile) -> dict[str, Any]:
         """Bring a dataset: the store is its own cache, verified on every use."""
         self.n_task_runs += 2
         raw = fetch(dataset, offline, again=self._task == fetch.name)
-        table: dict[str, Any] = parquet(raw, again=self._task == parquet.name)
+        rows = self.spec.stand_in_rows(dataset, profile)
+        table: dict[str, Any] = parquet(raw, again=self._task == parquet.name, stand_in_rows=rows)
         if table["data_source"] != "real":
             say(f"note: {dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
         return table
@@ -136,7 +137,8 @@ class _Run:
         if isinstance(problem, Simulation):
             return None
         names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
-        columns = [asdict(get_dataset(problem.dataset).column(name)) for name in names]
+        about = get_dataset(problem.dataset)
+        columns = [asdict(about.column(name)) for name in names or about.column_names]
         plain, table = problem.model_dump(mode="json"), tables[problem.dataset]
         return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
 

@@ -7,26 +7,30 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
-from data.prepare import Design
-from data.prepare_snp import GroupDifference
 from tasks.cells import Block, Cell, derive_seed
-from tasks.problems import Draw, problem_of
+from tasks.problem import Draw, Prepared
+from tasks.problems import problem_of
 
-METRIC = "l2_error"
+Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
 
 
 def compute_block(
-    block: Block, design: Design | GroupDifference | None = None, only: str | None = None
+    block: Block,
+    design: Prepared | None = None,
+    only: str | None = None,
+    selected: Selected | None = None,
 ) -> pd.DataFrame:
     """Run every cell of a block.
 
     Parameters
     ----------
     block : Block
-    design : Design or GroupDifference, optional
+    design : Design, GroupDifference or Frames, optional
         The block's design, where its problem is about a dataset.
     only : str, optional
         Key of the one cell to run.
+    selected : dict, optional
+        Filled with how often each column was selected, where the problem has columns to tell of.
 
     Returns
     -------
@@ -39,13 +43,17 @@ def compute_block(
     rows: dict[str, list[pd.DataFrame]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(block, design):
         for cell in cells:
-            rows[cell.key].append(_run_cell(cell, block, draw, sparsity))
+            s = sparsity if cell.s is None else cell.s
+            rows[cell.key].append(_run_cell(cell, block, draw, s, problem.metric, selected))
     return pd.concat([part for cell in cells for part in rows[cell.key]], ignore_index=True)
 
 
-def _run_cell(cell: Cell, block: Block, draw: Draw, sparsity: object) -> pd.DataFrame:
+def _run_cell(
+    cell: Cell, block: Block, draw: Draw, sparsity: object, metric: str, selected: Selected | None
+) -> pd.DataFrame:
     seed = derive_seed(block.seed, block.study, cell.key)
-    values, certified = np.full(draw.replicates, np.nan), np.nan
+    unknown = {metric: np.full(draw.replicates, np.nan)}
+    measured, certified = unknown, np.nan
     status, message = "ok", ""
     start = time.perf_counter()
     try:
@@ -56,30 +64,37 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, sparsity: object) -> pd.Data
             replicates=draw.replicates,
             **cell.keywords(),
         )
-        values = draw.errors(result.estimate)
+        measured = draw.metrics(result.estimate)
         certified = result.certified_epsilon
+        if selected is not None and (counts := draw.selection(result.estimate)):
+            selected[cell.key] = counts
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
         status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
     seconds = (time.perf_counter() - start) / draw.replicates
-    if status == "ok" and not np.isfinite(values).all():
-        status, message = "failed", "the estimate is not finite"
-        values = np.full(draw.replicates, np.nan)
-    return pd.DataFrame(
-        {
-            **_labels(cell, block),
-            "d": draw.sample.n_features,
-            "s": sparsity,
-            "certified_epsilon": certified,
-            "replicate": draw.first + np.arange(draw.replicates),
-            "seed": seed,
-            "metric": METRIC,
-            "value": values,
-            "seconds": seconds,
-            "status": status,
-            "message": message,
-        }
+    if status == "ok" and not np.isfinite(measured[metric]).all():
+        status, message, measured = "failed", "the estimate is not finite", unknown
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    **_labels(cell, block),
+                    "d": draw.sample.n_features,
+                    "s": sparsity,
+                    "certified_epsilon": certified,
+                    "replicate": draw.first + np.arange(draw.replicates),
+                    "seed": seed,
+                    "metric": name,
+                    "value": values,
+                    "seconds": seconds,
+                    "status": status,
+                    "message": message,
+                }
+            )
+            for name, values in measured.items()
+        ],
+        ignore_index=True,
     )
 
 

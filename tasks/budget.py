@@ -18,7 +18,8 @@ def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
     """
     split: dict[str, dict[str, float]] = {}
     for panel in sorted(spec.panels, key=lambda panel: panel.name != spec.headline.panel):
-        sizes = panel.problem.sizes(max(spec.grid_of(panel).n))
+        grid = spec.grid_of(panel)
+        sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
         for estimator in spec.estimators_of(panel):
             name = f"{estimator.name}|{estimator.form}"
             if estimator.calibrations and name not in split:
@@ -29,6 +30,8 @@ def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
 def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int]) -> dict[str, float]:
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.uniform(-1, 1, 50)
+    if spec.task == "glm":
+        y = (y > 0).astype(float)
     delta = delta_at(spec.headline.delta, spec.headline.n)
     result = dpalgos.estimate(
         estimator.name,

@@ -31,6 +31,8 @@ class Cell:
         Rows per replicate.
     params : dict
         Public keywords of the estimator.
+    s : int or None
+        Sparsity, where a study varies it.
     """
 
     estimator: str
@@ -41,6 +43,7 @@ class Cell:
     delta_rule: str
     n: int
     params: dict[str, Any]
+    s: int | None = None
 
     @property
     def key(self) -> str:
@@ -48,7 +51,7 @@ class Cell:
         parts = [self.estimator, self.variant.replace(", ", "+")]
         if self.calibration != "none":
             parts += [self.calibration, f"eps={_short(self.epsilon)}", f"delta={self.delta_rule}"]
-        return ":".join([*parts, f"n={self.n}"])
+        return ":".join([*parts, f"n={self.n}", *([f"s={self.s}"] if self.s else [])])
 
     def keywords(self) -> dict[str, Any]:
         """Return the keywords for :func:`dpalgos.estimate`."""

@@ -26,7 +26,6 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from tasks.block import METRIC
 from tasks.limit import METRIC as DELETION_SHIFT
 from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
 from tasks.rules import evaluate_all
@@ -52,7 +51,7 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
             "variant": head.panel,
         },
         axis_label=spec.size_label,
-        metric=METRIC,
+        metric=spec.head_panel.problem.metric,
         metric_label=spec.metric_label,
         variants={
             **{panel.name: panel.about for panel in spec.panels if panel.about},

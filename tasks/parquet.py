@@ -13,13 +13,14 @@ from tasks.faults import guarded
 
 @task(name="parquet", persist_result=False)
 @guarded
-def parquet(raw: dict[str, Any], again: bool = False) -> dict[str, Any]:
+def parquet(raw: dict[str, Any], again: bool = False, stand_in_rows: int | None = None) -> dict[str, Any]:
     """Return the table's reference; a table stored before by the same code is reused if whole.
 
-    With ``again`` it is made once more all the same.
+    With ``again`` it is made once more all the same. ``stand_in_rows`` are those of a simulated flock.
     """
     record = RawFile(**{**raw, "reasons": tuple(raw["reasons"])})
     if again:
         for path in (store_dir(home()) / "parquet").glob(f"{record.dataset}-{record.sha256[:16]}*"):
             path.unlink()
-    return to_parquet(get_dataset(record.dataset), record, home=home()).to_dict()
+    ref = to_parquet(get_dataset(record.dataset), record, home=home(), stand_in_rows=stand_in_rows)
+    return ref.to_dict()

@@ -12,12 +12,15 @@ from prefect import task
 
 from data.ingest import DatasetRef, read_table
 from data.prepare import Design, design
-from data.prepare_snp import GroupDifference
+from data.prepare_swarm import Scales, load_frames, scales
+from data.refs import FramesRef
 from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded
+from tasks.halves import RandomHalves
 from tasks.policy import BY_KEY
 from tasks.prepare_groups import groups_bytes, load_groups, prepare_groups
+from tasks.problem import Prepared
 from tasks.problems import GroupDifferences, Subsamples
 from tasks.records import Record, written
 
@@ -30,6 +33,10 @@ def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
     if problem["kind"] == "group_differences":
         groups = prepare_groups(GroupDifferences(**problem), table)
         return written(folder / f"{key}.npz", groups_bytes(groups))
+    if problem["kind"] == "random_halves":
+        halves = RandomHalves(**problem)
+        found = scales(FramesRef.from_dict(table), get_dataset(halves.dataset), halves.scaling)
+        return written(folder / f"{key}.json", json.dumps(found.to_dict()).encode())
     about = Subsamples(**problem)
     prepared = design(
         read_table(DatasetRef.from_dict(table)),
@@ -41,8 +48,10 @@ def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
     return written(folder / f"{key}.parquet", design_bytes(prepared))
 
 
-def load_prepared(path: str | Path) -> Design | GroupDifference:
-    """Read back what `prepare` wrote."""
+def load_prepared(path: str | Path) -> Prepared:
+    """Read back what `prepare` wrote; of frames that is how to scale them, and they are read anew."""
+    if str(path).endswith(".json"):
+        return load_frames(Scales.from_dict(json.loads(Path(path).read_bytes())))
     return load_groups(path) if str(path).endswith(".npz") else load_design(path)
 
 

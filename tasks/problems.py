@@ -5,19 +5,19 @@ for its draws, one after another, and knows nothing else about where data come f
 """
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 import dpalgos
 from data.prepare import Design, draw_rows, full_sample_target
 from data.prepare_snp import GroupDifference, draw_people, paired_rows, person_mask
 from data.simulations import Simulated, simulator
 from tasks.cells import Block, derive_seed, replicate_generator, row_generators
+from tasks.halves import RandomHalves
+from tasks.problem import Draw, Prepared, ProblemBase
 from tasks.rules import RuleError, evaluate_all, whole
 
 # Elements of all data sets that the cells of one block read, so that it lasts seconds.
@@ -26,73 +26,7 @@ _ELEMENTS_PER_BLOCK = 400_000_000
 _ROWS_BESIDE, _ELEMENTS_BESIDE = 4000, 200_000
 
 
-class Strict(BaseModel):
-    """A part of a study file: unknown keys are refused, nothing changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """The data of some replicates of a block.
-
-    Attributes
-    ----------
-    sample : Sample
-    first, replicates : int
-        The first replicate, and how many share the sample's X.
-    target : (k,) array
-    to_target : (k, d) array or None
-        Brings an estimate into the target's units; None: it has them.
-    batched : bool
-        Whether the replicates run together and spawn their generators from one.
-    """
-
-    sample: dpalgos.Sample
-    first: int
-    replicates: int
-    target: np.ndarray
-    to_target: np.ndarray | None
-    batched: bool
-
-    def generator(self, seed: int) -> np.random.Generator:
-        """Return the estimator's generator for a cell's seed."""
-        return np.random.default_rng(seed) if self.batched else replicate_generator(seed, self.first)
-
-    def errors(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the ℓ2 distances of estimates (d, R) or (d,) to the target, (R,)."""
-        coef = estimate.reshape(self.sample.n_features, self.replicates)
-        answer = coef if self.to_target is None else self.to_target @ coef
-        return np.asarray(np.linalg.norm(answer - self.target[:, None], axis=0))
-
-
-class _Problem(Strict, ABC):
-    """How the data of a panel arise."""
-
-    @property
-    @abstractmethod
-    def source(self) -> str:
-        """Name of the dataset or of the simulation's model."""
-
-    @property
-    def protected(self) -> bool:
-        """Whether the guarantee covers the preparation of the data too."""
-        return True
-
-    @abstractmethod
-    def sizes(self, n: int) -> dict[str, int]:
-        """Return n, d, and s where the problem is sparse."""
-
-    @abstractmethod
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return (first replicate, replicates, work) of each block at a size."""
-
-    @abstractmethod
-    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
-        """Yield the data of a block, its replicates in order."""
-
-
-class Subsamples(_Problem):
+class Subsamples(ProblemBase):
     """Random rows of a dataset; the truth is the regression on all of them, in z-scores.
 
     Replicates share X, so they are an axis of one draw.
@@ -136,7 +70,7 @@ class Subsamples(_Problem):
         """Return one block: all replicates run together."""
         return [(0, replicates, n_cells * (n + _ROWS_BESIDE))]
 
-    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
+    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield the one draw of all replicates."""
         assert isinstance(design, Design)
         mask = draw_rows(len(design.X), block.n, row_generators(block))
@@ -150,7 +84,7 @@ class Subsamples(_Problem):
         )
 
 
-class Simulation(_Problem):
+class Simulation(ProblemBase):
     """A fresh data set per replicate, the same for all cells of the panel at that size.
 
     ``d``, ``s`` and ``settings`` may be rules in n (and settings in d and s).
@@ -196,7 +130,7 @@ class Simulation(_Problem):
         firsts = range(0, replicates, step)
         return [(first, size := min(step, replicates - first), size * work) for first in firsts]
 
-    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
+    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
         for replicate in range(block.first, block.first + block.replicates):
@@ -216,7 +150,7 @@ class Simulation(_Problem):
         return simulator(self.model)(rng, n, sizes["d"], **evaluate_all(self.settings, sizes))
 
 
-class GroupDifferences(_Problem):
+class GroupDifferences(ProblemBase):
     """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
 
     ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
@@ -248,7 +182,7 @@ class GroupDifferences(_Problem):
         """Return one block: the design is small."""
         return [(0, replicates, n_cells * replicates * (n * self.n_snps + _ELEMENTS_BESIDE))]
 
-    def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
+    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
         assert isinstance(design, GroupDifference)
         drawn = draw_people(design.sizes, block.n, row_generators(block))
@@ -262,7 +196,7 @@ class GroupDifferences(_Problem):
             yield Draw(sample, block.first + r, 1, design.target, None, batched=False)
 
 
-AnyProblem = Subsamples | Simulation | GroupDifferences
+AnyProblem = Subsamples | Simulation | GroupDifferences | RandomHalves
 Problem = Annotated[AnyProblem, Field(discriminator="kind")]
 _ANY: TypeAdapter[AnyProblem] = TypeAdapter(Problem)
 

@@ -1,5 +1,7 @@
 """Run a block of cells, or one cell of it, and store its rows."""
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,9 @@ import pandas as pd
 from prefect import task
 from threadpoolctl import threadpool_limits
 
+from data.store import atomic_write
 from reports.results import to_parquet_bytes, validate_results
-from tasks.block import compute_block
+from tasks.block import Selected, compute_block
 from tasks.cells import Block
 from tasks.faults import guarded
 from tasks.limit import compute_limit
@@ -25,17 +28,25 @@ def run_block(
     """Write a block's rows to ``path`` and return their record; simulated data need no design.
 
     With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
+    Which columns were selected how often is written beside the rows, where the problem tells.
     """
     spec = Block.from_dict(block)
     one_blas_thread()
-    rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
+    beside = Path(path).with_suffix(".selected.json")
+    selected: Selected = json.loads(beside.read_bytes()) if only and beside.exists() else {}
+    rows = compute_block(spec, load_prepared(design["path"]) if design else None, only, selected)
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)
         order = {cell.key: place for place, cell in enumerate(spec.cells)}
         rows = pd.concat([stored[stored["cell"] != only], rows])
         rows = rows.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
-    return written(Path(path), to_parquet_bytes(validate_results(rows)), seconds=seconds)
+    facts: dict[str, Any] = {"seconds": seconds}
+    if selected:
+        content = json.dumps(selected, sort_keys=True).encode()
+        atomic_write(beside, content)
+        facts["beside"] = {beside.name: hashlib.sha256(content).hexdigest()}
+    return written(Path(path), to_parquet_bytes(validate_results(rows)), **facts)
 
 
 @task(name="data_limit", **BY_KEY)

@@ -10,7 +10,9 @@ import dpalgos
 from dpalgos.accounting.gaussian import check_budget
 from dpalgos.api import build_params
 from tasks.cells import Block, Cell
-from tasks.problems import GroupDifferences, Problem, Simulation, Strict, Subsamples
+from tasks.halves import SMOKE_FRAMES, RandomHalves
+from tasks.problem import Strict
+from tasks.problems import GroupDifferences, Problem, Simulation, Subsamples
 from tasks.rules import evaluate, evaluate_all
 
 Profile = Literal["smoke", "standard", "paper"]
@@ -30,13 +32,14 @@ class SpecError(ValueError):
 
 
 class Grid(Strict):
-    """Sizes and budgets; every combination is a cell."""
+    """Sizes and budgets, and sparsities where a study varies them; every combination is a cell."""
 
     n: tuple[Count, ...] = Field(min_length=1)
     epsilon: tuple[Number, ...] = Field(min_length=1)
     delta: tuple[DeltaRule, ...] = Field(min_length=1)
+    s: tuple[Count, ...] = ()
 
-    @field_validator("n", "epsilon", "delta")
+    @field_validator("n", "epsilon", "delta", "s")
     @classmethod
     def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return _each_once(values)
@@ -106,6 +109,35 @@ class Headline(Strict):
     epsilon: Number
     delta: DeltaRule
     panel: str
+    s: Count | None = None
+
+
+class Printed(Strict):
+    """Numbers that a paper prints, for comparison; never results of ours.
+
+    Attributes
+    ----------
+    epsilon : float
+        ``inf`` for the non-private estimator.
+    s : tuple of int
+    mean, spread : tuple of float
+        Per s, as printed, and the number in brackets after it.
+    """
+
+    delta: DeltaRule
+    epsilon: Number
+    s: tuple[Count, ...]
+    mean: tuple[Number, ...]
+    spread: tuple[Number, ...]
+
+    @model_validator(mode="after")
+    def _as_long(self) -> "Printed":
+        if not len(self.s) == len(self.mean) == len(self.spread):
+            raise ValueError(
+                f"printed.mean and printed.spread need one number per s, got {len(self.mean)} and "
+                f"{len(self.spread)} for {len(self.s)}"
+            )
+        return self
 
 
 class AssumptionSpec(Strict):
@@ -154,7 +186,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
-    task: Literal["mean", "linear_regression"]
+    task: Literal["mean", "linear_regression", "glm"]
     size_label: str
     metric_label: str
     deleted_rows: tuple[Count, ...] = ()
@@ -166,6 +198,7 @@ class StudySpec(Strict):
     estimators: tuple[EstimatorSpec, ...] = ()
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
+    printed: tuple[Printed, ...] = ()
     sha256: str = ""
 
     @field_validator("name")
@@ -208,6 +241,9 @@ class StudySpec(Strict):
             if value not in values:
                 allowed = ", ".join(map(str, values))
                 raise ValueError(f"headline.{name} must be one of the study's ({allowed}), got {value!r}")
+        if self.headline.s not in (grid.s or (None,)):
+            allowed = ", ".join(map(str, grid.s)) or "none: leave it out"
+            raise ValueError(f"headline.s must be one of the study's ({allowed}), got {self.headline.s!r}")
         return self
 
     def _check_problem(self, panel: Panel) -> None:
@@ -221,6 +257,10 @@ class StudySpec(Strict):
                 "deleted_rows must be empty but for subsamples of a dataset, "
                 f"got {list(self.deleted_rows)}; take it out"
             )
+        if isinstance(problem, RandomHalves):
+            if self.task != "glm":
+                raise ValueError(f"task must be glm for random halves, got {self.task!r}")
+            return
         if isinstance(problem, GroupDifferences):
             if self.task != "mean":
                 raise ValueError(f"task must be mean for group differences, got {self.task!r}")
@@ -245,11 +285,15 @@ class StudySpec(Strict):
                 raise ValueError(
                     f"estimators must be for {self.task}, got {item.name!r}, which is for {task}"
                 )
-            for n in self.grid_of(panel).n:
+            for sizes in self._all_sizes(panel):
                 try:
-                    item.check_keywords(panel.problem.sizes(n))
+                    item.check_keywords(sizes)
                 except ValueError as error:
                     raise ValueError(f"estimators ({item.name}) in panel {panel.name!r}: {error}") from None
+
+    def _all_sizes(self, panel: Panel) -> list[dict[str, int]]:
+        grid, sizes = self.grid_of(panel), panel.problem.sizes
+        return [{**sizes(n), **({"s": s} if s else {})} for n in grid.n for s in grid.s or (None,)]
 
     @property
     def head_panel(self) -> Panel:
@@ -283,8 +327,17 @@ class StudySpec(Strict):
         if profile != "smoke":
             return grid
         sizes = tuple(dict.fromkeys((min(grid.n), max(grid.n))))
+        if isinstance(panel.problem, RandomHalves):
+            sizes = (min(SMOKE_FRAMES // 2, *sizes),)
         epsilon = 0.5 if 0.5 in grid.epsilon else grid.epsilon[0]
-        return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1])
+        ends = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
+        return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1], s=ends)
+
+    def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
+        """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
+        wanted = [panel.problem for panel in self.panels if panel.problem.source == dataset]
+        halves = all(isinstance(problem, RandomHalves) for problem in wanted)
+        return SMOKE_FRAMES if profile == "smoke" and halves else None
 
     def blocks(
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
@@ -323,36 +376,39 @@ class StudySpec(Strict):
         head = self.headline
         own = [block for block in blocks if block.panel == head.panel]
         nearest = min(own, key=lambda block: abs(block.n - head.n))
-        return [
+        at_head = [
             cell for cell in nearest.cells if cell.epsilon == head.epsilon and cell.delta_rule == head.delta
         ]
+        return [cell for cell in at_head if cell.s == head.s]
 
     def _cells(self, panel: Panel, n: int, grid: Grid) -> list[Cell]:
-        cells = []
-        sizes = panel.problem.sizes(n)
-        for estimator in self.estimators_of(panel):
-            variant = f"{panel.name}, {estimator.form}" if estimator.form else panel.name
-            shared: dict[str, Any] = {
-                "estimator": estimator.name,
-                "variant": variant,
-                "n": n,
-                "params": evaluate_all(estimator.params, sizes),
-            }
-            if not estimator.calibrations:
-                cells.append(Cell(**shared, calibration="none", epsilon=None, delta=None, delta_rule=""))
-            cells += [
-                Cell(
-                    **shared,
-                    calibration=calibration,
-                    epsilon=epsilon,
-                    delta=delta_at(rule, n),
-                    delta_rule=rule,
-                )
-                for calibration in estimator.calibrations
-                for epsilon in grid.epsilon
-                for rule in grid.delta
-            ]
-        return cells
+        return [
+            cell
+            for s in grid.s or (None,)
+            for estimator in self.estimators_of(panel)
+            for cell in self._cells_of(panel, estimator, n, s, grid)
+        ]
+
+    def _cells_of(
+        self, panel: Panel, estimator: EstimatorSpec, n: int, s: int | None, grid: Grid
+    ) -> list[Cell]:
+        sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
+        variant = f"{panel.name}, {estimator.form}" if estimator.form else panel.name
+        shared: dict[str, Any] = {
+            "estimator": estimator.name,
+            "variant": variant,
+            "n": n,
+            "params": evaluate_all(estimator.params, sizes),
+            "s": s,
+        }
+        if not estimator.calibrations:
+            return [Cell(**shared, calibration="none", epsilon=None, delta=None, delta_rule="")]
+        return [
+            Cell(**shared, calibration=calibration, epsilon=epsilon, delta=delta_at(rule, n), delta_rule=rule)
+            for calibration in estimator.calibrations
+            for epsilon in grid.epsilon
+            for rule in grid.delta
+        ]
 
 
 def delta_at(rule: str, n: int) -> float:

@@ -9,13 +9,25 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from tasks.halves import RandomHalves
 from tasks.problems import GroupDifferences, Simulation, Subsamples
-from tasks.spec import AssumptionSpec, EstimatorSpec, Grid, Headline, Note, Panel, SpecError, StudySpec
+from tasks.spec import (
+    AssumptionSpec,
+    EstimatorSpec,
+    Grid,
+    Headline,
+    Note,
+    Panel,
+    Printed,
+    SpecError,
+    StudySpec,
+)
 
 _PROBLEMS: dict[str, type[BaseModel]] = {
     "subsamples": Subsamples,
     "simulation": Simulation,
     "group_differences": GroupDifferences,
+    "random_halves": RandomHalves,
 }
 _PARTS: dict[str, type[BaseModel]] = {
     "panels": Panel,
@@ -24,6 +36,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "estimators": EstimatorSpec,
     "assumptions": AssumptionSpec,
     "notes": Note,
+    "printed": Printed,
     **_PROBLEMS,
 }
 
