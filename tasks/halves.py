@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -125,7 +126,7 @@ class RandomHalves(ProblemBase):
         n_blocks = -(-replicates // _BATCH)
         edges = [replicates * i // n_blocks for i in range(n_blocks + 1)]
         work = n_cells * n * self.sizes(n)["d"]
-        return [(a, b - a, (b - a) * work) for a, b in zip(edges, edges[1:], strict=False)]
+        return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]
 
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield the one draw of all the block's replicates."""

@@ -78,8 +78,8 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         ('dtype = "int64"', 'dtype = "int8"', "dtype must be one of float64, int64"),
         ('name = "latitude"', 'name = "longitude"', "two columns share a name"),
         ('license = "', 'license = ""\n#', "license is empty"),
-        ("[housing]", "swarm = 3\n[housing]", "'swarm' must be a table"),
-        ("[housing]", "[swarm]\nn_rows = 3\n[housing]", r"at least one \[\[….sources\]\]"),
+        ("[housing]", "zebra = 3\n[housing]", "'zebra' must be a table"),
+        ("[housing]", "[zebra]\nn_rows = 3\n[housing]", r"at least one \[\[….sources\]\]"),
     ],
 )
 def test_a_faulty_entry_is_one_sentence(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -108,7 +108,7 @@ def test_genotypes_are_described_in_full() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('kind = "genotypes"', 'kind = "music"', "kind must be one of table, genotypes, got 'music'"),
+        ('kind = "genotypes"', 'kind = "music"', "kind must be one of table, genotypes, frames, got 'music'"),
         ('kind = "genotypes"', "", "'snp_hapmap3': a dataset of kind 'table' has no groups"),
         ('kind = "genotypes"', 'kind = "genotypes"\ncolumns = []', "of kind 'genotypes' has no columns"),
         ('labels = ["CEU", "TSI"]', 'labels = ["CEU", "JPT"]', "two groups that share no label"),
@@ -126,5 +126,31 @@ def test_genotypes_are_described_in_full() -> None:
 def test_a_faulty_entry_of_genotypes_is_one_sentence(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
+    with pytest.raises(DataError, match=message):
+        load_registry(edited(tmp_path, old, new))
+
+
+def test_the_swarm_files_share_their_features_and_no_label() -> None:
+    swarm, kaggle = get_dataset("swarm"), get_dataset("swarm_kaggle")
+    assert (swarm.kind, swarm.n_rows, swarm.n_boids, len(swarm.columns)) == ("frames", 24_016, 200, 12)
+    assert all(column.scale is not None and "published" in column.bounds_source for column in swarm.columns)
+    assert [column.center for column in swarm.columns] == [0] * 10 + [12, 0]
+    for name in ("swarm_aligned", "swarm_grouped"):
+        assert get_dataset(name).sources == swarm.sources
+    assert kaggle.columns == swarm.columns
+    assert (kaggle.n_rows, kaggle.label, kaggle.sources[0].url) == (23_309, "Swarm_Behaviour", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("n_boids = 200", "", "frames need n_boids of at least 1 and a label"),
+        ('label = "Class"', "", "frames need n_boids of at least 1 and a label"),
+        ("n_boids = 200", "n_boids = 200\nn_snps = 3", "a dataset of kind 'frames' has no n_snps"),
+        ('like = "swarm"', 'like = "swan"', "'swarm_aligned': like must name an entry that states all"),
+        ('like = "swarm"', 'like = "swarm_grouped"', "like must name an entry that states all its keys"),
+    ],
+)  # fmt: skip
+def test_a_faulty_entry_of_frames_is_one_sentence(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load_registry(edited(tmp_path, old, new))

@@ -1,0 +1,87 @@
+"""The simulated flock against its own physics, told a second time without vectors."""
+
+import numpy as np
+import pytest
+
+from data.flock import EXTENT, FEATURES, FRAMES, LONGEST_CENTER, PRIVATE_SPACE, REPULSION, simulate
+
+
+@pytest.fixture(scope="module")
+def film() -> tuple[np.ndarray, np.ndarray]:
+    parts = list(simulate(10 * FRAMES, 7))
+    frames = np.concatenate([frames for frames, _ in parts]).reshape(-1, 200, 12)
+    return frames.astype(np.float64), np.concatenate([labels for _, labels in parts])
+
+
+def column(frames: np.ndarray, name: str) -> np.ndarray:
+    return frames[..., FEATURES.index(name)]
+
+
+def test_counts_and_directions_against_pairs_of_boids(film: tuple[np.ndarray, np.ndarray]) -> None:
+    for frame in film[0][[3, 70, 150]]:
+        away = frame[:, None, :2] - frame[None, :, :2]
+        away -= EXTENT * np.rint(away / EXTENT)
+        distance = np.hypot(away[..., 0], away[..., 1])
+        np.fill_diagonal(distance, np.inf)
+        close = distance < PRIVATE_SPACE
+        np.testing.assert_array_equal(column(frame, "nS"), close.sum(axis=1))
+        push = (REPULSION * away / np.where(close, distance, np.inf)[..., None] ** 3).sum(axis=1)
+        np.testing.assert_allclose(frame[:, 6:8], push, rtol=2e-3, atol=2e-3)
+
+        for boid in range(0, 200, 17):
+            n = int(column(frame, "nAC")[boid])
+            near = np.argsort(distance[boid])[:n]
+            if n == 0:
+                assert not frame[boid, [4, 5, 8, 9]].any()
+                continue
+            heading = frame[near, 2:4].sum(axis=0)
+            np.testing.assert_allclose(frame[boid, 4:6], heading / np.linalg.norm(heading), atol=1e-3)
+            center, toward = frame[boid, 8:10], -away[boid, near].mean(axis=0)
+            assert abs(center[0] * toward[1] - center[1] * toward[0]) <= 2e-3 * np.linalg.norm(toward)
+            assert center @ toward >= -1e-3
+
+
+def test_places_speeds_and_lengths(film: tuple[np.ndarray, np.ndarray]) -> None:
+    frames, labels = film
+    assert (np.abs(frames[..., :2]) <= EXTENT / 2).all()
+    speed = np.hypot(column(frames, "xVel"), column(frames, "yVel")).reshape(10, -1)
+    np.testing.assert_allclose(speed, np.repeat(speed[:, :1], speed.shape[1], axis=1), rtol=1e-5)
+    lengths = np.hypot(column(frames, "xA"), column(frames, "yA"))
+    perceives = column(frames, "nAC") > 0
+    np.testing.assert_allclose(lengths[perceives], 1, atol=1e-5)
+    assert not lengths[~perceives].any()
+    assert np.hypot(column(frames, "xC"), column(frames, "yC")).max() <= LONGEST_CENTER * 1.0001
+    assert (labels.reshape(10, FRAMES) == labels[::FRAMES, None]).all()
+
+
+def test_boids_move_with_their_velocity_on_the_torus(film: tuple[np.ndarray, np.ndarray]) -> None:
+    frames = film[0].reshape(10, FRAMES, 200, 12)
+    moved = np.diff(frames[..., :2], axis=1)
+    moved -= EXTENT * np.rint(moved / EXTENT)
+    # Three steps at constant speed: no further than three times it, nor can all turn back.
+    far = np.linalg.norm(moved, axis=-1) / np.linalg.norm(frames[:, :-1, :, 2:4], axis=-1)
+    assert far.max() <= 3.001
+    assert far.mean() > 1
+
+
+def test_flocks_share_a_heading_and_the_other_labels_are_of_the_frame() -> None:
+    (frames, labels), *_ = simulate(60 * FRAMES, 3)
+    parts = list(simulate(60 * FRAMES, 3))
+    frames = np.concatenate([part for part, _ in parts]).reshape(-1, 200, 12)
+    labels = np.concatenate([part for _, part in parts])
+    heading = frames[..., 2:4] / np.linalg.norm(frames[..., 2:4], axis=-1, keepdims=True)
+    order = np.linalg.norm(heading.mean(axis=1), axis=1)
+    assert order[labels == 1].mean() > 2 * order[labels == 0].mean()
+    aligned = np.concatenate([part for _, part in simulate(60 * FRAMES, 3, label="aligned")])
+    np.testing.assert_array_equal(aligned, order > 0.5)
+    grouped = np.concatenate([part for _, part in simulate(60 * FRAMES, 3, label="grouped")])
+    np.testing.assert_array_equal(grouped, (frames[..., 10] >= 20).mean(axis=1) >= 0.5)
+
+
+def test_a_simulation_depends_on_the_seed_and_its_number_alone() -> None:
+    def frames(n: int, seed: int) -> np.ndarray:
+        return np.concatenate([part for part, _ in simulate(n * FRAMES, seed)])
+
+    many = frames(6, 1)
+    np.testing.assert_array_equal(many[: 3 * FRAMES], frames(3, 1))
+    assert not np.array_equal(many, frames(6, 2))
