@@ -79,7 +79,8 @@ def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> Flo
         for _ in range(params.n_iterations):
             coef = largest_rows(coef - params.step_size * risk.gradient(coef), sparsity)
         return coef
-    step, moving = np.ones(sample.n_replicates), np.ones(sample.n_replicates, dtype=bool)
+    step: FloatArray = np.ones(sample.n_replicates)
+    moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
     for _ in range(params.n_iterations):
         stepped, step = _falling_step(risk, coef, step, moving, sparsity)
         change, size = (np.linalg.norm(_flat(values), axis=0) for values in (stepped - coef, coef))
