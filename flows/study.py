@@ -22,8 +22,10 @@ from tasks.audit import audit
 from tasks.cells import Block
 from tasks.collect import collect
 from tasks.digest import cache_key, page_key
+from tasks.exhibits import exhibit
 from tasks.faults import guarded
 from tasks.fetch import fetch
+from tasks.halves import RandomHalves
 from tasks.manifest import now
 from tasks.parquet import parquet
 from tasks.prepare import prepare
@@ -86,7 +88,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with journal.exclusive_run(home(), say), _recorded(study, profile):
+    with journal.exclusive_run(home(), say), recorded(study, profile):
         tables = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
         blocks = spec.blocks(
@@ -97,7 +99,8 @@ def run_study(
         )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
-        report = run.rendered(tables, results, context)
+        shown = run.exhibited(tables, blocks, parts)
+        report = run.rendered(tables, [results, *shown], context)
         index = write_index(run.out)
     _attach(spec, report)
     return {
@@ -192,12 +195,26 @@ class _Run:
         key = cache_key("results", [part["sha256"] for part in (*parts, *audits)], str(folder))
         return self._now(collect, key, parts, audits, str(folder))
 
-    def rendered(self, tables: dict[str, dict[str, Any]], results: Record, context: dict[str, Any]) -> Record:
-        """Write the report beside the table."""
+    def exhibited(
+        self, tables: dict[str, dict[str, Any]], blocks: list[Block], parts: list[Record]
+    ) -> list[Record]:
+        """Write what the report shows of frames beside the results of the headline's panel."""
+        head = self.spec.head_panel
+        if not isinstance(head.problem, RandomHalves):
+            return []
+        own = [part for block, part in zip(blocks, parts, strict=False) if block.panel == head.name]
+        table, folder = tables[head.problem.dataset], str(self.out / self.spec.name)
+        key = page_key("exhibits", table["sha256"], [part["sha256"] for part in own], folder)
+        return [self._now(exhibit, key, table, own, folder)]
+
+    def rendered(
+        self, tables: dict[str, dict[str, Any]], results: list[Record], context: dict[str, Any]
+    ) -> Record:
+        """Write the report beside the table, and beside what else was written there."""
         settings = [context[name] for name in ("profile", "replicates", "seed")]
         shas = [table["sha256"] for table in tables.values()]
         key = page_key("page", self._plain, shas, results, settings)
-        return self._now(render, key, self._plain, list(tables.values()), results, context)
+        return self._now(render, key, self._plain, list(tables.values()), results[0], context)
 
     def _now(self, task: Any, key: str, *arguments: Any) -> Record:
         """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
@@ -233,7 +250,7 @@ class _Run:
 
 
 @contextmanager
-def _recorded(study: str, profile: str) -> Iterator[None]:
+def recorded(study: str, profile: str) -> Iterator[None]:
     """Keep the run in the journal, so that a run whose process dies is known for what it is."""
     flow_run_id, status = str(runtime.flow_run.id), journal.INTERRUPTED
     journal.begin(home(), flow_run_id, study, profile=profile)

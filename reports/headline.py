@@ -189,7 +189,7 @@ def data_sentence(page: StudyPage) -> str:
     if data.data_source == "stand-in":
         why = f" Why: {' '.join(data.reasons)}" if data.reasons else ""
         return (
-            f"These are not the real data: {data.title} could not be reached, and {rows} of a made-up "
+            f"These are not the real data: {data.title} could not be reached, and {rows} of a simulated "
             f"stand-in with the same columns were used. No number here says anything about them.{why}"
         )
     if data.data_source == "simulated":

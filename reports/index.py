@@ -13,7 +13,7 @@ from reports import svg
 from reports.headline import build_headline
 from reports.numbers import duration
 from reports.page import StudyPage
-from reports.plots import banner
+from reports.picture import banner
 from reports.results import summarise
 from reports.study import when
 from reports.text import html_environment, stylesheet, unbroken

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+_STEPS = re.compile(r"(?:^|, )T=(\d+)$")
 ZERO = "zero"  # the estimator that answers zero without looking at the data
 
 
@@ -128,6 +131,67 @@ class CellLabel:
 
 
 @dataclass(frozen=True)
+class PrintedRow:
+    """A number that a paper prints: rule for δ, ε (infinite: without privacy), s, mean and its spread."""
+
+    delta_rule: str
+    epsilon: float
+    s: float
+    mean: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class FilmFrame:
+    """A frame of a simulated flock: its label, its number, and place and velocity per boid."""
+
+    label: int
+    frame: int
+    x: Sequence[float]
+    y: Sequence[float]
+    x_velocity: Sequence[float]
+    y_velocity: Sequence[float]
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """Mean, standard deviation, minimum, quartiles and maximum of a column, as published and simulated."""
+
+    column: str
+    published: tuple[float, ...]
+    simulated: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Exhibits:
+    """What a classification of frames shows beside its results.
+
+    Attributes
+    ----------
+    printed : tuple of PrintedRow
+    label_counts : tuple of int
+        Frames labelled 0, and 1; empty if not known.
+    features : tuple of str
+        What is known of a boid; columns are ``<feature><boid>``.
+    n_boids : int
+    selected : mapping
+        Cell → column → in how many repetitions it has a coefficient.
+    film : tuple of FilmFrame
+    summary : tuple of SummaryRow
+        A stand-in beside published numbers, from `summary_source`.
+    """
+
+    printed: tuple[PrintedRow, ...]
+    label_counts: tuple[int, ...]
+    features: tuple[str, ...]
+    n_boids: int
+    selected: Mapping[str, Mapping[str, int]]
+    film: tuple[FilmFrame, ...]
+    summary: tuple[SummaryRow, ...]
+    summary_source: str
+
+
+@dataclass(frozen=True)
 class StudyPage:
     """Everything on a study's page that is not in the results table.
 
@@ -151,9 +215,14 @@ class StudyPage:
     panel_word : str
         What the panels of this study differ in: "preparation", or "panel" itself.
     x_column, x_symbol : str
-        The column on the horizontal axis and its symbol in sentences.
+        The column on the horizontal axis and its symbol in sentences. ``"T"``, which is no column, is the
+        number of steps at the end of a variant, ``"dense, long steps, T=50"``; what has none is drawn flat.
+    size_symbol : str
+        Symbol of the size where it is not the horizontal axis.
     links : tuple of (str, str)
         Label and relative address, shown under "Reproduce", e.g. the scorecard.
+    exhibits : Exhibits, optional
+        For a classification of frames.
     """
 
     name: str
@@ -183,7 +252,9 @@ class StudyPage:
     panel_word: str = "preparation"
     x_column: str = "n"
     x_symbol: str = "m"
+    size_symbol: str = ""
     links: tuple[tuple[str, str], ...] = ()
+    exhibits: Exhibits | None = None
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""
@@ -192,6 +263,11 @@ class StudyPage:
                 return info
         title = name.replace("_", " ")
         return EstimatorInfo(name, title, "", "", "", "", (), "", order=len(self.estimators) + 100)
+
+    @property
+    def rows_symbol(self) -> str:
+        """Symbol of the number of rows."""
+        return self.size_symbol or self.x_symbol
 
     @property
     def seconds(self) -> float | None:
@@ -206,3 +282,9 @@ def split_variant(variant: str) -> tuple[str, str]:
     """Split ``"public, residual-clipped"`` into the panel and the form (either may be empty)."""
     prepare, _, form = variant.partition(", ")
     return prepare, form
+
+
+def split_steps(form: str) -> tuple[str, float]:
+    """Split ``"long steps, T=50"`` into the form and the number of steps (NaN if it names none)."""
+    found = _STEPS.search(form)
+    return (form[: found.start()], float(found[1])) if found else (form, math.nan)

@@ -6,27 +6,21 @@ import math
 import re
 from dataclasses import dataclass
 
+import pandas as pd
+
 from reports import chart, svg
 from reports.certified import CertifiedFigure, certified_range, draw_certified
 from reports.chart import PANEL_REACH, LineFigure, Reference, Size
+from reports.exhibits import Shown, draw_exhibits
 from reports.figures import draw
 from reports.headline import condition, guides_of, rank
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
+from reports.picture import Picture, banner
 from reports.tables import flagged_sizes
 from reports.view import Series, Setting, View
 
 _PANEL_HEADINGS = {"preparation": "How it changes with the preparation of the data"}
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure: its file's name without ending, its alt text, its bytes (PNG where one is needed)."""
-
-    name: str
-    alt: str
-    svg: bytes
-    png: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -47,12 +41,14 @@ class Pictures:
     card: Picture | None
     certified: Picture | None
     groups: tuple[PanelGroup, ...]
+    shown: tuple[Shown, ...] = ()
 
     def files(self) -> dict[str, bytes]:
         """Return the files to write, by relative path."""
         out: dict[str, bytes] = {}
         pictures = [self.main, self.card, self.certified]
         pictures += [picture for group in self.groups for _, picture in group.panels]
+        pictures += [shown.picture for shown in self.shown]
         for picture in pictures:
             if picture is not None:
                 out[f"figures/{picture.name}.svg"] = picture.svg
@@ -61,15 +57,8 @@ class Pictures:
         return out
 
 
-def banner(data_source: str, brief: bool = False) -> str:
-    """Return the warning that goes on the page and on every figure; empty unless a stand-in was used."""
-    if data_source == "stand-in":
-        return "stand-in data" if brief else "STAND-IN DATA: not the real data set"
-    return ""
-
-
-def draw_all(view: View) -> Pictures:
-    """Draw every figure of a study."""
+def draw_all(view: View, summary: pd.DataFrame) -> Pictures:
+    """Draw every figure of a study, from the summary of all its metrics."""
     where = view.headline
     if where is None:
         return Pictures(None, None, None, None, ())
@@ -89,10 +78,11 @@ def draw_all(view: View) -> Pictures:
         spec.x_label,
         spec.y_label,
         banner=banner(view.page.dataset.data_source, brief=True),
-        x_symbol=view.page.x_symbol,
+        rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
-    return Pictures(main, narrow, card, _certified(view, where, series), groups)
+    shown = draw_exhibits(view, summary)
+    return Pictures(main, narrow, card, _certified(view, where, series), groups, shown)
 
 
 def _picture(name: str, alt: str, spec: LineFigure, size: Size, png: bool) -> Picture:
@@ -126,7 +116,7 @@ def _spec(
         y_label=page.metric_label,
         title=_panel_title(view, where) if panel else "",
         banner=banner(page.dataset.data_source, brief=panel),
-        x_symbol=page.x_symbol,
+        rows_symbol=page.rows_symbol,
     )
 
 

@@ -16,7 +16,8 @@ from reports.headline import build_headline
 from reports.noise import noise_comparisons
 from reports.numbers import count, duration, setting
 from reports.page import BudgetPart, EstimatorInfo, StudyPage
-from reports.plots import Picture, Pictures, banner, draw_all
+from reports.picture import Picture, banner
+from reports.plots import Pictures, draw_all
 from reports.results import summarise
 from reports.tables import ErrorTable, certified_rows, error_table, failures, setting_title, summary_csv
 from reports.text import html_environment, manifest_rows, markdown_environment, stylesheet, unbroken
@@ -46,7 +47,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     """
     summary = summarise(results)
     view = View.build(summary, page)
-    pictures = draw_all(view)
+    pictures = draw_all(view, summary)
     context = _context(results, view, pictures)
     files = pictures.files()
     files["summary.csv"] = summary_csv(summary).encode("utf-8")

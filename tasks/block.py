@@ -11,6 +11,9 @@ from tasks.cells import Block, Cell, derive_seed
 from tasks.problem import Draw, Prepared
 from tasks.problems import problem_of
 
+METRIC = "l2_error"
+LOG_METRIC = "log_squared_error"  # natural; what paper B plots
+
 Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
 
 
@@ -41,10 +44,13 @@ def compute_block(
     sparsity = problem.sizes(block.n).get("s", pd.NA)
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     rows: dict[str, list[pd.DataFrame]] = {cell.key: [] for cell in cells}
+    of_a_glm = any(dpalgos.get_estimator(cell.estimator).task == "glm" for cell in block.cells)
+    logs = of_a_glm and problem.metric == METRIC
     for draw in problem.draws(block, design):
         for cell in cells:
             s = sparsity if cell.s is None else cell.s
-            rows[cell.key].append(_run_cell(cell, block, draw, s, problem.metric, selected))
+            measured = _run_cell(cell, block, draw, s, problem.metric, selected)
+            rows[cell.key] += [measured, _log_squared(measured)] if logs else [measured]
     return pd.concat([part for cell in cells for part in rows[cell.key]], ignore_index=True)
 
 
@@ -96,6 +102,11 @@ def _run_cell(
         ],
         ignore_index=True,
     )
+
+
+def _log_squared(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return the same rows with the logarithm of the squared error."""
+    return errors.assign(metric=LOG_METRIC, value=2 * np.log(errors["value"].where(errors["value"] > 0)))
 
 
 def _labels(cell: Cell, block: Block) -> dict[str, Any]:

@@ -30,10 +30,15 @@ COMPUTING = (
 )
 RENDERING = (
     "reports",
+    "data/flock_summary.py",
+    "flows/claims.toml",
     "tasks/budget.py",
+    "tasks/claims.py",
+    "tasks/exhibits.py",
     "tasks/manifest.py",
     "tasks/page.py",
     "tasks/render.py",
+    "tasks/scorecard.py",
     "tasks/spec.py",
     "dpalgos/theory",
     "dpalgos/catalog.py",

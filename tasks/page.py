@@ -1,7 +1,9 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
 import math
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import pandas as pd
@@ -21,22 +23,26 @@ from reports.page import (
     BudgetPart,
     CellLabel,
     EstimatorInfo,
+    Exhibits,
     Finding,
     Guide,
     Provenance,
     StudyPage,
 )
+from tasks.halves import RandomHalves
 from tasks.limit import METRIC as DELETION_SHIFT
 from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
 from tasks.rules import evaluate_all
 from tasks.spec import Panel, StudySpec, delta_at
 
 
-def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any]) -> StudyPage:
+def build_page(
+    spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any], exhibits: Exhibits | None = None
+) -> StudyPage:
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     cells = results.drop_duplicates("cell")
-    symbol = "m" if spec.datasets else "n"
+    symbol = "m" if spec.datasets and spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     return StudyPage(
         name=spec.name,
@@ -47,7 +53,7 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         headline={
             "epsilon": head.epsilon,
             "delta_label": _rule_text(head.delta, symbol),
-            "n": head.n,
+            "n": head.s or head.steps or head.n,
             "variant": head.panel,
         },
         axis_label=spec.size_label,
@@ -58,11 +64,13 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
             **{item.form: item.about for item in estimators if item.about},
         },
         guides=tuple(
-            _guide(spec, panel) for panel in spec.panels if not isinstance(panel.problem, GroupDifferences)
+            _guide(spec, panel)
+            for panel in spec.panels
+            if not isinstance(panel.problem, GroupDifferences | RandomHalves)
         ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
-        findings=_findings(results, head.epsilon),
+        findings=(*_findings(results, head.epsilon), *_majority(exhibits)),
         notes=tuple(note.text.strip() for note in spec.notes),
         manifest=manifest,
         command=manifest["command"],
@@ -74,12 +82,21 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         cells={cell: CellLabel(delta_rule=_rule_of(cell, symbol)) for cell in cells["cell"]},
         unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
         panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
-        x_symbol=symbol,
+        x_column=spec.axis,
+        x_symbol=symbol if spec.axis == "n" else spec.axis,
+        size_symbol=symbol,
+        exhibits=exhibits
+        and replace(
+            exhibits,
+            printed=tuple(
+                replace(row, delta_rule=_rule_text(row.delta_rule, symbol)) for row in exhibits.printed
+            ),
+        ),
     )
 
 
 def _rule_text(rule: str, symbol: str) -> str:
-    return rule.replace("/n", f"/{symbol}")
+    return re.sub(r"(?<=\d)\*(?=[a-z])", "", rule).replace("/n", f"/{symbol}")
 
 
 def _rule_of(cell: str, symbol: str) -> str:
@@ -163,7 +180,10 @@ def _guide(spec: StudySpec, panel: Panel) -> Guide:
             dense = mean_upper if spec.task == "mean" else linear_regression_upper
             rate = dense(n, at["d"], head.epsilon, delta)
         value.append(float(rate) * _unit(problem, n))
-    return Guide("the paper's rate, constant 1", tuple(map(float, sizes)), tuple(value), panel.name)
+    along = sizes
+    if spec.axis == "T":  # the rate is of the size, the same along the axis
+        along, value = spec.steps_of(panel), value * len(spec.steps_of(panel))
+    return Guide("the paper's rate, constant 1", tuple(map(float, along)), tuple(value), panel.name)
 
 
 def _unit(problem: AnyProblem, n: int) -> float:
@@ -182,7 +202,9 @@ def _unit(problem: AnyProblem, n: int) -> float:
 def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
     about = spec.head_panel.problem
     columns = []
-    if isinstance(about, Subsamples):
+    if isinstance(about, RandomHalves):
+        columns = [*get_dataset(about.dataset).columns]
+    elif isinstance(about, Subsamples):
         dataset = get_dataset(about.dataset)
         columns = [dataset.column(name) for name in (*about.covariates, about.response)]
     units = [
@@ -226,3 +248,11 @@ def _findings(results: pd.DataFrame, epsilon: float) -> tuple[Finding, ...]:
             )
         findings.append(Finding(label=f"deleting {what}", value=shift, text=text))
     return tuple(findings)
+
+
+def _majority(exhibits: Exhibits | None) -> tuple[Finding, ...]:
+    if exhibits is None or not exhibits.label_counts:
+        return ()
+    rate = min(exhibits.label_counts) / sum(exhibits.label_counts)
+    text = f"Whoever calls every frame what most of them are called errs on {rate:.3f} of them."
+    return (Finding(label="the more frequent label", value=rate, text=text),)

@@ -13,6 +13,7 @@ from data.store import atomic_write
 from reports.index import CARD_FIGURE, Card, card_from, render_index
 from reports.study import render_study
 from tasks.digest import RENDERING
+from tasks.exhibits import load_exhibits
 from tasks.faults import guarded
 from tasks.manifest import build_manifest
 from tasks.page import build_page
@@ -26,7 +27,11 @@ _log = logging.getLogger(__name__)
 @task(name="render", **BY_KEY)
 @guarded
 def render(
-    key: str, spec: dict[str, Any], tables: list[dict[str, Any]], results: Record, context: dict[str, Any]
+    key: str,
+    spec: dict[str, Any],
+    tables: list[dict[str, Any]],
+    results: Record,
+    context: dict[str, Any],
 ) -> Record:
     """Write the report beside its results table; return the manifest's record with the headline."""
     study = StudySpec(**spec)
@@ -37,7 +42,7 @@ def write_report(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) 
     """Write everything of a report but the results table itself, the manifest last."""
     out = results_path.parent
     results = pd.read_parquet(results_path)
-    page = build_page(spec, results, manifest)
+    page = build_page(spec, results, manifest, load_exhibits(spec, out))
     files = render_study(results, page)
     card = card_from(page, results, files.get(CARD_FIGURE))
     files["card.json"] = card.to_json().encode()

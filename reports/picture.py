@@ -1,0 +1,22 @@
+"""A figure as a report uses it, and the warning that goes on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: its file's name without ending, its alt text, its bytes (PNG where one is needed)."""
+
+    name: str
+    alt: str
+    svg: bytes
+    png: bytes | None = None
+
+
+def banner(data_source: str, brief: bool = False) -> str:
+    """Return the warning that goes on the page and on every figure; empty unless a stand-in was used."""
+    if data_source == "stand-in":
+        return "stand-in data" if brief else "STAND-IN DATA: simulated, not the real data set"
+    return ""
