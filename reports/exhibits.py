@@ -75,9 +75,9 @@ def _printed(view: View, exhibits: Exhibits, where: Setting) -> Shown | None:
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
     source = "real" if view.page.dataset.data_source == "real" else "stand-in"
     text = (
-        "Share of test frames misclassified. The paper's numbers are copied from its table and are no results "
-        "of this run; what its brackets hold is not said there, probably the standard deviation over splits. "
-        f"Ours are on {source} data, with the standard error in brackets, panel “{where.prepare}”."
+        "Share of test frames misclassified. The paper's numbers are copied from its table, no results of "
+        "this run; what its brackets hold is not said there, probably the standard deviation over splits. Ours "
+        f"are on {source} data, with the standard error in brackets, panel “{where.prepare}”."
     )
     if exhibits.label_counts:
         rate = min(exhibits.label_counts) / sum(exhibits.label_counts)
