@@ -76,8 +76,8 @@ def _printed(view: View, exhibits: Exhibits, where: Setting) -> Shown | None:
     source = "real" if view.page.dataset.data_source == "real" else "stand-in"
     text = (
         "Share of test frames misclassified. The paper's numbers are copied from its table, no results of "
-        "this run; what its brackets hold is not said there, probably the standard deviation over splits. Ours "
-        f"are on {source} data, with the standard error in brackets, panel “{where.prepare}”."
+        "this run; what its brackets hold is not said there, probably the standard deviation over splits. "
+        f"Ours are on {source} data, with the standard error in brackets, panel “{where.prepare}”."
     )
     if exhibits.label_counts:
         rate = min(exhibits.label_counts) / sum(exhibits.label_counts)
@@ -118,7 +118,7 @@ def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Shown | None:
 
 
 def _roc_figure(view: View, curves: list[tuple[Series, list[float], list[float], float]]) -> Figure:
-    width, height, left, bottom, side = 760.0, 470.0, 52.0, 52.0, 370.0
+    width, height, left, bottom, side = 860.0, 470.0, 52.0, 52.0, 370.0
     with drawing():
         fig = new_figure(width, height)
         ax = fig.add_axes((left / width, bottom / height, side / width, side / height))
@@ -217,7 +217,7 @@ def _film(view: View, exhibits: Exhibits) -> Shown | None:
         return None
     text = (
         "The first simulation that is labelled as a flock, and the first that is not: frames of 200 boids, "
-        "each a line from where it was a step ago. These are simulated; real frames are never shown."
+        "each a line as long as five of its steps. These are simulated; real frames are never shown."
     )
     return Shown(
         "What the flock looks like", text, _picture(view, "film", text, _film_figure(view, exhibits))
