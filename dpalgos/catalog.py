@@ -55,6 +55,8 @@ class Estimator:
         ``(params, d, published) -> {label: (X, y, X', y')}``: neighbouring data sets at which a release
         of that label attains its sensitivity, given what was published (recorded on one row); the
         executable half of the privacy argument.
+    public : str
+        What must be public beside its required keywords; empty if nothing.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
     """
@@ -70,6 +72,7 @@ class Estimator:
     function: EstimatorFunction
     example: dict[str, Any]
     witnesses: Witnesses | None
+    public: str = ""
     order: int
 
     @property
@@ -96,7 +99,7 @@ class Estimator:
         """Return the entry as plain data."""
         plain = ("name", "title", "task", "privacy_model", "unit_of_privacy", "neighboring_relation")
         return {
-            **{key: getattr(self, key) for key in (*plain, "reference", "summary")},
+            **{key: getattr(self, key) for key in (*plain, "reference", "summary", "public")},
             "calibrations": list(self.calibrations),
             "parameters": describe(self.parameters),
         }
@@ -114,6 +117,7 @@ def register(
     calibrations: tuple[str, ...] = ("tight", "paper"),
     example: dict[str, Any] | None = None,
     witnesses: Witnesses | None = None,
+    public: str = "",
     order: int,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
@@ -131,6 +135,7 @@ def register(
             function=function,
             example=example or {},
             witnesses=witnesses,
+            public=public,
             order=order,
         )
         return function

@@ -125,7 +125,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
     return Release(
-        estimate=released[:, 0],
+        estimate=released[..., 0],
         epsilon=plan.epsilon,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,

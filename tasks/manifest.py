@@ -34,8 +34,10 @@ def build_manifest(
         ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``, ``command`` and
         ``started`` of the run.
     """
+    asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
     cell = _example_cell(spec, context["profile"])
+    options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
     return {
         "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
         "dpcost": version("dpcost"),
@@ -51,7 +53,7 @@ def build_manifest(
         "budgets": budget_split(spec),
         "ledger": {"epsilon_spent": 0.0, "note": "research runs on public data charge no ledger"},
         "rerun_commands": [
-            context["command"],
+            shlex.join(["dpcost", "run", *again, *options]),
             shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
             shlex.join(["dpcost", "report", *again]),
         ],

@@ -100,7 +100,10 @@ def _estimator(name: str) -> EstimatorInfo:
         privacy_model=entry.privacy_model,
         unit=entry.unit_of_privacy,
         neighbors=entry.neighboring_relation,
-        public_inputs=tuple(key for key in required if key not in ("epsilon", "delta")),
+        public_inputs=(
+            *(key for key in required if key not in ("epsilon", "delta")),
+            *([entry.public] if entry.public else []),
+        ),
         summary=entry.summary,
         order=entry.order,
     )
@@ -186,13 +189,19 @@ def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
     units = [
         Assumption(
             what=f"Centre and scale of {column.name.replace('_', ' ')}",
-            value=f"{column.center:g} ± {column.scale:g} {column.unit}".strip(),
+            value=_in_units(column.center, column.scale, column.unit),
             source=column.bounds_source,
         )
         for column in columns
         if column.center is not None and column.scale is not None
     ]
     return (*units, *(Assumption(what=a.what, value=a.value, source=a.source) for a in spec.assumptions))
+
+
+def _in_units(center: float, scale: float, unit: str) -> str:
+    """Write "4 ± 2, in 10,000 dollars", "500 ± 400 households"."""
+    value = f"{center:,.10g} ± {scale:,.10g}"
+    return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
 
 
 def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:

@@ -132,6 +132,7 @@ def witnesses(
     parameters=PreconditionedRegressionParams,
     calibrations=("tight",),
     witnesses=witnesses,
+    public="units in which columns and response are of order one",
 )
 def preconditioned_regression(
     sample: Sample, params: PreconditionedRegressionParams, transcript: Transcript

@@ -131,6 +131,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
     calibrations=("tight",),
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,
+    public="mean_bound and std_bounds, or center and clip_norm",
 )
 def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""

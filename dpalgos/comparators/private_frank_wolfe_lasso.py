@@ -93,6 +93,7 @@ def witnesses(
     parameters=PrivateFrankWolfeLassoParams,
     example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
     witnesses=witnesses,
+    public="covariate_bound and response_bound, or value_bound",
 )
 def private_frank_wolfe_lasso(
     sample: Sample, params: PrivateFrankWolfeLassoParams, transcript: Transcript

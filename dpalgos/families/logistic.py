@@ -10,6 +10,7 @@ from dpalgos.families.base import Family
 from dpalgos.typing import FloatArray
 
 _HALVINGS = 60
+_LARGEST = 1e300  # so that an infinite bound stands for the limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class Logistic(Family):
         opposite. The widest pair are mirror images, x = (t, ±√(1 − t²)) with y = 0, as tests confirm over
         all pairs. In t the logarithm is concave, hence one root of b (1 − sigmoid(b t)) (1 − t²) = t.
         """
-        b = np.asarray(predictor_bound, dtype=float)
+        b = np.minimum(np.asarray(predictor_bound, dtype=float), _LARGEST)
         low, high = np.zeros_like(b), np.ones_like(b)
         for _ in range(_HALVINGS):
             t = (low + high) / 2

@@ -148,7 +148,6 @@ def test_impossible_budgets(epsilon, delta):
         gaussian_mu(epsilon, delta)
 
 
-@pytest.mark.slow
 def test_calibration_against_dp_accounting_on_a_grid():
     from dp_accounting.pld.accountant import get_smallest_gaussian_noise
     from dp_accounting.pld.common import DifferentialPrivacyParameters

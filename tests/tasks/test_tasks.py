@@ -119,7 +119,8 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
     assert plain["study"]["file"] == "flows/studies/housing.toml"
-    rerun, report = plain["rerun_commands"][1:]
+    run, rerun, report = plain["rerun_commands"]
+    assert run == "dpcost run housing --profile smoke --reps 3 --seed 1"
     assert rerun.startswith("dpcost rerun housing --task run_block --cell ")
     assert ":n=20600" in rerun or ":n=100" in rerun  # a cell of this profile
     assert report == "dpcost report housing"
