@@ -74,9 +74,9 @@ class DPSparseGLMParams(PrivateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.model()
+        self.made()
 
-    def model(self) -> Family:
+    def made(self) -> Family:
         """Return the family with its public constants."""
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
@@ -126,7 +126,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, design = params.model(), Design(sample, params.covariate_bound)
+    family, design = params.made(), Design(sample, params.covariate_bound)
     bound = partial(_residual_bound, family, params)
 
     def sensitivity(coef: FloatArray) -> FloatArray:
@@ -185,5 +185,5 @@ def _noisy_ht(params: DPSparseGLMParams, transcript: Transcript) -> NoisyHT:
     rounds = params.n_iterations
     failed = unmet_conditions(params.epsilon / rounds, params.delta / rounds, params.sparsity)
     transcript.note("conditions", failed)
-    bounded = np.isfinite(params.model().derivative_bound)
+    bounded = np.isfinite(params.made().derivative_bound)
     return printed_noisy_ht(*budget, excess=4.0 if bounded else 2.0)

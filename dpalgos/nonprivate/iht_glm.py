@@ -71,7 +71,7 @@ def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> Flo
     """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
     if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = iht_glm(Sample(sample.X, sample.y), params, transcript)
+        one = iht_glm(sample.once(), params, transcript)
         return np.repeat(one, sample.n_replicates, axis=-1)
     risk = Risk(params.made(), sample)
     coef: FloatArray = np.zeros(risk.shape)
