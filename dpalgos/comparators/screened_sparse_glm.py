@@ -4,7 +4,7 @@
     S = the s coordinates of largest |v_j| + Gumbel noise, in batches of ever less noise
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T, on S, from β = 0
         h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family says
-    β̂ = the mean of the last iterates; what is below 4 of its noise's standard deviations becomes 0
+    β̂ = the mean of the last iterates; what is below 3 standard deviations of noise and sampling becomes 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all keywords. Entries of X are
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
@@ -14,7 +14,7 @@ Why it is private. A residual is at most ρ = the family's ``largest_residual`` 
 which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), public since β is. Entries of v move
 by at most 2 c₁ ρ(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
 β, ‖h(x) r‖ ≤ c₂ ρ(a), so that a step's mean moves by at most 2 c₂ ρ(a) / n (:func:`step_sensitivity`): one
-Gaussian release each. Thresholding uses the known noise only. Shares of ρ-zCDP: ``selection_share`` for the
+Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for the
 selection, each coordinate of the last of four batches 16 times that of the first, and the rest for the steps,
 growing threefold; then all noise is scaled down to what is just proved. v is a product with the whole design,
 in its precision: see `Design.rounding`.
@@ -92,8 +92,8 @@ class ScreenedSparseGLMParams(PrivateParams):
     n_screenings: int = count("in how many rounds the coordinates are selected", default=1)
     selection_share: float = checked("share of ρ for the selection", check_probability, default=0.5)
     threshold: float | None = positive(
-        "coefficients below this many standard deviations of their noise become 0; None: all stay",
-        default=4.0,
+        "coefficients below this many standard deviations of noise and sampling become 0; None: all stay",
+        default=3.0,
         optional=True,
     )
 
@@ -215,13 +215,22 @@ def screened_sparse_glm(
     for batches, multipliers in zip(sizes, selections, strict=True):
         support = _screened(selected, coef, batches, multipliers, transcript)
         selected = _Selected(sample, support, y, params)
-        coef, std = _fitted(selected, steps, transcript)
+        coef, noise_std = _fitted(selected, steps, transcript)
+    transcript.note("noise_std", noise_std)
     if params.threshold is not None:
-        coef = np.where(np.abs(coef) > params.threshold * std, coef, 0.0)
-    transcript.note("noise_std", std)
+        level = params.threshold * np.sqrt(noise_std**2 + sampling_variance(params, sample.n_rows))
+        coef = np.where(np.abs(coef) > level, coef, 0.0)
     dense: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     np.put_along_axis(dense, support, coef, axis=0)
     return dense
+
+
+def sampling_variance(params: ScreenedSparseGLMParams, n_rows: FloatArray) -> FloatArray:
+    """Return what a typical coefficient would vary by without noise, 1 / (n γ), (R,); public.
+
+    Gaussian responses have a variance that the family does not know: 0.
+    """
+    return np.zeros_like(n_rows) if params.family == "gaussian" else 1 / (n_rows * params.curvature)
 
 
 def batch_sizes(sparsity: int, n_screenings: int) -> tuple[tuple[int, ...], ...]:
