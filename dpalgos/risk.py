@@ -14,7 +14,6 @@ from dpalgos.families import Family
 from dpalgos.sample import Group, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
-_MOST_STEPS = 100
 _MOST_HALVINGS = 40
 _RANK = 1e-12  # eigenvalues of the scaled second moments this much below the largest count as zero
 _FLAT = 1e-11  # curvature relative to the second moments below which the risk has no minimum in sight
@@ -40,7 +39,7 @@ class Risk:
         Rows, responses and masks; labels outside the family are refused.
     X : (n, d) array, optional
         Rows in the place of the sample's, e.g. clipped.
-    ridge : float
+    ridge : float or (R,) array
         κ.
     tilt : array in the shape of the coefficients, optional
         c.
@@ -52,12 +51,13 @@ class Risk:
         sample: Sample,
         X: FloatArray | None = None,
         *,
-        ridge: float = 0.0,
+        ridge: float | FloatArray = 0.0,
         tilt: FloatArray | None = None,
     ) -> None:
         y = family.encode(sample.response())
         rows = sample.X if X is None else X
-        self.family, self._sample, self._ridge = family, sample, ridge
+        self.family, self._sample = family, sample
+        self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
         self._parts = [_Part(group, rows[group.rows], y[group.rows]) for group in sample.groups()]
         self._tilt = np.zeros(self.shape) if tilt is None else tilt
 
@@ -67,7 +67,7 @@ class Risk:
         return (self._sample.n_features, *self.family.classes, self._sample.n_replicates)
 
     def loss(self, coef: FloatArray) -> FloatArray:
-        """Return F, (R,), of losses that are not clipped."""
+        """Return F, (R,)."""
         total = np.zeros(self._sample.n_replicates)
         for part in self._parts:
             losses = self.family.loss(_predict(part, coef), part.y)
@@ -86,15 +86,21 @@ class Risk:
         return np.asarray(gradient / self._sample.n_rows + self._ridge * coef + self._tilt)
 
     def second_moments(self) -> FloatArray:
-        """Return the mean of x x' over each replicate's rows, (R, d, d)."""
-        return self._sample_moments([np.ones((len(part.X), 1)) for part in self._parts])
+        """Return the mean of x x' over each replicate's rows, plus the ridge, (R, d, d)."""
+        moments = self._sample_moments([np.ones((len(part.X), 1)) for part in self._parts])
+        return np.asarray(moments + self._ridge[:, None, None] * np.eye(self._sample.n_features))
 
     def curvature(self, coef: FloatArray, contrasts: FloatArray) -> FloatArray:
         """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
         weights = []
         for part in self._parts:
-            second = self.family.second_derivative(_predict(part, coef))
-            weights.append(second if self.family.classes else second[:, None, None])
+            predictor = _predict(part, coef)
+            second = self.family.second_derivative(predictor)
+            if self.family.classes:
+                weights.append(second)
+                continue
+            clipped = np.abs(self.family.residual(predictor, part.y)) >= self.family.residual_bound
+            weights.append(np.where(clipped, 0.0, second)[:, None, None])
         k, d = contrasts.shape[1], self._sample.n_features
         hessian = np.empty((self._sample.n_replicates, k, d, k, d))
         for a in range(k):
@@ -104,7 +110,7 @@ class Risk:
                 block = self._sample_moments(projected)
                 hessian[:, a, :, b], hessian[:, b, :, a] = block, block
                 if a == b:
-                    hessian[:, a, range(d), a, range(d)] += self._ridge
+                    hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
         return hessian
 
     def _sample_moments(self, weights: list[FloatArray]) -> FloatArray:
@@ -132,8 +138,10 @@ class Minimum:
     found: BoolArray
 
 
-def minimize(risk: Risk) -> Minimum:
+def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Minimum:
     """Minimize a risk by Newton's method with step halving, from zero; deterministic.
+
+    At most ``most_steps`` steps, each ``step_size`` times Newton's before it is halved.
 
     Directions in which the rows do not vary get coefficient zero, so that collinear columns and more columns
     than rows have an answer. With classes, coefficients sum to zero over classes. A replicate that has
@@ -143,15 +151,19 @@ def minimize(risk: Risk) -> Minimum:
     curvature vanishes, along that predictor; ``found`` is False there.
     """
     contrasts = _contrasts(risk.family.classes)
-    whitening = _whitening(risk.second_moments())
+    whitening, unwhitening = _whitening(risk.second_moments())
     coef: FloatArray = np.zeros(risk.shape)
     found: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
     active = ~found
     current = risk.loss(coef)
-    for _ in range(_MOST_STEPS):
-        step, length, sound = _newton_step(risk, coef, contrasts, whitening)
+    for _ in range(most_steps):
+        step, white, sound = _newton_step(risk, coef, contrasts, whitening)
+        reached = np.einsum(
+            "red,dcr,ck->rke", unwhitening, coef.reshape(len(coef), -1, len(white)), contrasts
+        )
+        length = _norms(white) / (1 + _norms(reached))
         active &= sound
-        size = np.where(active, 1.0, 0.0)
+        size = np.where(active, step_size, 0.0)
         for _ in range(_MOST_HALVINGS):
             moved = coef - size * step
             after = risk.loss(moved)
@@ -172,7 +184,7 @@ def minimize(risk: Risk) -> Minimum:
 def _newton_step(
     risk: Risk, coef: FloatArray, contrasts: FloatArray, whitening: FloatArray
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return the step, its length relative to the coefficients in whitened units, and where it is sound."""
+    """Return the step, the same in whitened units, (R, k, d), and where it is sound."""
     d, n_replicates = coef.shape[0], coef.shape[-1]
     k = contrasts.shape[1]
     gradient = np.moveaxis(risk.gradient(coef).reshape(d, -1, n_replicates), -1, 0)
@@ -190,26 +202,21 @@ def _newton_step(
     smallest = np.linalg.eigvalsh(curvature)[:, 0]
     sound = finite & (smallest > _FLAT)
     curvature[~sound] = np.eye(k * d)
-    white = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
-    step = np.einsum("rde,rke,ck->dcr", whitening, white.reshape(n_replicates, k, d), contrasts)
-    length = np.linalg.norm(white, axis=1)
-    scale = 1 + _whitened_norm(coef.reshape(d, -1, n_replicates), contrasts, whitening)
-    return step.reshape(coef.shape), length / scale, sound
+    white = np.linalg.solve(curvature, slope[:, :, None]).reshape(n_replicates, k, d)
+    step = np.einsum("rde,rke,ck->dcr", whitening, white, contrasts)
+    return step.reshape(coef.shape), white, sound
 
 
-def _whitened_norm(coef: FloatArray, contrasts: FloatArray, whitening: FloatArray) -> FloatArray:
-    white = np.einsum("rde,dcr,ck->rke", np.linalg.pinv(np.swapaxes(whitening, 1, 2)), coef, contrasts)
-    return np.asarray(np.sqrt((white**2).sum(axis=(1, 2))))
-
-
-def _whitening(moments: FloatArray) -> FloatArray:
-    """Return T with T' E[x x'] T = 1 on the directions that rows have, and zero columns for the others."""
+def _whitening(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return T with T' E[x x'] T = 1 on the directions that rows have, zero on the others, and T⁺."""
     scale = np.sqrt(np.einsum("rjj->rj", moments))
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     values, vectors = np.linalg.eigh(moments * inverse[:, :, None] * inverse[:, None, :])
     kept = values > _RANK * values[:, -1:]
-    roots = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
-    return np.asarray(inverse[:, :, None] * vectors * roots[:, None, :])
+    roots = np.sqrt(np.where(kept, values, 1.0))
+    whitening = inverse[:, :, None] * vectors * (kept / roots)[:, None, :]
+    unwhitening = (kept * roots)[:, :, None] * np.swapaxes(vectors, 1, 2) * scale[:, None, :]
+    return whitening, unwhitening
 
 
 def _contrasts(classes: tuple[int, ...]) -> FloatArray:
@@ -228,6 +235,10 @@ def _predict(part: _Part, coef: FloatArray) -> FloatArray:
 
 def _over_classes(weights: FloatArray, n_dimensions: int) -> FloatArray:
     return weights if n_dimensions == 2 else weights[:, None, :]
+
+
+def _norms(values: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt((values**2).sum(axis=(1, 2))))
 
 
 def _dot(first: FloatArray, second: FloatArray) -> FloatArray:

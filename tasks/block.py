@@ -13,6 +13,7 @@ from tasks.cells import Block, Cell, derive_seed
 from tasks.problems import Draw, problem_of
 
 METRIC = "l2_error"
+LOG_METRIC = "log_squared_error"  # natural; what paper B plots
 
 
 def compute_block(
@@ -37,9 +38,11 @@ def compute_block(
     sparsity = problem.sizes(block.n).get("s", pd.NA)
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     rows: dict[str, list[pd.DataFrame]] = {cell.key: [] for cell in cells}
+    logs = any(dpalgos.get_estimator(cell.estimator).task == "glm" for cell in block.cells)
     for draw in problem.draws(block, design):
         for cell in cells:
-            rows[cell.key].append(_run_cell(cell, block, draw, sparsity))
+            errors = _run_cell(cell, block, draw, sparsity)
+            rows[cell.key] += [errors, _log_squared(errors)] if logs else [errors]
     return pd.concat([part for cell in cells for part in rows[cell.key]], ignore_index=True)
 
 
@@ -81,6 +84,11 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, sparsity: object) -> pd.Data
             "message": message,
         }
     )
+
+
+def _log_squared(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return the same rows with the logarithm of the squared error."""
+    return errors.assign(metric=LOG_METRIC, value=2 * np.log(errors["value"].where(errors["value"] > 0)))
 
 
 def _labels(cell: Cell, block: Block) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from tasks.rules import evaluate_all
 from tasks.spec import EstimatorSpec, StudySpec, delta_at
 
 
@@ -28,7 +27,7 @@ def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
 
 def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int]) -> dict[str, float]:
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.uniform(-1, 1, 50)
+    X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.integers(0, 2, 50)  # responses to every model
     delta = delta_at(spec.headline.delta, spec.headline.n)
     result = dpalgos.estimate(
         estimator.name,
@@ -38,6 +37,6 @@ def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int]) ->
         epsilon=spec.headline.epsilon,
         delta=delta,
         calibration="tight" if "tight" in estimator.calibrations else estimator.calibrations[0],
-        **evaluate_all(estimator.params, sizes),
+        **estimator.keywords(sizes, max(estimator.steps, default=None)),
     )
     return budget_shares(result.events, delta)

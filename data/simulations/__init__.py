@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from data.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.floating[Any]]
 
 MODELS = {
     "gaussian_mean": "data.simulations.means",
+    "uniform_glm": "data.simulations.glms",
     "uniform_regression": "data.simulations.regressions",
 }
 

@@ -2,11 +2,11 @@
 
     β ← β − η (1/n) Σ_i (ψ'(x_i'β) − y_i) x_i + η w_t,   t = 1 … T,   from β = 0
 
-Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``family`` (and the number of classes),
-``covariate_bound`` c_x (rows are clipped to that ℓ2 norm here, never assumed), ``response_bound`` for families
-whose residual ψ'(u) − y is unbounded (it is clipped to ± that here), ``n_iterations`` T, ``step_size`` η,
-``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which depends on the
-data and is outside the guarantee, as every refusal of data is.
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``family`` (and its number of classes),
+``covariate_bound`` c_x (rows are clipped to that ℓ2 norm here, never assumed), ``response_bound`` for
+families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here), ``n_iterations`` T,
+``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
+depends on the data and is outside the guarantee, as every refusal of data is.
 
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
 before it, hence public when the next gradient is taken. Then the gradient's ℓ2 sensitivity is
@@ -16,10 +16,10 @@ are exactly one Gaussian release with multiplier z/√T, also when the sensitivi
 Calibrations
     ``tight``: z = √T z1(ε, δ), and the exact sensitivity at the current iterate: for logistic regression
     c_x/n at β = 0, rising to its supremum 2 c_x/n as ‖β‖ grows.
-    ``paper``: the printed noise, η B √(2d log(2T/δ)) T / (nε) with B = 4 (R + c1) σ_x, that is splitting ε and
-    δ evenly over the steps; c_x = σ_x √d, and R = c1 = 1 for labels within [0, 1]. Where ψ' has no bound c1
-    (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the supremum of the
-    sensitivity over all β, so that it holds before the run.
+    ``paper``: the printed noise, η B √(2d log(2T/δ)) T / (nε) with B = 4 (R + c1) σ_x, that is splitting ε
+    and δ evenly over the steps; c_x = σ_x √d, and R = c1 = 1 for labels within [0, 1]. Where ψ' has no bound
+    c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the supremum of
+    the sensitivity over all β, so that it holds before the run.
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours, off unless asked for.
@@ -123,6 +123,7 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
         "step_size": 2.0,
     },
     witnesses=witnesses,
+    public="response_bound where the family's residual is unbounded; n_classes where it has classes",
 )
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R), or (d, K, R) with classes."""
@@ -150,17 +151,18 @@ def gradient_sensitivity(
 ) -> FloatArray:
     """Return the ℓ2 sensitivity of the mean gradient under replacing one row: 2 c_x radius / n.
 
-    The change is (g − g')/n, g = (ψ'(x'β) − y) x with ‖x‖ ≤ c_x: at most the diameter of the set of all such
-    g, which is twice the family's ``gradient_radius`` at ``predictor_bound`` = c_x ‖β‖₂ times c_x. With classes
-    g is the matrix x (p − e_y)', in the Frobenius norm, below 2 √2 c_x / n.
+    The change is (g − g')/n, g = (ψ'(x'β) − y) x with ‖x‖ ≤ c_x: at most the diameter of the set of all
+    such g, which is twice the family's ``gradient_radius`` at ``predictor_bound`` = c_x ‖β‖₂ times c_x. With
+    classes g is the matrix x (p − e_y)', in the Frobenius norm, below 2 √2 c_x / n.
     """
     return np.asarray(2 * covariate_bound * family.gradient_radius(predictor_bound) / n_rows)
 
 
 def printed_multiplier(family: Family, epsilon: float, delta: float, n_iterations: int) -> float:
-    """Return the noise that Algorithm 1 prints, over the supremum of the sensitivity, 2 c_x sup|residual| / n.
+    """Return the noise that Algorithm 1 prints, over the supremum of the sensitivity.
 
-    4 (R + c1) c_x √(2 log(2T/δ)) T / (nε) on the gradient, where R + c1 bounds |y| + ψ'.
+    4 (R + c1) c_x √(2 log(2T/δ)) T / (nε) on the gradient, where R + c1 bounds |y| + ψ', over
+    2 c_x sup|residual| / n.
     """
     bounded = np.isfinite(family.derivative_bound)
     response_and_mean = 1.0 + family.derivative_bound if bounded else family.residual_bound
@@ -178,7 +180,7 @@ def _stepped(coef: FloatArray, gradient: FloatArray, params: DPGLMParams) -> Flo
     family = params.made()
     step = params.step_size
     if step is None:
-        # Where curvature has no bound of its own (Poisson), it is about the mean: at most the largest response.
+        # Where curvature has no bound of its own (Poisson), it is the mean, about a response at most.
         curvature = min(family.curvature_bound, max(family.residual_bound, 1.0))
         step = 1 / (curvature * params.covariate_bound**2)
     moved = coef - step * gradient

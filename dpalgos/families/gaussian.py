@@ -46,6 +46,15 @@ class Gaussian(Family):
         """1."""
         return np.ones_like(u)
 
+    def loss(self, u: FloatArray, y: FloatArray) -> FloatArray:
+        """u²/2 − y u, and Huber's linear continuation where the residual is clipped."""
+        if self.response_bound is None:
+            return super().loss(u, y)
+        # (r² − y²)/2 within the bound; beyond it R|r| − R²/2 − y²/2.
+        residual = u - y
+        inside = np.clip(residual, -self.response_bound, self.response_bound)
+        return np.asarray(inside * (residual - inside / 2) - np.square(y) / 2)
+
     def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:
         """(y − u)²."""
         return np.asarray(np.square(y - u))

@@ -5,8 +5,9 @@
 With classes, P_s keeps the s columns of X whose coefficients have the largest norm over classes.
 
 ``step_size`` given: exactly ``n_iterations`` plain steps, as the paper prints it. None: η is cut in half
-until the risk lies below its quadratic model F(β) + ⟨∇F, Δ⟩ + .99 ‖Δ‖² / (2η) for the step Δ, so that it
-falls at every step, and doubled before the next; it stops when nothing moves any more.
+until ⟨∇F(β + Δ) − ∇F(β), Δ⟩ ≤ .99 ‖Δ‖² / (2η) for the step Δ, by which a convex risk falls at every step
+(and, unlike the fall itself, stays visible when steps are short); it grows a little before the next step.
+It stops when nothing moves any more.
 
 References
 ----------
@@ -30,7 +31,7 @@ from dpalgos.typing import BoolArray, FloatArray
 _STILL = 1e-10  # a step this much shorter than the coefficients is none
 _SAFE = 0.99
 _MOST_HALVINGS = 100
-_ROUNDING = 1e-14
+_GROWTH = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +80,17 @@ def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> Flo
         for _ in range(params.n_iterations):
             coef = largest_rows(coef - params.step_size * risk.gradient(coef), sparsity)
         return coef
-    step, moving = np.ones(sample.n_replicates), np.ones(sample.n_replicates, dtype=bool)
+    step: FloatArray = np.ones(sample.n_replicates)
+    moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
+    gradient = risk.gradient(coef)
     for _ in range(params.n_iterations):
-        stepped, step = _falling_step(risk, coef, step, moving, sparsity)
+        stepped, ahead, step = _falling_step(risk, coef, gradient, step, moving, sparsity)
         change, size = (np.linalg.norm(_flat(values), axis=0) for values in (stepped - coef, coef))
-        coef = np.where(moving, stepped, coef)
+        coef, gradient = np.where(moving, stepped, coef), np.where(moving, ahead, gradient)
         moving = moving & (change > _STILL * size)
         if not moving.any():
             break
-        step = 2 * step
+        step = _GROWTH * step
     return coef
 
 
@@ -100,19 +103,23 @@ def largest_rows(coef: FloatArray, sparsity: int) -> FloatArray:
 
 
 def _falling_step(
-    risk: Risk, coef: FloatArray, step: FloatArray, moving: BoolArray, sparsity: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return the thresholded step and its η, of every replicate the largest that the model covers."""
-    gradient, current = risk.gradient(coef), risk.loss(coef)
+    risk: Risk,
+    coef: FloatArray,
+    gradient: FloatArray,
+    step: FloatArray,
+    moving: BoolArray,
+    sparsity: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return where a step leads, the gradient there, and the step's η."""
     for _ in range(_MOST_HALVINGS):
         stepped = largest_rows(coef - step * gradient, sparsity)
-        change = _flat(stepped - coef)
-        model = (_flat(gradient) * change).sum(axis=0) + _SAFE * (change**2).sum(axis=0) / (2 * step)
-        risen = risk.loss(stepped) > current + model + _ROUNDING * (1 + np.abs(current))
-        if not (risen & moving).any():
+        ahead, change = risk.gradient(stepped), _flat(stepped - coef)
+        bent = (_flat(ahead - gradient) * change).sum(axis=0)
+        too_long = moving & (bent > _SAFE * (change**2).sum(axis=0) / (2 * step))
+        if not too_long.any():
             break
-        step = np.where(risen & moving, step / 2, step)
-    return stepped, step
+        step = np.where(too_long, step / 2, step)
+    return stepped, ahead, step
 
 
 def _flat(coef: FloatArray) -> FloatArray:

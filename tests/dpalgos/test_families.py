@@ -48,9 +48,16 @@ def test_derivatives_of_the_loss(name):
         np.testing.assert_allclose(bend, second, atol=1e-6)
 
 
+def test_a_clipped_gaussian_residual_belongs_to_a_loss():
+    family, u, step = made("gaussian"), np.linspace(-9, 9, 37)[:, None], 1e-6
+    y = np.full((37, 1), 1.5)
+    slope = (family.loss(u + step, y) - family.loss(u - step, y)) / (2 * step)
+    np.testing.assert_allclose(slope, family.residual(u, y), atol=1e-6)
+
+
 @every
 def test_deviance_is_twice_the_loss_up_to_what_is_constant(name):
-    family = made(name)
+    family = get_family(name, n_classes=CONSTANTS[name].get("n_classes"))
     u, y = predictors(family), family.encode(RESPONSES[name])
     difference = family.deviance(u, y) - 2 * family.loss(u, y)
     np.testing.assert_allclose(difference, np.repeat(difference[:, :1], 4, axis=1), atol=1e-12)
