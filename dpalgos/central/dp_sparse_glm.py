@@ -44,6 +44,7 @@ from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.noisy_iht import NoisyHT, noisy_iht, printed_noisy_ht, tight_noisy_ht
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.risk import wide_gradient
 from dpalgos.sample import Design, Sample
 from dpalgos.typing import FloatArray
 
@@ -137,7 +138,7 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
         project = partial(project_l2_ball, radius=params.coef_bound)
     return noisy_iht(
         transcript,
-        clipped_gradient(sample, design, family, bound),
+        wide_gradient(sample, design, family, bound),
         sensitivity,
         _noisy_ht(params, transcript),
         n_features=sample.n_features,
@@ -153,22 +154,6 @@ def default_step(family: Family, covariate_bound: float) -> float:
     """Return 2/(3γ), the paper's step for the smoothness γ at 0 of entries uniform on ± the bound."""
     curvature = float(family.second_derivative(np.zeros((1, 1)))[0, 0])
     return 2 / (curvature * covariate_bound**2)
-
-
-def clipped_gradient(
-    sample: Sample, design: Design, family: Family, bound: Callable[[FloatArray], FloatArray]
-) -> Callable[[FloatArray], FloatArray]:
-    """Return β → the mean of x_i r_i with residuals clipped to ± ``bound(β)``."""
-    y, dtype = family.encode(sample.response()), sample.rows.dtype
-    y = np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)
-
-    def gradient(coef: FloatArray) -> FloatArray:
-        largest = np.asarray(bound(coef), dtype=y.dtype)
-        return design.mean_score(
-            coef, lambda u, rows: np.clip(family.residual(u, y[rows]), -largest, largest)
-        )
-
-    return gradient
 
 
 def _residual_bound(family: Family, params: DPSparseGLMParams, coef: FloatArray) -> FloatArray:
