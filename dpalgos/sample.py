@@ -229,7 +229,7 @@ class Design:
 def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:
     """Return the largest number of a precision that does not exceed the bound."""
     rounded = dtype.type(bound)
-    return rounded if rounded <= bound else np.nextafter(rounded, dtype.type(0))
+    return rounded if float(rounded) <= bound else np.nextafter(rounded, dtype.type(0))
 
 
 def _finite_vector(name: str, values: object) -> FloatArray:

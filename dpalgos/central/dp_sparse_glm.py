@@ -44,6 +44,7 @@ from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.noisy_iht import NoisyHT, noisy_iht, printed_noisy_ht, tight_noisy_ht
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.risk import wide_gradient
 from dpalgos.sample import Design, Sample
 from dpalgos.typing import FloatArray
 
@@ -74,9 +75,9 @@ class DPSparseGLMParams(PrivateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.model()
+        self.made()
 
-    def model(self) -> Family:
+    def made(self) -> Family:
         """Return the family with its public constants."""
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
@@ -126,7 +127,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, design = params.model(), Design(sample, params.covariate_bound)
+    family, design = params.made(), Design(sample, params.covariate_bound)
     bound = partial(_residual_bound, family, params)
 
     def sensitivity(coef: FloatArray) -> FloatArray:
@@ -137,7 +138,7 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
         project = partial(project_l2_ball, radius=params.coef_bound)
     return noisy_iht(
         transcript,
-        clipped_gradient(sample, design, family, bound),
+        wide_gradient(sample, design, family, bound),
         sensitivity,
         _noisy_ht(params, transcript),
         n_features=sample.n_features,
@@ -155,22 +156,6 @@ def default_step(family: Family, covariate_bound: float) -> float:
     return 2 / (curvature * covariate_bound**2)
 
 
-def clipped_gradient(
-    sample: Sample, design: Design, family: Family, bound: Callable[[FloatArray], FloatArray]
-) -> Callable[[FloatArray], FloatArray]:
-    """Return β → the mean of x_i r_i with residuals clipped to ± ``bound(β)``."""
-    y, dtype = family.encode(sample.response()), sample.rows.dtype
-    y = np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)
-
-    def gradient(coef: FloatArray) -> FloatArray:
-        largest = np.asarray(bound(coef), dtype=y.dtype)
-        return design.mean_score(
-            coef, lambda u, rows: np.clip(family.residual(u, y[rows]), -largest, largest)
-        )
-
-    return gradient
-
-
 def _residual_bound(family: Family, params: DPSparseGLMParams, coef: FloatArray) -> FloatArray:
     """Return the bound on residuals that a round uses, (R,): at the iterate, or as printed over all."""
     if params.calibration == "paper":
@@ -185,5 +170,5 @@ def _noisy_ht(params: DPSparseGLMParams, transcript: Transcript) -> NoisyHT:
     rounds = params.n_iterations
     failed = unmet_conditions(params.epsilon / rounds, params.delta / rounds, params.sparsity)
     transcript.note("conditions", failed)
-    bounded = np.isfinite(params.model().derivative_bound)
+    bounded = np.isfinite(params.made().derivative_bound)
     return printed_noisy_ht(*budget, excess=4.0 if bounded else 2.0)

@@ -1,24 +1,26 @@
 """Private sparse generalized linear models in two steps: screen once, then fit what was selected (ours).
 
     v = mean of clip(x_i, c₁) (y_i − ψ'(0))                                   entry by entry
-    S = the s coordinates of largest |v_j| + Gumbel noise
+    S = the s coordinates of largest |v_j| + Gumbel noise, in batches of ever less noise
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T, on S, from β = 0
         h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family says
-    β̂ = the mean of the last iterates; what is below 3 of its noise's standard deviations becomes 0
+    β̂ = the mean of the last iterates; what is below 3 standard deviations of noise and sampling becomes 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all keywords. Entries of X are
-truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what the square of a typical entry
-is thought to be: c₁, c₂ and η derive from it where they are not given, and only accuracy depends on it.
+truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
+thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
 
 Why it is private. A residual is at most ρ = the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), public since β is. Entries of v move
 by at most 2 c₁ ρ(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
 β, ‖h(x) r‖ ≤ c₂ ρ(a), so that a step's mean moves by at most 2 c₂ ρ(a) / n (:func:`step_sensitivity`): one
-Gaussian release each. Thresholding uses the known noise only. Shares of ρ-zCDP: ``selection_share`` for the
-selection, the rest for the steps, from the first to the last growing threefold; then all noise is scaled down
-to what is just proved. v is a product with the whole design, in its precision: see `Design.rounding`.
+Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for the
+selection, each coordinate of the last of four batches 16 times that of the first, and the rest for the steps,
+growing threefold; then all noise is scaled down to what is just proved. v is a product with the whole design,
+in its precision: see `Design.rounding`.
 
-Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only.
+Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only. The
+largest coordinates are found under any noise: it is the last ones that need the budget.
 Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69 % of the signal of uniform entries.
 Weights that depend on x alone leave the equation unbiased at the truth, as does truncating predictors where
 they are small: for logistic regression with |x'β| ≤ log 3, probabilities from ¼ to ¾.
@@ -49,6 +51,10 @@ from dpalgos.sample import Design, Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
+_BATCHES = (
+    4  # of a selection; each coordinate of the last one gets _BATCH_GROWTH times the share of the first
+)
+_BATCH_GROWTH = 16.0
 _PREDICTOR_BOUND = float(np.log(3))
 
 
@@ -86,14 +92,14 @@ class ScreenedSparseGLMParams(PrivateParams):
     n_screenings: int = count("in how many rounds the coordinates are selected", default=1)
     selection_share: float = checked("share of ρ for the selection", check_probability, default=0.5)
     threshold: float | None = positive(
-        "coefficients below this many standard deviations of their noise become 0; None: all stay",
+        "coefficients below this many standard deviations of noise and sampling become 0; None: all stay",
         default=3.0,
         optional=True,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.model()
+        self.made()
         if self.n_averaged > self.n_iterations:
             raise InputError(
                 f"n_averaged must be at most n_iterations = {self.n_iterations}, got {self.n_averaged}; "
@@ -105,7 +111,7 @@ class ScreenedSparseGLMParams(PrivateParams):
                 "pass e.g. n_screenings=1"
             )
 
-    def model(self) -> Family:
+    def made(self) -> Family:
         """Return the family with its public constants."""
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
@@ -117,7 +123,7 @@ class ScreenedSparseGLMParams(PrivateParams):
     @property
     def curvature(self) -> float:
         """γ = ψ''(0) m, of the loss at 0 in a typical coordinate."""
-        return self.second_moment * float(self.model().second_derivative(np.zeros((1, 1)))[0, 0])
+        return self.second_moment * float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
 
     @property
     def step(self) -> float:
@@ -140,7 +146,7 @@ def instrument_radius(params: ScreenedSparseGLMParams, n_selected: int) -> float
 def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatArray:
     """Return a = min(predictor_bound, σ_x ‖β‖₁), (R,); 0 at β = 0."""
     largest = params.predictor_bound or (_PREDICTOR_BOUND if params.family == "logistic" else np.inf)
-    return np.asarray(np.minimum(largest, params.covariate_bound * params.model().predictor_norm(coef, 1)))
+    return np.asarray(np.minimum(largest, params.covariate_bound * params.made().predictor_norm(coef, 1)))
 
 
 def score_sensitivity(largest_residual: FloatArray, screening_bound: float, n_rows: FloatArray) -> FloatArray:
@@ -165,7 +171,10 @@ def witnesses(
     ones, response = np.full((1, d), params.covariate_bound), np.zeros(1)
     if params.response_bound is not None:
         response += np.ceil(2 * params.response_bound) + 2
-    selected = published[0][:, 0].astype(int)
+    selected = np.empty(0, dtype=int)
+    for batch in range(len(batch_sizes(params.sparsity, params.n_screenings)[0])):
+        candidates = np.delete(np.arange(d), selected)
+        selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
     row = np.zeros((1, d))
     row[0, selected] = instrument_radius(params, len(selected)) / np.sqrt(len(selected))
     return {"scores": (ones, response, -ones, response), "step": (row, response, -row, response)}
@@ -186,6 +195,7 @@ def witnesses(
         "response_bound": 3.0,
         "sparsity": 2,
         "n_iterations": 6,
+        "threshold": None,
     },
     witnesses=witnesses,
 )
@@ -194,51 +204,72 @@ def screened_sparse_glm(
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    family = params.model()
+    family = params.made()
     y = family.encode(sample.response())
-    selection, steps = planned_multipliers(
-        params.epsilon,
-        params.delta,
-        sparsity,
-        params.n_screenings,
-        params.n_iterations,
-        params.selection_share,
+    sizes = batch_sizes(sparsity, params.n_screenings)
+    selections, steps = planned_multipliers(
+        params.epsilon, params.delta, sizes, params.n_iterations, params.selection_share
     )
-    support: IntArray = np.empty((0, sample.n_replicates), dtype=np.intp)
     coef: FloatArray = np.empty((0, sample.n_replicates))
-    selected = _Selected(sample, support, y, params)
-    for part in np.array_split(np.arange(sparsity), params.n_screenings):
-        support = _screened(selected, coef, len(part), selection, transcript)
+    selected = _Selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), y, params)
+    for batches, multipliers in zip(sizes, selections, strict=True):
+        support = _screened(selected, coef, batches, multipliers, transcript)
         selected = _Selected(sample, support, y, params)
-        coef, std = _fitted(selected, steps, transcript)
+        coef, noise_std = _fitted(selected, steps, transcript)
+    transcript.note("noise_std", noise_std)
     if params.threshold is not None:
-        coef = np.where(np.abs(coef) > params.threshold * std, coef, 0.0)
-    transcript.note("noise_std", std)
+        level = params.threshold * np.sqrt(noise_std**2 + sampling_variance(params, sample.n_rows))
+        coef = np.where(np.abs(coef) > level, coef, 0.0)
     dense: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     np.put_along_axis(dense, support, coef, axis=0)
     return dense
 
 
+def sampling_variance(params: ScreenedSparseGLMParams, n_rows: FloatArray) -> FloatArray:
+    """Return what a typical coefficient would vary by without noise, 1 / (n γ), (R,); public.
+
+    Gaussian responses have a variance that the family does not know: 0.
+    """
+    return np.zeros_like(n_rows) if params.family == "gaussian" else 1 / (n_rows * params.curvature)
+
+
+def batch_sizes(sparsity: int, n_screenings: int) -> tuple[tuple[int, ...], ...]:
+    """Return how many coordinates each batch of each screening selects."""
+    screenings = np.array_split(np.arange(sparsity), n_screenings)
+    return tuple(
+        tuple(len(batch) for batch in np.array_split(part, min(len(part), _BATCHES))) for part in screenings
+    )
+
+
 @lru_cache(maxsize=4096)
 def planned_multipliers(
-    epsilon: float, delta: float, sparsity: int, n_screenings: int, n_steps: int, share: float
-) -> tuple[float, tuple[float, ...]]:
-    """Return the least multipliers of a selection and of the steps after it that are together (ε, δ)-DP."""
+    epsilon: float, delta: float, sizes: tuple[tuple[int, ...], ...], n_steps: int, selection_share: float
+) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+    """Return the least multipliers of all batches, and of the steps, that are together (ε, δ)-DP."""
     rho = concentrated_rho(epsilon, delta)
-    selection = float(np.sqrt(sparsity / (2 * share * rho)))
-    shares = _GROWTH ** (np.arange(n_steps) / max(n_steps - 1, 1))
-    steps = np.sqrt(n_screenings * shares.sum() / (2 * (1 - share) * rho * shares))
+    weights = [
+        [_BATCH_GROWTH ** (b / max(len(batches) - 1, 1)) for b in range(len(batches))] for batches in sizes
+    ]
+    total = sum(float(np.dot(batches, w)) for batches, w in zip(sizes, weights, strict=True))
+    selections = [[float(np.sqrt(total / (2 * selection_share * rho * w))) for w in part] for part in weights]
+    growing = _GROWTH ** (np.arange(n_steps) / max(n_steps - 1, 1))
+    spent = 2 * (1 - selection_share) * rho * growing / growing.sum()
+    steps = [float(np.sqrt(len(sizes) / step)) for step in spent]
 
     def planned(factor: float) -> list[Event]:
-        ratio = 2 / (factor * selection)
-        chosen = BoundedRangeEvent(label="", epsilon=ratio, sensitivity=1.0, count=sparsity)
-        return [chosen] + [
-            GaussianEvent(label="", noise_multiplier=factor * step, l2_sensitivity=1.0, count=n_screenings)
+        chosen: list[Event] = [
+            BoundedRangeEvent(label="", epsilon=2 / (factor * multiplier), sensitivity=1.0, count=size)
+            for part, multipliers in zip(sizes, selections, strict=True)
+            for size, multiplier in zip(part, multipliers, strict=True)
+        ]
+        return chosen + [
+            GaussianEvent(label="", noise_multiplier=factor * step, l2_sensitivity=1.0, count=len(sizes))
             for step in steps
         ]
 
     factor = least_noise_factor(planned, epsilon, delta)
-    return factor * selection, tuple(float(factor * step) for step in steps)
+    scaled = tuple(tuple(factor * multiplier for multiplier in part) for part in selections)
+    return scaled, tuple(factor * step for step in steps)
 
 
 class _Selected:
@@ -248,7 +279,7 @@ class _Selected:
         self, sample: Sample, support: IntArray, y: FloatArray, params: ScreenedSparseGLMParams
     ) -> None:
         self.sample, self.support, self.params = sample, support, params
-        self._family, self._y = params.model(), y
+        self._family, self._y = params.made(), y
         design = Design(sample, params.covariate_bound)
         mask = sample.row_mask
         self._rows = [slice(None) if mask is None else mask[:, r] for r in range(sample.n_replicates)]
@@ -283,26 +314,32 @@ class _Selected:
 
 
 def _screened(
-    selected: _Selected, coef: FloatArray, k: int, noise_multiplier: float, transcript: Transcript
+    selected: _Selected,
+    coef: FloatArray,
+    sizes: Sequence[int],
+    noise_multipliers: Sequence[float],
+    transcript: Transcript,
 ) -> IntArray:
-    """Return the support with k more coordinates, chosen by their covariance with the residual, (s, R)."""
+    """Return the support with more coordinates, chosen by their covariance with the residual, (s, R)."""
     sample, support, bound = selected.sample, selected.support, screening_bound(selected.params)
     design = Design(sample, bound)
     scores = design.mean_product(selected.residuals(coef))
-    left = np.ones(scores.shape, dtype=bool)
-    np.put_along_axis(left, support, False, axis=0)
-    candidates = np.nonzero(left.T)[1].reshape(sample.n_replicates, -1).T
-    chosen = gumbel_top_k(
-        transcript,
-        np.take_along_axis(scores, candidates, axis=0),
-        sensitivity=design.rounding
-        * score_sensitivity(selected.largest_residual(coef), bound, sample.n_rows),
-        noise_multiplier=noise_multiplier,
-        k=k,
-        label="scores",
-        by_magnitude=True,
-    )
-    return np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])
+    sensitivity = score_sensitivity(selected.largest_residual(coef), bound, sample.n_rows)
+    for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
+        left = np.ones(scores.shape, dtype=bool)
+        np.put_along_axis(left, support, False, axis=0)
+        candidates = np.nonzero(left.T)[1].reshape(sample.n_replicates, -1).T
+        chosen = gumbel_top_k(
+            transcript,
+            np.take_along_axis(scores, candidates, axis=0),
+            sensitivity=design.rounding * sensitivity,
+            noise_multiplier=noise_multiplier,
+            k=k,
+            label="scores",
+            by_magnitude=True,
+        )
+        support = np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])
+    return support
 
 
 def _fitted(
