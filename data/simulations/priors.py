@@ -35,8 +35,8 @@ def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None
     n, d : int
         Rows and columns.
     sparsity : int, optional
-        s: the ``s`` largest |ν_j|, the others zero, with ν_j independent N(0, γ²) truncated to ±1, γ² = 1 / (4
-        log(d/4s)) (paper A, Lemma 3.2). If omitted, μ ~ N(0, I) (paper B).
+        s: the ``s`` largest |ν_j|, the others zero, with ν_j independent N(0, γ²) truncated to ±1 and
+        γ² = 1 / (4 log(d/4s)) (paper A, Lemma 3.2). If omitted, μ ~ N(0, I) (paper B).
     """
     mean = rng.standard_normal(d) if sparsity is None else _largest(rng, d, sparsity)
     X = rng.standard_normal((n, d))

@@ -15,8 +15,8 @@ depend on the data leaves the sum as it is and widens the scores; clipping and s
 
 The papers claim c s log d for sparse problems (Lemmas 3.2 and 4.3 of paper A, the matching step of Theorem
 6 of paper B). That does not hold: their proof applies Stein's identity to the selected coordinates as if the
-selection did not depend on the draw, and drops the positive jump at its threshold. The sum is c s for anything
-nearly unbiased on the support, whatever d.
+selection did not depend on the draw, and drops the positive jump at its threshold. The sum is c s for
+anything nearly unbiased on the support, whatever d.
 
 Replicates are a trailing axis: an estimate (d, R) gives scores (n, R) of n candidates.
 
@@ -94,35 +94,39 @@ class BoundedMeanAttack:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MeanAttack:
-    """A = ⟨(x − μ)_S, M − μ⟩ for rows with covariance σ² I (paper A, (3.2); paper B, (4.2), times σ²).
+    """A = ⟨(x − μ)_S, M − μ⟩ for rows with uncorrelated entries (paper A, (3.2); paper B, (4.2), times σ²).
 
     Attributes
     ----------
-    mean : (d,) array
-        μ.
-    noise_std : float
-        σ.
+    mean : (d,) or (d, R) array
+        μ, or what each replicate takes for it.
+    noise_std : float or (d,) array
+        σ of the entries.
     support : (d,) bool array or None
         S; None: all coordinates.
     """
 
     mean: FloatArray
-    noise_std: float = 1.0
+    noise_std: float | FloatArray = 1.0
     support: BoolArray | None = None
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
         """Return ⟨(x − μ)_S, M − μ⟩."""
-        S = _support(self.support)
-        return np.asarray((X[:, S] - self.mean[S]) @ self._error(estimate))
+        S, error = _support(self.support), self._error(estimate)
+        return np.asarray(X[:, S] @ error - np.sum(_columns(self.mean)[S] * error, axis=0))
 
     def spread(self, estimate: FloatArray) -> FloatArray:
-        """Return σ ‖(M − μ)_S‖."""
-        return np.asarray(self.noise_std * np.linalg.norm(self._error(estimate), axis=0))
+        """Return √ Σ_{j in S} σ_j² (M_j − μ_j)²."""
+        return np.asarray(np.sqrt(self._variance[_support(self.support)] @ self._error(estimate) ** 2))
 
     @property
     def unbiased_sum(self) -> float:
-        """σ² |S|."""
-        return self.noise_std**2 * _size(self.mean, self.support)
+        """σ² |S|, the sum of the attacked entries' variances."""
+        return float(self._variance[_support(self.support)].sum())
+
+    @property
+    def _variance(self) -> FloatArray:
+        return np.broadcast_to(np.asarray(self.noise_std) ** 2, len(self.mean))
 
     def _error(self, estimate: FloatArray) -> FloatArray:
         return _error(estimate, self.mean, self.support)
@@ -189,7 +193,8 @@ def standardised(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: 
     All zero where the estimate equals the truth on what is attacked: then it says nothing.
     """
     spread = attack.spread(estimate)
-    return np.asarray(attack.scores(X, y, estimate) / np.where(spread > 0, spread, 1.0))
+    scores = attack.scores(X, y, estimate)
+    return np.where(spread > 0, scores / np.where(spread > 0, spread, 1.0), 0.0)
 
 
 def sum_ratio(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
@@ -203,7 +208,7 @@ def _columns(estimate: FloatArray) -> FloatArray:
 
 def _error(estimate: FloatArray, truth: FloatArray, support: BoolArray | None) -> FloatArray:
     S = _support(support)
-    return np.asarray(_columns(estimate)[S] - truth[S, None])
+    return np.asarray(_columns(estimate)[S] - _columns(truth)[S])
 
 
 def _support(support: BoolArray | None) -> slice | BoolArray:

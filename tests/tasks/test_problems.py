@@ -14,7 +14,8 @@ from reports.results import validate_results
 from tasks.block import compute_block
 from tasks.cells import Block, Cell, derive_seed
 from tasks.prepare_groups import groups_bytes, load_groups
-from tasks.problems import Simulation, problem_of
+from tasks.problems import problem_of
+from tasks.simulated import Simulation
 
 MEAN = {"kind": "simulation", "model": "gaussian_mean", "d": "n/10", "s": 3, "settings": {"sparsity": "s"}}
 PLAIN = Cell(
