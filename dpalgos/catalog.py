@@ -72,7 +72,7 @@ class Estimator:
     function: EstimatorFunction
     example: dict[str, Any]
     witnesses: Witnesses | None
-    public: str
+    public: str = ""
     order: int
 
     @property
