@@ -36,7 +36,7 @@ class TracedGroup:
 
     @property
     def panel_std(self) -> FloatArray:
-        """Standard deviations of g at the panel's frequencies p in Hardy–Weinberg proportions: √ 2p(1 − p)."""
+        """Standard deviations of g at the panel's frequencies p, Hardy–Weinberg: √ 2p(1 − p), (d,)."""
         return np.asarray(np.sqrt((1 - self.panel_mean**2) / 2))
 
 

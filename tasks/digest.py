@@ -37,6 +37,9 @@ RENDERING = (
     "tasks/page.py",
     "tasks/render.py",
     "tasks/spec.py",
+    "tasks/tracing_page.py",
+    "dpalgos/audit/ceilings.py",
+    "dpalgos/audit/roc.py",
     "dpalgos/theory",
     "dpalgos/catalog.py",
 )

@@ -133,4 +133,3 @@ def spread_over_blocks(replicates: int, work: int) -> list[tuple[int, int, int]]
     step = max(1, min(replicates, ELEMENTS_PER_BLOCK // work))
     firsts = range(0, replicates, step)
     return [(first, size := min(step, replicates - first), size * work) for first in firsts]
-

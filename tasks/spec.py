@@ -216,8 +216,8 @@ class StudySpec(Strict):
         problem = panel.problem
         if (self.task == "tracing") != (problem.task is not None):
             raise ValueError(
-                f"panels ({panel.name}).problem.kind must be tracing or group_tracing where task is tracing, and "
-                f"nowhere else, got {problem.kind!r} for task {self.task!r}"
+                f"panels ({panel.name}).problem.kind must be tracing or group_tracing where task is tracing, "
+                f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
             )
         if isinstance(problem, Subsamples):
             if self.task != "linear_regression":
