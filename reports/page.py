@@ -146,7 +146,8 @@ class Tracing:
     predicted : mapping of str to float
         Cell → the AUC predicted from its error, where the model is simple enough.
     claimed_sums : mapping of str to float
-        Panel → what the paper claims of the sum of scores, over what an unbiased estimate gives.
+        Panel whose truth is known → what the paper claims of the sum of scores, over what an unbiased
+        estimate gives; NaN where it claims no more than a constant.
     ceilings, roc_ceilings : tuple of Guide
         AUC against ε, and the true positive rate against the false positive rate at the headline's ε.
     """

@@ -22,7 +22,7 @@ from reports.tables import ErrorTable, certified_rows, error_table, failures, se
 from reports.text import html_environment, manifest_rows, markdown_environment, stylesheet, unbroken
 from reports.tracing import TracingView, tracing_headline
 from reports.tracing_figures import draw_tracing
-from reports.tracing_tables import attack_tables
+from reports.tracing_tables import attack_tables, sum_rows
 from reports.view import View
 
 MONTHS = (
@@ -54,7 +54,11 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     else:
         kind, attacks = "tracing", TracingView.build(summary, page)
         pictures = draw_tracing(attacks, certified_picture(view))
-        extra = {"headline": tracing_headline(attacks), "attacks": attack_tables(attacks)}
+        extra = {
+            "headline": tracing_headline(attacks),
+            "attacks": attack_tables(attacks),
+            "sums": sum_rows(attacks),
+        }
     context = _context(results, view, pictures) | extra
     files = pictures.files()
     files["summary.csv"] = summary_csv(summary).encode("utf-8")

@@ -56,7 +56,7 @@ def _guides(guides: Sequence[Guide], panel: Panel) -> list[Guide]:
 
 def _auc(view: TracingView, panel: Panel, size: Size, name: str = "", *, png: bool = True) -> Picture:
     epsilons = sorted({cell.epsilon for line in panel.lines if line.private for cell in line.cells})
-    low, high = (epsilons[0] / 1.15, epsilons[-1] * 1.15) if epsilons else (0.1, 10.0)
+    low, high = (epsilons[0] / 1.15, epsilons[-1] * 1.15) if len(epsilons) > 1 else (0.1, 10.0)
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
     alt = f"AUC of the attack against ε, {panel.title}."
     alt += f" Without privacy {num(other.mean(AUC))}." if other else ""

@@ -41,7 +41,38 @@ class AttackTable:
     title: str
     columns: tuple[str, ...]
     rows: tuple[AttackRow, ...]
-    claimed_sum: str
+
+
+@dataclass(frozen=True)
+class SumRow:
+    """Members' scores, summed over what Stein's identity gives: measured, and claimed where that differs."""
+
+    panel: str
+    name: str
+    epsilon: str
+    measured: str
+    claimed: str
+
+
+def sum_rows(view: TracingView) -> tuple[SumRow, ...]:
+    """Return the sums of every panel whose truth is known: without privacy, and at the largest ε."""
+    rows = []
+    for panel in view.panels:
+        if panel.name not in view.tracing.claimed_sums:
+            continue
+        claimed = view.tracing.claimed_sums[panel.name]
+        for line in panel.lines:
+            cell = line.cells[-1]
+            rows.append(
+                SumRow(
+                    panel.title,
+                    line.label,
+                    setting(cell.epsilon) if line.private else "∞",
+                    cell.with_error(SUM_RATIO),
+                    num(claimed) if math.isfinite(claimed) else "a constant",
+                )
+            )
+    return tuple(rows)
 
 
 def attack_tables(view: TracingView) -> tuple[AttackTable, ...]:
@@ -52,12 +83,10 @@ def attack_tables(view: TracingView) -> tuple[AttackTable, ...]:
 def _table(view: TracingView, panel: Panel) -> AttackTable:
     rates = {metric: rate for metric, rate in view.tracing.rates.items() if rate in SHOWN_RATES}
     metrics = (POOLED_AUC, *sorted(rates, key=lambda metric: -rates[metric]))
-    claimed = view.tracing.claimed_sums.get(panel.name, math.nan)
     return AttackTable(
         title=panel.title,
         columns=("pooled AUC", *(f"TPR at FPR {setting(rates[metric])}" for metric in metrics[1:])),
         rows=tuple(_row(view, line, cell, metrics) for line in panel.lines for cell in line.cells),
-        claimed_sum=num(claimed) if math.isfinite(claimed) else "",
     )
 
 

@@ -66,9 +66,9 @@ def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
         allowed_gaussian=gaussian,
         predicted=predicted,
         claimed_sums={
-            panel.name: math.log(sizes["d"])
+            panel.name: math.log(sizes["d"]) if "s" in sizes else math.nan
             for panel in spec.panels
-            if "s" in (sizes := panel.problem.sizes(spec.headline.n))
+            if panel.problem.simulated and (sizes := panel.problem.sizes(spec.headline.n))
         },
         ceilings=tuple(_auc_ceilings(spec)),
         roc_ceilings=tuple(_roc_ceilings(spec)),

@@ -97,7 +97,7 @@ def explicit_mean_lower(
     delta: object = 0.0,
     largest_error: float | None = None,
 ) -> FloatArray:
-    """Return a lower bound on the root mean squared error of (ε, δ)-private unbiased means, with its constant.
+    """Return a lower bound, with its constant, on the root mean squared error of private unbiased means.
 
         √(π/2) max(0, σ² d − n c(δ)) / (n σ sinh ε),   c(δ) = (1 + e^(−ε)) δ B σ (√d + √(2 log(1/δ)) + 1)
 
@@ -112,8 +112,8 @@ def explicit_mean_lower(
     3. Given M(X_i'), A_i' is N(0, σ² ‖M − μ‖²): E|A_i'| = σ √(2/π) E‖M − μ‖ ≤ σ √(2/π) √MSE.
     4. Summing: σ² d ≤ n sinh(ε) σ √(2/π) √MSE.
     5. With δ, P(A_i > t) ≤ e^ε P(A_i' > t) + δ is used up to t = T only, and above T the tail of A_i itself,
-       so that step 2 gains δT + ∫_T P(A_i > t) dt, and the lower tail e^(−ε) as much. With ‖M − μ‖ ≤ B surely,
-       |A| ≤ B ‖x_i − μ‖; at T = Bσ(√d + u) the integral is at most Bσ ∫_u exp(−v²/2) dv ≤
+       so that step 2 gains δT + ∫_T P(A_i > t) dt, and the lower tail e^(−ε) as much. With ‖M − μ‖ ≤ B
+       surely, |A| ≤ B ‖x_i − μ‖; at T = Bσ(√d + u) the integral is at most Bσ ∫_u exp(−v²/2) dv ≤
        Bσ exp(−u²/2)/u by concentration of the norm, and u = √(2 log(1/δ)) makes it at most δBσ/u ≤ δBσ.
 
     Parameters
