@@ -136,7 +136,7 @@ class _Run:
         if problem.simulated:
             return None
         names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
-        columns = [asdict(get_dataset(problem.dataset).column(name)) for name in names]
+        columns = [asdict(get_dataset(problem.source).column(name)) for name in names]
         plain, table = problem.model_dump(mode="json"), tables[problem.source]
         return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
 

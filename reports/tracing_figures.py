@@ -90,7 +90,7 @@ def _auc(view: TracingView, panel: Panel, size: Size, name: str = "", *, png: bo
                 ax.axhline(y[0], color=palette.NON_PRIVATE, linewidth=2, zorder=3)
             if y:
                 ends.append((y[-1], line.brief, _text_color(line), not line.private))
-        _label_ends(ax, size, [((level - bottom) / (1.02 - bottom), *rest) for level, *rest in ends])
+        _label_ends(ax, size, [((end[0] - bottom) / (1.02 - bottom), *end[1:]) for end in ends])
         _words(fig, size, panel.title, "AUC: 1 finds everyone, ½ is a coin", view.page.axis_label, view)
     key = name or f"auc-{panel.name.replace(' ', '-')}-{panel.n}"
     return Picture(key, alt, svg.to_svg(fig, key, alt), svg.to_png(fig) if png else None)
@@ -124,7 +124,7 @@ def _roc(view: TracingView, panel: Panel) -> Picture:
             ends.append((y[0], line.brief, _text_color(line), not line.private))
             reached.append(f"{line.label} {num(y[0])} at {setting(x[0])}")
         decades = -math.log10(_LOWEST_RATE / 1.15)
-        ends = [(1 + math.log10(max(level, _LOWEST_RATE) / 1.15) / decades, *rest) for level, *rest in ends]
+        ends = [(1 + math.log10(max(end[0], _LOWEST_RATE) / 1.15) / decades, *end[1:]) for end in ends]
         _label_ends(ax, size, ends, to_left=False)
         _words(fig, size, panel.title, "true positive rate", "false positive rate", view)
     alt = f"ROC curves on log axes, {panel.title}. True positive rates: {'; '.join(reached)}."
@@ -177,7 +177,7 @@ def _draw(ax: Axes, line: Line, x: Sequence[float], y: Sequence[float], *, marke
 
 
 def _reference(ax: Axes, x: Sequence[float], y: Sequence[float], color: str, dash: object) -> None:
-    ax.plot(x, y, color=color, linewidth=1.2, linestyle=dash, zorder=1.6)  # type: ignore[arg-type]
+    ax.plot(x, y, color=color, linewidth=1.2, linestyle=dash, zorder=1.6)
 
 
 def _color(line: Line) -> str:

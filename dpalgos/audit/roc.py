@@ -88,5 +88,5 @@ def clopper_pearson(hits: float, n_trials: float, *, confidence: float = 0.95) -
 def _share_below(reference: FloatArray, values: FloatArray) -> FloatArray:
     """Return the share of a reference sample that lies below each value, ties counted half."""
     ordered = np.sort(reference)
-    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
     return np.asarray((left + right) / (2 * len(ordered)))
