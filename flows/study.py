@@ -86,7 +86,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with journal.exclusive_run(home(), say), _recorded(study, profile):
+    with journal.exclusive_run(home(), say), recorded(study, profile):
         tables = {dataset: run.table(dataset, offline) for dataset in spec.datasets}
         designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
         blocks = spec.blocks(
@@ -231,7 +231,7 @@ class _Run:
 
 
 @contextmanager
-def _recorded(study: str, profile: str) -> Iterator[None]:
+def recorded(study: str, profile: str) -> Iterator[None]:
     """Keep the run in the journal, so that a run whose process dies is known for what it is."""
     flow_run_id, status = str(runtime.flow_run.id), journal.INTERRUPTED
     journal.begin(home(), flow_run_id, study, profile=profile)

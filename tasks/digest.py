@@ -32,10 +32,13 @@ COMPUTING = (
 )
 RENDERING = (
     "reports",
+    "flows/claims.toml",
     "tasks/budget.py",
+    "tasks/claims.py",
     "tasks/manifest.py",
     "tasks/page.py",
     "tasks/render.py",
+    "tasks/scorecard.py",
     "tasks/spec.py",
     "tasks/tracing_page.py",
     "dpalgos/audit/ceilings.py",
