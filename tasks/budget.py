@@ -28,7 +28,7 @@ def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
 
 def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int], task: str) -> dict[str, float]:
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.uniform(-1, 1, 50)
+    X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.integers(0, 2, 50)  # responses to every model
     delta = delta_at(spec.headline.delta, spec.headline.n)
     result = dpalgos.estimate(
         estimator.name,
