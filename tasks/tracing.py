@@ -129,7 +129,7 @@ class Tracing(_FindingMembers, SimulatedProblem):
         n, seed = block.n, self.data_seed(block)
         inside = (np.arange(2 * n) < n)[:, None]
         for replicate in range(block.first, block.first + block.replicates):
-            data = self.simulate(replicate_generator(seed, replicate), 2 * n)
+            data = self.simulate(replicate_generator(seed, replicate), n, times=2)
             yield Traced(
                 sample=dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n]),
                 first=replicate,
