@@ -97,10 +97,11 @@ def simulate(
 def _seen(frames: Float, label: Label) -> npt.NDArray[np.int8]:
     boids = frames.reshape(len(frames), N_BOIDS, len(FEATURES))
     if label == "grouped":
-        return ((boids[:, :, FEATURES.index("nAC")] >= 20).mean(axis=1) >= 0.5).astype(np.int8)
+        crowded = (boids[:, :, FEATURES.index("nAC")] >= 20).mean(axis=1) >= 0.5
+        return np.asarray(crowded, dtype=np.int8)
     velocity = boids[:, :, 2:4]
     heading = velocity / np.linalg.norm(velocity, axis=2, keepdims=True)
-    return (np.linalg.norm(heading.mean(axis=1), axis=1) > 0.5).astype(np.int8)
+    return np.asarray(np.linalg.norm(heading.mean(axis=1), axis=1) > 0.5, dtype=np.int8)
 
 
 def _start(simulations: range, seed: int) -> _Flocks:
@@ -135,7 +136,7 @@ def _draw(rng: np.random.Generator, steps: int) -> dict[str, npt.NDArray[np.gene
         "radius": radius.astype(np.float32),
         "separation": np.array([separation], dtype=np.float32),
         "noise": noise,
-        "label": np.int8(label),
+        "label": np.array(label, dtype=np.int8),
     }
 
 

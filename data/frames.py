@@ -109,7 +109,7 @@ def _write(handle: BinaryIO, dataset: Dataset, raw: RawFile, seed: int, n_rows: 
             n_written += block.shape[1]
             ones += int(block[-1].sum())
         checked.finish(published=0 if made_up else dataset.n_rows)
-        facts = {
+        facts: dict[str, Any] = {
             "n_rows": n_written,
             "rows_read": checked.rows_read,
             "repairs": tuple(checked.repairs()),

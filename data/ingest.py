@@ -180,7 +180,13 @@ def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
 
 def _code_digest(dataset: Dataset, raw: RawFile) -> str:
     """Return a digest of everything beside the raw file that the table depends on."""
-    facts = (dataset.columns, dataset.n_rows, dataset.table_sha256, dataset.n_snps, dataset.groups)
+    facts: tuple[object, ...] = (
+        dataset.columns,
+        dataset.n_rows,
+        dataset.table_sha256,
+        dataset.n_snps,
+        dataset.groups,
+    )
     if dataset.kind == "frames":
         facts = (*facts, dataset.label, dataset.n_boids)
     digest = hashlib.sha256(repr((facts, [file.sha256 for file in raw.companions])).encode())

@@ -143,8 +143,9 @@ def scales(ref: FramesRef, dataset: Dataset, variant: Scaling) -> Scales:
                 f"column {column.name!r} of {dataset.name} has no public center and scale; "
                 "add them to data/registry.toml"
             )
-    public = [(float(c.center or 0.0), float(c.scale or 1.0)) for c in dataset.columns] * dataset.n_boids
-    return Scales(ref, *zip(*public, strict=True), variant, names)
+    centers = tuple(float(column.center or 0.0) for column in dataset.columns)
+    widths = tuple(float(column.scale or 1.0) for column in dataset.columns)
+    return Scales(ref, centers * dataset.n_boids, widths * dataset.n_boids, variant, names)
 
 
 def load_frames(about: Scales) -> Frames:

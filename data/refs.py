@@ -106,5 +106,5 @@ class FramesRef(DatasetRef):
 
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
     """Return the reference that `to_dict` wrote, of whichever class it was."""
-    kinds = {"n_snps": GenotypeRef, "label_counts": FramesRef}
+    kinds: dict[str, type[DatasetRef]] = {"n_snps": GenotypeRef, "label_counts": FramesRef}
     return next((kind for key, kind in kinds.items() if key in plain), DatasetRef).from_dict(plain)

@@ -1,6 +1,6 @@
 """Classify labelled frames: train on a random half, test on the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -12,7 +12,7 @@ from data.prepare_swarm import Frames, draw_halves
 from data.registry import get_dataset
 from dpalgos.sample import Design
 from tasks.cells import Block, row_generators
-from tasks.problem import Draw, Prepared, ProblemBase
+from tasks.draws import Draw, Prepared, ProblemBase
 
 FALSE_POSITIVE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 MISCLASSIFICATION = "misclassification"
@@ -26,7 +26,10 @@ def rate_metric(rate: float) -> str:
     return f"tpr_at_fpr_{round(100 * rate):02d}"
 
 
-@dataclass(frozen=True, eq=False)
+METRICS = (MISCLASSIFICATION, "auc", *map(rate_metric, FALSE_POSITIVE_RATES))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HalvesDraw(Draw):
     """A draw whose estimates are judged by the rows that they were not trained on.
 
@@ -41,25 +44,22 @@ class HalvesDraw(Draw):
     y: np.ndarray
     column_names: tuple[str, ...]
 
-    def metrics(self, estimate: np.ndarray) -> dict[str, np.ndarray]:
-        """Return errors and points of the ROC curve on the test rows, (R,) each.
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return the `METRICS` on the test rows, (metrics, R).
 
         A row is taken for 1 where its linear predictor is positive. Where predictors tie, the ROC curve
         takes the average over all orders of the tied rows.
         """
-        coef = estimate.reshape(self.sample.n_features, self.replicates)
-        scores = Design(self.sample).predict(coef)
+        scores = Design(self.sample).predict(self.columns(estimate))
         mask = self.sample.row_mask
         assert mask is not None
-        found: dict[str, list[float]] = {}
-        for r in range(self.replicates):
-            for name, value in classification(scores[~mask[:, r], r], self.y[~mask[:, r]]).items():
-                found.setdefault(name, []).append(value)
-        return {name: np.array(values) for name, values in found.items()}
+        tests = [~mask[:, r] for r in range(self.replicates)]
+        found = [classification(scores[rows, r], self.y[rows]) for r, rows in enumerate(tests)]
+        return np.array([[one[name] for one in found] for name in METRICS])
 
     def selection(self, estimate: np.ndarray) -> dict[str, int]:
         """Return in how many replicates each column has a coefficient, of sparse estimates."""
-        counts = (estimate.reshape(self.sample.n_features, self.replicates) != 0).sum(axis=1)
+        counts = (self.columns(estimate) != 0).sum(axis=1)
         if counts.sum() > self.replicates * len(counts) / 2:
             return {}
         return {self.column_names[j]: int(counts[j]) for j in np.flatnonzero(counts)}
@@ -136,9 +136,11 @@ class RandomHalves(ProblemBase):
             sample=dpalgos.Sample(design.X, design.y, row_mask=mask, n_replicates=block.replicates),
             first=block.first,
             replicates=block.replicates,
-            target=np.zeros(design.X.shape[1]),
-            to_target=None,
             batched=True,
             y=design.y,
             column_names=design.column_names,
         )
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return the `METRICS`."""
+        return dict(zip(METRICS, np.concatenate(measured, axis=1), strict=True))

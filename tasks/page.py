@@ -31,9 +31,11 @@ from reports.page import (
 )
 from tasks.halves import RandomHalves
 from tasks.limit import METRIC as DELETION_SHIFT
-from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
+from tasks.problems import AnyProblem, GroupDifferences, Subsamples
 from tasks.rules import evaluate_all
+from tasks.simulated import Simulation
 from tasks.spec import Panel, StudySpec, delta_at
+from tasks.tracing_page import tracing_facts
 
 
 def build_page(
@@ -42,7 +44,7 @@ def build_page(
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     cells = results.drop_duplicates("cell")
-    symbol = "m" if spec.datasets and spec.axis == "n" else "n"
+    symbol = "m" if spec.datasets and spec.task != "tracing" and spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     return StudyPage(
         name=spec.name,
@@ -66,11 +68,11 @@ def build_page(
         guides=tuple(
             _guide(spec, panel)
             for panel in spec.panels
-            if not isinstance(panel.problem, GroupDifferences | RandomHalves)
+            if spec.task != "tracing" and not isinstance(panel.problem, GroupDifferences | RandomHalves)
         ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
-        findings=(*_findings(results, head.epsilon), *_majority(exhibits)),
+        findings=(*_findings(spec, results), *_majority(exhibits)),
         notes=tuple(note.text.strip() for note in spec.notes),
         manifest=manifest,
         command=manifest["command"],
@@ -92,6 +94,7 @@ def build_page(
                 replace(row, delta_rule=_rule_text(row.delta_rule, symbol)) for row in exhibits.printed
             ),
         ),
+        tracing=tracing_facts(spec, results) if spec.task == "tracing" else None,
     )
 
 
@@ -162,6 +165,7 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
         origin=each((one["origin"] for one in data), ", "),
         privacy_unit=each(dataset.privacy_unit for dataset in datasets),
         reasons=tuple(reason for one in data for reason in one["reasons"]),
+        simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
     )
 
 
@@ -233,20 +237,25 @@ def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:
     return tuple(parts)
 
 
-def _findings(results: pd.DataFrame, epsilon: float) -> tuple[Finding, ...]:
-    findings = []
-    for row in results[results["metric"] == DELETION_SHIFT].itertuples():
+def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
+    findings, epsilon = [], spec.headline.epsilon
+    table = results[results["metric"] == DELETION_SHIFT]
+    several = table["variant"].nunique() > 1
+    for row in table.itertuples():
         deleted = int(str(row.cell).rpartition("=")[2])
         shift = cast(float, row.value)
         what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
-        text = f"Deleting {what} of {row.n:,} moves full-sample least squares by {shift:.3f}."
+        answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
+        panel = f"Panel “{row.variant}”: d" if several else "D"
+        text = f"{panel}eleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
         if deleted == 1:
             bound = two_point_bound(shift, epsilon)
             text += (
                 f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
                 f"{bound:.3f} on average, both on these data and on the data without that row."
             )
-        findings.append(Finding(label=f"deleting {what}", value=shift, text=text))
+        drawn = row.variant == spec.headline.panel and deleted in (1, 10)
+        findings.append(Finding(label=f"deleting {what}", value=shift, text=text, drawn=drawn))
     return tuple(findings)
 
 

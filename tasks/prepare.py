@@ -16,13 +16,15 @@ from data.prepare_swarm import Scales, load_frames, scales
 from data.refs import FramesRef
 from data.registry import get_dataset
 from data.store import home
+from tasks.draws import Prepared
 from tasks.faults import guarded
 from tasks.halves import RandomHalves
 from tasks.policy import BY_KEY
 from tasks.prepare_groups import groups_bytes, load_groups, prepare_groups
-from tasks.problem import Prepared
+from tasks.prepare_traced import holds_traced, load_traced, prepare_traced, traced_bytes
 from tasks.problems import GroupDifferences, Subsamples
 from tasks.records import Record, written
+from tasks.tracing import GroupTracing
 
 
 @task(name="prepare", **BY_KEY)
@@ -30,6 +32,9 @@ from tasks.records import Record, written
 def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
     """Return the record of the design that a panel's problem uses."""
     folder = home() / "cache" / "designs"
+    if problem["kind"] == "group_tracing":
+        traced = prepare_traced(GroupTracing(**problem), table)
+        return written(folder / f"{key}.npz", traced_bytes(traced))
     if problem["kind"] == "group_differences":
         groups = prepare_groups(GroupDifferences(**problem), table)
         return written(folder / f"{key}.npz", groups_bytes(groups))
@@ -52,7 +57,9 @@ def load_prepared(path: str | Path) -> Prepared:
     """Read back what `prepare` wrote; of frames that is how to scale them, and they are read anew."""
     if str(path).endswith(".json"):
         return load_frames(Scales.from_dict(json.loads(Path(path).read_bytes())))
-    return load_groups(path) if str(path).endswith(".npz") else load_design(path)
+    if not str(path).endswith(".npz"):
+        return load_design(path)
+    return load_traced(path) if holds_traced(path) else load_groups(path)
 
 
 def design_bytes(prepared: Design) -> bytes:

@@ -1,29 +1,25 @@
 """What the estimators of a panel are given, and what their answers are compared with.
 
-A problem says how data arise: random subsamples of a dataset, or fresh draws of a simulation. A block asks
-for its draws, one after another, and knows nothing else about where data come from.
+A problem says how data arise, and what is measured: random subsamples of a dataset, fresh draws of a
+simulation (`tasks.simulated`), random halves of labelled frames (`tasks.halves`), members and non-members to
+be told apart (`tasks.tracing`).
 """
 
-import inspect
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 import dpalgos
 from data.prepare import Design, draw_rows, full_sample_target
 from data.prepare_snp import GroupDifference, draw_people, paired_rows, person_mask
-from data.simulations import Simulated, simulator
-from tasks.cells import Block, derive_seed, replicate_generator, row_generators
+from tasks.cells import Block, row_generators
+from tasks.draws import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase
 from tasks.halves import RandomHalves
-from tasks.problem import Draw, Prepared, ProblemBase
-from tasks.rules import RuleError, evaluate_all, whole
+from tasks.simulated import Simulation
+from tasks.tracing import GroupTracing, Tracing
 
-# Elements of all data sets that the cells of one block read, so that it lasts seconds.
-_ELEMENTS_PER_BLOCK = 400_000_000
-# What a cell costs beside its data, in rows of a dataset (as measured), and in elements of a simulation.
-_ROWS_BESIDE, _ELEMENTS_BESIDE = 4000, 200_000
+_ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, as measured
 
 
 class Subsamples(ProblemBase):
@@ -74,7 +70,7 @@ class Subsamples(ProblemBase):
         """Yield the one draw of all replicates."""
         assert isinstance(design, Design)
         mask = draw_rows(len(design.X), block.n, row_generators(block))
-        yield Draw(
+        yield Estimation(
             sample=dpalgos.Sample(design.X, design.y, row_mask=mask, n_replicates=block.replicates),
             first=0,
             replicates=block.replicates,
@@ -82,72 +78,6 @@ class Subsamples(ProblemBase):
             to_target=design.to_z,
             batched=True,
         )
-
-
-class Simulation(ProblemBase):
-    """A fresh data set per replicate, the same for all cells of the panel at that size.
-
-    ``d``, ``s`` and ``settings`` may be rules in n (and settings in d and s).
-    """
-
-    kind: Literal["simulation"]
-    model: str
-    d: int | str
-    s: int | str | None = None
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def source(self) -> str:
-        """Name of the model."""
-        return self.model
-
-    def sizes(self, n: int) -> dict[str, int]:
-        """Return n, d, and s if given."""
-        sizes = {"n": n, "d": whole(self.d, {"n": n}, what="d")}
-        return sizes if self.s is None else {**sizes, "s": whole(self.s, sizes, what="s")}
-
-    def check(self, n: int, *, with_response: bool) -> None:
-        """Refuse an unknown model or setting, one that is for another task, and s > d."""
-        sizes = self.sizes(n)
-        if sizes.get("s", 0) > sizes["d"]:
-            raise RuleError(f"s must be at most d, got s = {sizes['s']} and d = {sizes['d']} at n = {n}")
-        settings, function = evaluate_all(self.settings, sizes), simulator(self.model)
-        known = [*inspect.signature(function).parameters][3:]
-        for name in settings:
-            if name not in known:
-                raise RuleError(
-                    f"settings must be of the model's ({', '.join(known)}), got {name!r}; take it out"
-                )
-        data = function(np.random.default_rng(0), 2, 2, **settings)
-        if (data.y is not None) != with_response:
-            model = "has no response" if data.y is None else "is a regression"
-            raise RuleError(f"model must suit the study's task, got {self.model!r}, which {model}")
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each."""
-        work = (n_cells + 1) * (n * self.sizes(n)["d"] + _ELEMENTS_BESIDE)
-        step = max(1, min(replicates, _ELEMENTS_PER_BLOCK // work))
-        firsts = range(0, replicates, step)
-        return [(first, size := min(step, replicates - first), size * work) for first in firsts]
-
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
-        """Yield one data set after another; one at a time is in memory."""
-        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
-        for replicate in range(block.first, block.first + block.replicates):
-            data = self.simulate(replicate_generator(seed, replicate), block.n)
-            yield Draw(
-                sample=dpalgos.Sample(data.X, data.y),
-                first=replicate,
-                replicates=1,
-                target=data.truth,
-                to_target=None,
-                batched=False,
-            )
-
-    def simulate(self, rng: np.random.Generator, n: int) -> Simulated:
-        """Draw a data set of n rows."""
-        sizes = self.sizes(n)
-        return simulator(self.model)(rng, n, sizes["d"], **evaluate_all(self.settings, sizes))
 
 
 class GroupDifferences(ProblemBase):
@@ -180,7 +110,7 @@ class GroupDifferences(ProblemBase):
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return one block: the design is small."""
-        return [(0, replicates, n_cells * replicates * (n * self.n_snps + _ELEMENTS_BESIDE))]
+        return [(0, replicates, n_cells * replicates * (n * self.n_snps + ELEMENTS_BESIDE))]
 
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
@@ -189,14 +119,18 @@ class GroupDifferences(ProblemBase):
         if self.unit == "person":
             mask = person_mask(drawn, len(design.X))
             sample = dpalgos.Sample(design.X, row_mask=mask, n_replicates=block.replicates)
-            yield Draw(sample, 0, block.replicates, design.target, None, batched=True)
+            yield Estimation(
+                sample=sample, first=0, replicates=block.replicates, target=design.target, batched=True
+            )
             return
         for r in range(block.replicates):
             sample = dpalgos.Sample(paired_rows(design.X, drawn, r))
-            yield Draw(sample, block.first + r, 1, design.target, None, batched=False)
+            yield Estimation(
+                sample=sample, first=block.first + r, replicates=1, target=design.target, batched=False
+            )
 
 
-AnyProblem = Subsamples | Simulation | GroupDifferences | RandomHalves
+AnyProblem = Subsamples | Simulation | GroupDifferences | RandomHalves | Tracing | GroupTracing
 Problem = Annotated[AnyProblem, Field(discriminator="kind")]
 _ANY: TypeAdapter[AnyProblem] = TypeAdapter(Problem)
 

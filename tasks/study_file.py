@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tasks.halves import RandomHalves
-from tasks.problems import GroupDifferences, Simulation, Subsamples
+from tasks.problems import GroupDifferences, Subsamples
+from tasks.simulated import Simulation
 from tasks.spec import (
     AssumptionSpec,
     EstimatorSpec,
@@ -22,12 +23,15 @@ from tasks.spec import (
     SpecError,
     StudySpec,
 )
+from tasks.tracing import GroupTracing, Tracing
 
 _PROBLEMS: dict[str, type[BaseModel]] = {
     "subsamples": Subsamples,
     "simulation": Simulation,
     "group_differences": GroupDifferences,
     "random_halves": RandomHalves,
+    "tracing": Tracing,
+    "group_tracing": GroupTracing,
 }
 _PARTS: dict[str, type[BaseModel]] = {
     "panels": Panel,
