@@ -42,7 +42,7 @@ _NOTES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Scales:
     """How the columns of a table of frames become features, small enough to store in the place of them.
 
