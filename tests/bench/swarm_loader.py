@@ -1,0 +1,70 @@
+"""The swarm loader on a zip that holds 1 GB of text, in a process of its own."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from data.flock import simulate
+from data.frames import column_names
+from data.registry import get_dataset
+
+TEXT_BYTES = 1_000_000_000
+
+_CHILD = """
+import json, resource, sys, time
+from dataclasses import replace
+from pathlib import Path
+from data.fetch import RawFile
+from data.ingest import to_parquet
+from data.registry import get_dataset
+
+archive, n_rows = Path(sys.argv[1]), int(sys.argv[2])
+raw = RawFile("swarm", str(archive), "0" * 64, "", "uci_zip", "mirror")
+start = time.perf_counter()
+ref = to_parquet(replace(get_dataset("swarm"), n_rows=n_rows), raw, home=archive.parent)
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"seconds": seconds, "peak_mib": peak, "n_rows": ref.n_rows}))
+"""
+
+
+def bench_swarm_loader() -> dict:
+    """Time and peak memory from the zip to the checked Parquet file."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "swarm.zip"
+        n_rows = _write(archive)
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, str(archive), str(n_rows)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    found = json.loads(done.stdout)
+    assert found["n_rows"] == n_rows
+    return {
+        "figure": f"{found['seconds']:.0f} s, {found['peak_mib']:.0f} MiB for {n_rows:,} rows, 1 GB of text",
+        "wanted": "≤ 90 s; ≤ 700 MiB",
+        **found,
+    }
+
+
+def _write(archive: Path) -> int:
+    """Write simulated frames again and again until there is enough text; return their number."""
+    frames = np.concatenate([part for part, _ in simulate(1600, 1)])
+    lines = [(",".join(f"{value:.2f}" for value in row) + ",1\n").encode() for row in frames]
+    header = " ,".join(column_names(get_dataset("swarm"))) + ", Class \n"
+    n_rows = size = 0
+    with (
+        zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as opened,
+        opened.open("Swarm Behavior Data/Flocking.csv", "w", force_zip64=True) as text,
+    ):
+        text.write(header.encode())
+        while size < TEXT_BYTES:
+            size += text.write(lines[n_rows % len(lines)])
+            n_rows += 1
+    return n_rows

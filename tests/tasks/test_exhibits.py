@@ -1,0 +1,153 @@
+"""The swarm study's report on a small stand-in: printed numbers beside ours, pictures, what is never shown."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from data.fetch import RawFile
+from data.ingest import FramesRef, to_parquet
+from data.prepare_swarm import load_frames, scales
+from data.registry import get_dataset
+from flows.catalogue import find_study
+from reports.results import validate_results
+from tasks.block import compute_block
+from tasks.collect import collect
+from tasks.exhibits import FILE, exhibit, load_exhibits
+from tasks.manifest import build_manifest
+from tasks.render import write_report
+from tasks.run_block import run_block
+
+CONTEXT = {
+    "study": "swarm",
+    "out": None,
+    "profile": "smoke",
+    "replicates": 2,
+    "seed": 1,
+    "command": "dpcost run swarm",
+    "started": "2026-01-01T00:00:00+00:00",
+}
+SMALL = 192
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The report's folder and the table's reference."""
+    folder = tmp_path_factory.mktemp("swarm")
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    ref = to_parquet(get_dataset("swarm"), raw, home=folder, stand_in_rows=SMALL)
+    spec = find_study("swarm")
+    whole = next(
+        block
+        for block in spec.blocks("standard", replicates=2, seed=1, data_sources={"swarm": "stand-in"})
+        if block.panel == "public"
+    )
+    wanted = ("iht_glm", "screened_sparse_glm", "zero")
+    cells = [
+        replace(cell, n=SMALL // 2)
+        for cell in whole.cells
+        if cell.estimator in wanted and cell.s == 100 and cell.epsilon in (None, 0.5)
+    ]
+    block = replace(whole, n=SMALL // 2, cells=tuple(cells))
+    design = folder / "design.json"
+    design.write_text(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()))
+    part = run_block.fn("block-1", block.to_dict(), {"path": str(design)}, str(folder / "1.parquet"))
+    results = collect.fn("results-1", [part], [], str(folder / "out"))
+    exhibit.fn("exhibits-1", ref.to_dict(), [part], str(folder / "out"))
+    manifest = build_manifest(spec, [ref.to_dict()], results, CONTEXT)
+    write_report(spec, folder / "out" / "results.parquet", manifest)
+    return folder / "out", ref, part
+
+
+def test_every_output_says_that_the_flock_is_simulated(made):
+    out, _, _ = made
+    assert set(pd.read_parquet(out / "results.parquet")["data_source"]) == {"stand-in"}
+    for name in ("report.md", "report.html"):
+        assert "STAND-IN DATA: simulated, not the real data set" in (out / name).read_text()
+    figures = list((out / "figures").glob("*.svg"))
+    assert {"film.svg", "roc.svg", "selected.svg", "main.svg"} <= {figure.name for figure in figures}
+    for figure in figures:
+        assert "stand-in data" in figure.read_text().lower(), figure.name
+
+
+def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
+    out, _, _ = made
+    rows = pd.read_parquet(out / "results.parquet")
+    text = (out / "report.md").read_text()
+    section = text.partition("### The paper's table beside ours")[2].partition("###")[0]
+    assert "no results of this run" in section
+    assert (
+        "| ε = 0.5 | as printed in the paper, UCI data | 0.28 (0.05) | 0.20 (0.05) | 0.10 (0.02) |" in section
+    )
+    assert (
+        "| ε = ∞ | as printed in the paper, UCI data | 0.30 (0.05) | 0.21 (0.05) | 0.09 (0.03) |" in section
+    )
+    chosen = rows[(rows["estimator"] == "iht_glm") & (rows["metric"] == "misclassification")]["value"]
+    assert f"here: Iterative hard thresholding | not run | not run | {chosen.mean():.3f} (" in section
+    assert "errs on 0." in section
+    # Printed numbers are nowhere among the results.
+    assert not set(rows["metric"]) & {"printed"}
+    assert "as printed" not in rows.to_csv()
+
+
+def test_what_is_selected_is_what_the_block_counted(made):
+    out, _, part = made
+    selected = json.loads((out / FILE).read_text())["selected"]
+    assert list(part["beside"]) == ["1.selected.json"]
+    iht = next(counts for cell, counts in selected.items() if cell.startswith("iht_glm"))
+    assert sum(iht.values()) == 2 * 100
+    always = sum(count == 2 for count in iht.values())
+    text = (out / "report.md").read_text()
+    assert f"Iterative hard thresholding: {max_share(iht)}" in text
+    assert f"{always} features in every repetition" in text
+
+
+def max_share(counts):
+    by_feature: dict[str, int] = {}
+    for column, count in counts.items():
+        feature = column.rstrip("0123456789")
+        by_feature[feature] = by_feature.get(feature, 0) + count
+    return max(by_feature, key=lambda name: by_feature[name])
+
+
+def test_parts_of_a_cell_are_added(made, tmp_path):
+    _, ref, part = made
+    exhibit.fn("exhibits-2", ref.to_dict(), [part, part], str(tmp_path))
+    once = json.loads((made[0] / FILE).read_text())["selected"]
+    twice = json.loads((tmp_path / FILE).read_text())["selected"]
+    assert {c: {k: 2 * v for k, v in counts.items()} for c, counts in once.items()} == twice
+
+
+def test_real_frames_are_never_shown(made, tmp_path):
+    _, ref, part = made
+    assert isinstance(ref, FramesRef)
+    real = replace(ref, data_source="real", origin="store", reasons=())
+    exhibit.fn("exhibits-3", real.to_dict(), [part], str(tmp_path))
+    content = json.loads((tmp_path / FILE).read_text())
+    assert set(content) == {"label_counts", "selected"}
+    shown = load_exhibits(find_study("swarm"), tmp_path)
+    assert shown is not None
+    assert (shown.film, shown.summary) == ((), ())
+    assert len(shown.printed) == 18
+
+
+def test_a_study_without_frames_shows_nothing(tmp_path: Path):
+    assert load_exhibits(find_study("housing"), tmp_path) is None
+    missing = load_exhibits(find_study("swarm"), tmp_path)
+    assert missing is not None
+    assert missing.selected == {}
+
+
+def test_one_cell_run_again_keeps_the_other_counts(made, tmp_path):
+    _, ref, _ = made
+    frames = load_frames(scales(ref, get_dataset("swarm"), "public"))
+    spec = find_study("swarm")
+    whole = spec.blocks("smoke", replicates=2, seed=1)[0]
+    cells = tuple(replace(c, n=96) for c in whole.cells if c.estimator == "iht_glm")
+    block = replace(whole, n=96, cells=cells)
+    selected = {"another": {"x1": 1}}
+    rows = compute_block(block, frames, cells[0].key, selected)
+    assert set(validate_results(rows)["cell"]) == {cells[0].key}
+    assert set(selected) == {"another", cells[0].key}
