@@ -238,9 +238,14 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
             text += f"; the best private error is {times(ratio)} times that"
         out.append(f"{text}.")
     for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
-        texts = [f.text.rstrip(".") for f in view.page.findings if f.research_only == private]
-        if texts:
-            out.append(f"The data's own limit{note}. {'. '.join(texts)}.")
+        for about in dict.fromkeys(finding.about for finding in view.page.findings):
+            texts = [
+                finding.text.rstrip(".")
+                for finding in view.page.findings
+                if (finding.research_only, finding.about) == (private, about)
+            ]
+            if texts:
+                out.append(f"{about}{note}. {'. '.join(texts)}.")
     return tuple(out)
 
 

@@ -105,7 +105,7 @@ class Provenance:
 class Finding:
     """A number about the data themselves, computed for research and not private.
 
-    `drawn` findings become a thin horizontal line at `value` in the main figure.
+    `drawn` findings become a thin horizontal line at `value` in the main figure; `about` heads their texts.
     """
 
     label: str
@@ -113,6 +113,7 @@ class Finding:
     text: str
     research_only: bool = True
     drawn: bool = True
+    about: str = "The data's own limit"
 
 
 @dataclass(frozen=True)

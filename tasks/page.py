@@ -264,4 +264,4 @@ def _majority(exhibits: Exhibits | None) -> tuple[Finding, ...]:
         return ()
     rate = min(exhibits.label_counts) / sum(exhibits.label_counts)
     text = f"Whoever calls every frame what most of them are called errs on {rate:.3f} of them."
-    return (Finding(label="the more frequent label", value=rate, text=text),)
+    return (Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x"),)
