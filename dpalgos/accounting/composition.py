@@ -18,6 +18,7 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dpalgos.accounting.pld import Cost, pld_epsilon
@@ -41,7 +42,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     Returns
     -------
     float
-        ε ≥ 0; infinite where the events prove nothing at this δ.
+        ε ≥ 0; infinite where the events prove nothing at this δ, as one that is unprotected does.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     """
     common_relation(events)
     delta, releases = _without_failures(events, delta)
-    if delta <= 0:
+    if delta <= 0 or any(isinstance(event, UnprotectedEvent) for event in releases):
         return float("inf")
     gaussians = [event for event in releases if isinstance(event, GaussianEvent)]
     if len(gaussians) == len(releases):
@@ -175,6 +176,8 @@ def _renyi(event: Event, orders: FloatArray) -> FloatArray:
             return count * np.minimum(orders * epsilon**2 / 2, epsilon)
         case BoundedRangeEvent(epsilon=epsilon, count=count):
             return count * np.minimum(orders * epsilon**2 / 8, epsilon)
+        case UnprotectedEvent():
+            return np.full_like(orders, np.inf)
         case GaussianSketchEvent(n_rows=n_rows, row_bound_squared=bound, ridge=ridge):
             return sketch_renyi(n_rows, bound / ridge if ridge > 0 else np.inf, orders)
         case _:

@@ -1,0 +1,153 @@
+"""Where to truncate: at public bounds, between private quantiles, or not at all.
+
+``"bound"``             at the public bounds ± R, whatever rule in n and d gave them (the default)
+``"private_quantiles"`` between the 2.5 % and 97.5 % quantiles, released within the public bounds and paid for
+``"none"``              nowhere, with the noise that ± R would need: not private, for any R
+
+Quantiles. Each is drawn by the exponential mechanism on [−R, R] (:mod:`dpalgos.mechanisms.quantiles`): a rank
+moves by at most 1, one event of bounded range each; truncation at released levels is post-processing of
+them. A share of ρ pays for all of them together. Quantiles that come back reversed are swapped, and the
+interval is widened to a public minimum.
+
+None. A single row moves the sum as far as it likes, so that no noise covers it. The run records an
+unprotected event, which certifies ε = ∞, and exists for ``calibration="paper"`` only.
+
+Truncating 5 % of the rows biases a mean towards its middle, and the two sides cancel only for symmetric data.
+
+References
+----------
+Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles by Lei 2011, Algorithm 1', and
+does not count them).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpalgos.catalog import Neighbors
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.quantiles import exponential_quantiles, ordered_interval
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import checked, choice
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+LEVELS = (0.025, 0.975)
+LABEL = "quantiles"
+
+_CHOICES = ("bound", "private_quantiles", "none")
+_NARROWEST = 1e-3  # of the public range
+_WITNESS_ROWS = 41  # so many that one rank lies below 2.5 %, and the score moves by the whole rank
+
+
+def truncation_choice() -> Any:
+    """Declare the keyword ``truncation``."""
+    return choice(
+        "'bound': at the public bound; 'private_quantiles': between released 2.5 % and 97.5 % quantiles; "
+        "'none': not at all, which is not private (calibration='paper' only)",
+        _CHOICES,
+        default="bound",
+    )
+
+
+def share(what: str, *, default: float) -> Any:
+    """Declare a share of the budget, in (0, 1)."""
+    return checked(f"share of the budget that {what} takes", _check_share, default=default)
+
+
+def check_truncation(truncation: str, calibration: str) -> None:
+    """Refuse to leave data as they are unless a printed algorithm is asked for."""
+    if truncation == "none" and calibration != "paper":
+        raise InputError(
+            "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "
+            "no noise covers; calibration='paper' runs it, and certifies nothing"
+        )
+
+
+def private_interval(
+    transcript: Transcript,
+    values: FloatArray,
+    bound: float,
+    *,
+    epsilon: float,
+    row_mask: BoolArray | None,
+    columns: IntArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Release the quantiles between which columns are to be truncated.
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where they are released and recorded.
+    values : (n, m) array
+        Private values, truncated to ± ``bound``.
+    bound : float
+        Public.
+    epsilon : float
+        Of each of the two quantiles of a column.
+    row_mask, columns
+        As for :func:`dpalgos.mechanisms.quantiles.exponential_quantiles`.
+
+    Returns
+    -------
+    lower, upper : (m, R) arrays
+    """
+    released = exponential_quantiles(
+        transcript,
+        values,
+        levels=LEVELS,
+        lower=-bound,
+        upper=bound,
+        epsilon=epsilon,
+        label=LABEL,
+        row_mask=row_mask,
+        columns=columns,
+    )
+    return interval_of(released, bound)
+
+
+def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper ends (m, R) of released quantiles (m, 2, R)."""
+    lower, upper = ordered_interval(released[:, 0], released[:, 1], 2 * _NARROWEST * bound)
+    return np.maximum(lower, -bound), np.minimum(upper, bound)
+
+
+def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
+    """Return the level ± which truncates a response, (R,), from its released quantiles (1, 2, R)."""
+    lower, upper = interval_of(released, bound)
+    return np.asarray(np.maximum(np.abs(lower), np.abs(upper))[0])
+
+
+def truncated_means(
+    values: FloatArray, lower: FloatArray, upper: FloatArray, row_mask: BoolArray | None
+) -> FloatArray:
+    """Return the means over each replicate's rows of columns truncated to its intervals (m, R), (m, R).
+
+    ``values`` is (n, m), or (n, m, R) where the replicates look at columns of their own.
+    """
+    means = np.empty_like(lower)
+    for r in range(lower.shape[1]):
+        own = values if values.ndim == 2 else values[:, :, r]
+        rows = own if row_mask is None else own[row_mask[:, r]]
+        means[:, r] = np.clip(rows, lower[:, r], upper[:, r]).mean(axis=0)
+    return means
+
+
+def quantile_witness(bound: float, d: int) -> Neighbors:
+    """Return neighbours that move every rank, and every score, by 1: of many rows at R one goes to −R."""
+    rows, responses = np.full((_WITNESS_ROWS, d), bound), np.full(_WITNESS_ROWS, bound)
+    other_rows, other_responses = rows.copy(), responses.copy()
+    other_rows[0], other_responses[0] = -bound, -bound
+    return rows, responses, other_rows, other_responses
+
+
+def quantiles_among(published: Sequence[FloatArray], index: int) -> FloatArray:
+    """Return released quantiles (m, 2, 1) from a record of one replicate."""
+    return published[index][..., :1]
+
+
+def _check_share(name: str, value: Any) -> float:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0 < float(value) < 1:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=0.1")
+    return float(value)
