@@ -20,7 +20,6 @@ Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles b
 does not count them).
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.quantiles import exponential_quantiles, ordered_interval
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice
+from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 LEVELS = (0.025, 0.975)
@@ -61,6 +61,16 @@ def check_truncation(truncation: str, calibration: str) -> None:
         raise InputError(
             "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "
             "no noise covers; calibration='paper' runs it, and certifies nothing"
+        )
+
+
+def check_response_truncation(truncation: str, calibration: str, residual_bound: float | None) -> None:
+    """Refuse as above, and where residuals are clipped, which leaves no response to be truncated."""
+    check_truncation(truncation, calibration)
+    if truncation != "bound" and residual_bound is not None:
+        raise InputError(
+            f"truncation must be 'bound' where residuals are clipped, got {truncation!r}; leave out one "
+            "of truncation and residual_bound"
         )
 
 
@@ -118,6 +128,33 @@ def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
     return np.asarray(np.maximum(np.abs(lower), np.abs(upper))[0])
 
 
+def response_truncation(
+    transcript: Transcript, sample: Sample, bound: float, truncation: str, epsilon: float
+) -> tuple[float | FloatArray, float | FloatArray]:
+    """Return where responses are to be truncated, and the bound on them that noise is for; both ±.
+
+    ``bound`` is the public one and ``epsilon`` that of each of two quantiles. The two values are the same,
+    () or (R,), but for ``"none"``: there the first is infinite.
+    """
+    if truncation == "private_quantiles":
+        released = exponential_quantiles(
+            transcript,
+            sample.response()[:, None],
+            levels=LEVELS,
+            lower=-bound,
+            upper=bound,
+            epsilon=epsilon,
+            label=LABEL,
+            row_mask=sample.row_mask,
+        )
+        level = symmetric_bound(released, bound)
+        return level, level
+    if truncation == "none":
+        transcript.unprotected("responses that are not truncated")
+        return np.inf, bound
+    return bound, bound
+
+
 def truncated_means(
     values: FloatArray, lower: FloatArray, upper: FloatArray, row_mask: BoolArray | None
 ) -> FloatArray:
@@ -139,11 +176,6 @@ def quantile_witness(bound: float, d: int) -> Neighbors:
     other_rows, other_responses = rows.copy(), responses.copy()
     other_rows[0], other_responses[0] = -bound, -bound
     return rows, responses, other_rows, other_responses
-
-
-def quantiles_among(published: Sequence[FloatArray], index: int) -> FloatArray:
-    """Return released quantiles (m, 2, 1) from a record of one replicate."""
-    return published[index][..., :1]
 
 
 def _check_share(name: str, value: Any) -> float:
