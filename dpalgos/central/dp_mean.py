@@ -107,10 +107,8 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     quantile_epsilon, multiplier = planned_noise(params, sample.n_features)
     widths = np.full(shape, 2 * bound)
     if params.truncation == "private_quantiles":
-        lower, upper = private_interval(
-            transcript, sample.X, bound, epsilon=quantile_epsilon, row_mask=sample.row_mask
-        )
-        means, widths = truncated_means(sample.X, lower, upper, sample.row_mask), upper - lower
+        lower, upper = private_interval(transcript, sample, bound, epsilon=quantile_epsilon)
+        means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
         transcript.unprotected("entries that are not truncated")
         means = sample.means(sample.X)

@@ -108,13 +108,13 @@ def exponential_quantiles(
     low, high = _check_range(lower, upper, matrix.shape[1])
     epsilon = check_positive("epsilon", epsilon)
     if columns is None:
-        columns = np.broadcast_to(np.arange(matrix.shape[1])[:, None], (matrix.shape[1], n_replicates))
+        columns = np.asarray(np.repeat(np.arange(matrix.shape[1])[:, None], n_replicates, axis=1))
     m = len(columns)
     asked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column's ranks, for which places and replicates
     for j in np.unique(columns):
-        places, replicates = np.nonzero(columns == j)
-        used = weights if weights.shape[1] == 1 else weights[:, replicates]
-        asked.append((_Ranks(matrix[:, j], used, low[j], high[j]), places, replicates))
+        place, replicate = np.nonzero(columns == j)
+        used = weights if weights.shape[1] == 1 else weights[:, replicate]
+        asked.append((_Ranks(matrix[:, j], used, low[j], high[j]), place, replicate))
 
     def draw() -> FloatArray:
         uniforms = ndtr(transcript.noise.normal(m, len(chosen)))

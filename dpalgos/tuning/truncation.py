@@ -30,7 +30,7 @@ from dpalgos.mechanisms.quantiles import exponential_quantiles, ordered_interval
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice
 from dpalgos.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import FloatArray, IntArray
 
 LEVELS = (0.025, 0.975)
 LABEL = "quantiles"
@@ -75,13 +75,7 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
 
 
 def private_interval(
-    transcript: Transcript,
-    values: FloatArray,
-    bound: float,
-    *,
-    epsilon: float,
-    row_mask: BoolArray | None,
-    columns: IntArray | None = None,
+    transcript: Transcript, sample: Sample, bound: float, *, epsilon: float, columns: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Release the quantiles between which columns are to be truncated.
 
@@ -89,14 +83,14 @@ def private_interval(
     ----------
     transcript : Transcript
         Where they are released and recorded.
-    values : (n, m) array
-        Private values, truncated to ± ``bound``.
+    sample : Sample
+        Whose columns, truncated to ± ``bound``.
     bound : float
         Public.
     epsilon : float
         Of each of the two quantiles of a column.
-    row_mask, columns
-        As for :func:`dpalgos.mechanisms.quantiles.exponential_quantiles`.
+    columns : (m, R) int array, optional
+        Released indices of the columns that each replicate asks about; all if omitted.
 
     Returns
     -------
@@ -104,13 +98,13 @@ def private_interval(
     """
     released = exponential_quantiles(
         transcript,
-        values,
+        sample.X,
         levels=LEVELS,
         lower=-bound,
         upper=bound,
         epsilon=epsilon,
         label=LABEL,
-        row_mask=row_mask,
+        row_mask=sample.row_mask,
         columns=columns,
     )
     return interval_of(released, bound)
@@ -156,16 +150,16 @@ def response_truncation(
 
 
 def truncated_means(
-    values: FloatArray, lower: FloatArray, upper: FloatArray, row_mask: BoolArray | None
+    sample: Sample, lower: FloatArray, upper: FloatArray, columns: IntArray | None = None
 ) -> FloatArray:
-    """Return the means over each replicate's rows of columns truncated to its intervals (m, R), (m, R).
+    """Return the means over each replicate's rows of columns truncated to its intervals, (m, R).
 
-    ``values`` is (n, m), or (n, m, R) where the replicates look at columns of their own.
+    The intervals are (m, R), of the columns (m, R) that each replicate looks at, or of all.
     """
     means = np.empty_like(lower)
     for r in range(lower.shape[1]):
-        own = values if values.ndim == 2 else values[:, :, r]
-        rows = own if row_mask is None else own[row_mask[:, r]]
+        values = sample.X if columns is None else sample.X[:, columns[:, r]]
+        rows = values if sample.row_mask is None else values[sample.row_mask[:, r]]
         means[:, r] = np.clip(rows, lower[:, r], upper[:, r]).mean(axis=0)
     return means
 
