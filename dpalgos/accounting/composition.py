@@ -6,7 +6,7 @@ privacy-loss distributions, where every event has a dominating pair; and, for pu
 of their ε. Events under different neighbouring relations do not compose.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
         return gaussian_epsilon(delta, total_mu(gaussians))
     proved = renyi_epsilon(releases, delta)
     if all(isinstance(event, GaussianEvent | PureEvent | BoundedRangeEvent) for event in releases):
-        costs = tuple(_dominated(event) for event in releases)
+        costs = _merged(_dominated(event) for event in releases)
         if all(np.isfinite(parameter) and parameter > 0 for _, parameter, _ in costs):
             proved = min(proved, pld_epsilon(costs, delta))
     pure = [event for event in releases if isinstance(event, PureEvent | BoundedRangeEvent)]
@@ -153,6 +153,14 @@ def sketch_renyi(n_rows: int, ratio: float, orders: FloatArray = ORDERS) -> Floa
 def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, list[Event]]:
     failure = sum(event.delta for event in events if isinstance(event, FailureEvent))
     return delta - failure, [event for event in events if not isinstance(event, FailureEvent)]
+
+
+def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+    """Return the costs with equal ones counted together: composition does not depend on their order."""
+    counts: dict[tuple[str, float], int] = {}
+    for kind, parameter, count in costs:
+        counts[kind, parameter] = counts.get((kind, parameter), 0) + count
+    return tuple((kind, parameter, count) for (kind, parameter), count in counts.items())
 
 
 def _dominated(event: Event) -> Cost:
