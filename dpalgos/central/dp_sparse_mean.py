@@ -39,14 +39,13 @@ Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import TunedNoise, least_noise_factor, tuned_noise
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_how_many
@@ -58,10 +57,9 @@ from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import choice, positive
 from dpalgos.sample import Sample
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.cross_validation import as_printed, chosen_by_cross_validation
-from dpalgos.tuning.holdout import chosen_by_holdout
 from dpalgos.tuning.losses import MeanLoss
 from dpalgos.tuning.noise_level import prune
+from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
 from dpalgos.tuning.sparsity import SparsityParams, nested_models
 from dpalgos.tuning.truncation import (
     LABEL,
@@ -180,21 +178,14 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
 def dp_sparse_mean(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     """Return the sparse mean, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    loss = MeanLoss(params.value_bound**2 if params.loss_bound is None else params.loss_bound)
-    if params.sparsity_choice == "printed_cross_validation":
-        return as_printed(
-            sample, params, transcript, models=_thresholded_means, loss=loss, estimator=dp_sparse_mean
-        )
-    if params.sparsity_choice not in ("holdout", "cross_validation"):
-        return sparse_mean(sample, params, transcript)
-    noise = planned_choice(params)
-    fits = [
-        partial(sparse_mean, params=params, transcript=transcript, noise_factor=factor)
-        for factor in noise.fit_factors
-    ]
-    choose = chosen_by_holdout if params.sparsity_choice == "holdout" else chosen_by_cross_validation
-    return choose(
-        sample, fits, loss, grid=params.grid, epsilon=noise.selection_epsilon, transcript=transcript
+    return with_chosen_sparsity(
+        sample,
+        params,
+        transcript,
+        fit=sparse_mean,
+        noise=planned_noise,
+        models=_thresholded_means,
+        loss=MeanLoss(params.value_bound**2 if params.loss_bound is None else params.loss_bound),
     )
 
 
@@ -246,12 +237,13 @@ def _selected_by_gumbel(
     if params.selection_bound is not None:
         score_bound = params.selection_bound
         scores = sample.means(truncate(sample.X, score_bound))
-    noise = planned_noise(params)
+    noise = planned_noise(params).scaled(noise_factor)
+    ((selection, multiplier),) = noise.rounds
     support = gumbel_top_k(
         transcript,
         scores,
         sensitivity=entry_sensitivity(score_bound, sample.n_rows),
-        noise_multiplier=noise_factor * noise.selection,
+        noise_multiplier=selection,
         k=params.sparsity,
         label="mean: selection",
         by_magnitude=True,
@@ -259,11 +251,10 @@ def _selected_by_gumbel(
     selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
     if params.truncation == "private_quantiles":
         lower, upper = private_interval(
-            transcript, sample, bound, epsilon=noise.quantile_epsilon / noise_factor, columns=support
+            transcript, sample, bound, epsilon=noise.quantile_epsilon, columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
     l2_sensitivity = values_sensitivity(widths, sample.n_rows)
-    multiplier = noise_factor * noise.values
     values = transcript.gaussian(
         selected, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label="mean: values"
     )
@@ -288,52 +279,19 @@ def _peeled_as_printed(
     return released, np.asarray(np.sqrt(2) * printed * sensitivity)
 
 
-@dataclass(frozen=True)
-class FitNoise:
-    """Multipliers of the selection and of the values, and the ε0 of a quantile."""
-
-    selection: float
-    values: float
-    quantile_epsilon: float = np.inf
-
-    def events(self, params: DPSparseMeanParams, factor: float) -> list[Event]:
-        """Return what one fit releases if its noise is multiplied by a factor."""
-        events: list[Event] = [
-            BoundedRangeEvent(
-                label="", epsilon=2 / (factor * self.selection), sensitivity=1.0, count=params.sparsity
-            ),
-            GaussianEvent(label="", noise_multiplier=factor * self.values, l2_sensitivity=1.0),
-        ]
-        if params.truncation == "private_quantiles":
-            n_quantiles = len(LEVELS) * params.sparsity
-            epsilon = self.quantile_epsilon / factor
-            events.append(BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=n_quantiles))
-        return events
-
-
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPSparseMeanParams) -> FitNoise:
     """Return the least noise at which one fit is (ε, δ)-DP."""
     part = _SELECTION_SHARE
     if params.selection_bound is not None:
         part *= float(np.sqrt(params.selection_bound / params.value_bound))
-    selection, values = multipliers(concentrated_rho(params.epsilon, params.delta), params.sparsity, part)
-    alone = FitNoise(selection, values)
-    if params.truncation != "private_quantiles":
-        factor = least_noise_factor(partial(alone.events, params), params.epsilon, params.delta)
-        return FitNoise(factor * selection, factor * values)
-    noise = tuned_noise(
-        partial(alone.events, replace(params, truncation="bound")),
-        epsilon=params.epsilon,
-        delta=params.delta,
-        selection_share=params.truncation_share,
-        n_selections=len(LEVELS) * params.sparsity,
-    )
-    factor = noise.fit_factors[0]
-    return FitNoise(factor * selection, factor * values, noise.selection_epsilon)
-
-
-@lru_cache(maxsize=4096)
-def planned_choice(params: DPSparseMeanParams) -> TunedNoise:
-    """Return the noise of a choice of s and of the fits that it needs."""
-    return sparsity.planned_choice(params, partial(planned_noise(params).events, params))
+    split = multipliers(concentrated_rho(params.epsilon, params.delta), params.sparsity, part)
+    alone = FitNoise(sparsity=params.sparsity, rounds=(split,))
+    if params.truncation == "private_quantiles":
+        return alone.with_quantiles(
+            len(LEVELS) * params.sparsity,
+            share=params.truncation_share,
+            epsilon=params.epsilon,
+            delta=params.delta,
+        )
+    return alone.scaled(least_noise_factor(alone.events, params.epsilon, params.delta))

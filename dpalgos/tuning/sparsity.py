@@ -11,14 +11,12 @@ keeping the entries of largest magnitude (:func:`nested_models`): post-processin
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.calibration import TunedNoise, tuned_noise
-from dpalgos.accounting.events import Event
 from dpalgos.errors import InputError
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, checked, choice, count, positive
@@ -161,19 +159,3 @@ def nested_models(path: FloatArray, grid: tuple[int, ...]) -> list[FloatArray]:
 def take_model(models: list[FloatArray], chosen: IntArray) -> FloatArray:
     """Return each replicate's chosen model, (d, R)."""
     return np.asarray(np.stack(models)[chosen, :, np.arange(models[0].shape[1])].T)
-
-
-def planned_choice(params: SparsityParams, events: Callable[[float], Sequence[Event]]) -> TunedNoise:
-    """Return the noise of a private choice and of the fits that it needs.
-
-    ``events`` says what one fit releases if its noise is multiplied by a factor: (ε, δ)-DP at 1.
-    """
-    chosen, *fits = params.choice_shares
-    return tuned_noise(
-        events,
-        epsilon=params.epsilon,
-        delta=params.delta,
-        selection_share=chosen,
-        n_selections=1,
-        fit_shares=fits,
-    )
