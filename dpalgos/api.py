@@ -100,7 +100,7 @@ def estimate(
     released = run(estimator, sample, params, transcript)
     delta = getattr(params, "delta", float("nan"))
     return Result(
-        estimate=released[:, 0] if replicates == 1 else released,
+        estimate=released[..., 0] if replicates == 1 else released,
         certified_epsilon=certified_epsilon(transcript.events, delta) if estimator.private else float("nan"),
         delta=delta,
         events=tuple(transcript.events),

@@ -97,7 +97,7 @@ class Estimator:
     function: EstimatorFunction
     example: dict[str, Any]
     witnesses: Witnesses | None
-    public: str
+    public: str = ""
     order: int
     forms: Mapping[str, Form]
     form: str = ""

@@ -125,7 +125,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
     return Release(
-        estimate=released[:, 0],
+        estimate=released[..., 0],
         epsilon=plan.epsilon,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
@@ -134,8 +134,9 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
 
 def _made_up(estimator: Estimator, n_rows: int, n_features: int) -> Sample:
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
-    y = None if estimator.task == "mean" else rng.uniform(-1, 1, n)
-    return Sample(rng.uniform(-1, 1, (n, n_features)), y)
+    X = rng.uniform(-1, 1, (n, n_features))
+    # 0 and 1 are responses to every model.
+    return Sample(X, None if estimator.task == "mean" else rng.integers(0, 2, n))
 
 
 def _rehearse(estimator: Estimator, params: Params, sample: Sample, inflation: float) -> Sequence[Event]:

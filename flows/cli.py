@@ -160,13 +160,18 @@ def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
 @app.command()
 def studies(as_json: AsJson = False) -> None:
     """List the studies."""
-    from flows.catalogue import find_study, study_names
+    from flows.catalogue import SCORECARD, find_study, study_names
+    from tasks.scorecard import load_scorecard
 
     found = [find_study(name) for name in study_names()]
+    scorecard = load_scorecard()
     rows = [
         {"name": s.name, "title": s.title, "datasets": s.datasets, "question": s.question.strip()}
         for s in found
     ]
+    rows.append(
+        {"name": SCORECARD, "title": scorecard.title, "datasets": (), "question": scorecard.question.strip()}
+    )
     _list(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
 
 
@@ -279,13 +284,13 @@ def main() -> None:
 def _run_studies(
     studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
 ) -> None:
-    from flows.catalogue import find_study
+    from flows.catalogue import SCORECARD, find_study, with_evidence
     from flows.launch import check_options, launch
     from tasks.spec import SpecError
 
     check_options(options, workers=workers, engine=engine)
-    studies = list(dict.fromkeys(studies))
-    names = [find_study(study).name for study in studies]
+    studies = with_evidence(list(dict.fromkeys(studies)))
+    names = [study if study == SCORECARD else find_study(study).name for study in studies]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SpecError(
             f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "

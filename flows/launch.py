@@ -14,6 +14,7 @@ from typing import Any
 from data.errors import StoreError
 from data.store import PROJECT_ROOT, atomic_write, home
 from flows import journal
+from flows.catalogue import SCORECARD
 from flows.leaving import leave, prompt_end
 from flows.progress import say
 from flows.server import prefect_server, wait_until_recorded
@@ -110,13 +111,15 @@ def launch(
         journal.exclusive_run(home(), say),
         prefect_server(home(), say=say, when_lost=way_out) as api_url,
     ):
+        from flows.scorecard import run_scorecard
         from flows.study import run_study
 
         journal.mark_dead_runs(home(), api_url, say)
-        flow = run_study.with_options(task_runner=_task_runner(engine, workers))
+        run_one = run_study.with_options(task_runner=_task_runner(engine, workers))
         outcome: dict[str, Any] = {}
         try:
             for study in studies:
+                flow = run_scorecard if study == SCORECARD else run_one
                 outcome = flow(study=study, out=None if out is None else str(out), **given)
                 wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
                 journal.reported(home(), outcome["flow_run_id"])

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from data.store import PROJECT_ROOT, sha256_file
-from flows.catalogue import find_study, study_names
+from flows.catalogue import SCORECARD, find_study, study_names
 from flows.progress import say
 from tasks.spec import PROFILES, SpecError, StudySpec
 
@@ -69,19 +69,24 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     SpecError
         If there are no stored results, or they are not what their manifest says.
     """
+    from flows.scorecard import rebuild_scorecard
     from tasks.render import write_index, write_report
 
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
-    names = studies or [name for name in there if name in study_names()]
+    names = studies or [name for name in there if name in [*study_names(), SCORECARD]]
     if left_out := [name for name in there if not studies and name not in names]:
         say(f"note: leaving out {', '.join(left_out)}; pass the study's file to rebuild its report")
     if not names:
         raise SpecError(f"no study has results in {folder}; run e.g.: {_command('housing', out)}")
-    found = {name: _stored(find_study(name), folder, out) for name in names}
-    for spec, results, manifest in found.values():
+    found = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
+    for spec, results, manifest in found:
         write_report(spec, results, manifest)
-    return write_index(folder), [spec.name for spec, _, _ in found.values()]
+    rebuilt = [spec.name for spec, _, _ in found]
+    if SCORECARD in names:
+        rebuild_scorecard(folder)
+        rebuilt.append(SCORECARD)
+    return write_index(folder), rebuilt
 
 
 def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:

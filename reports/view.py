@@ -15,6 +15,8 @@ from reports.page import ZERO, EstimatorInfo, StudyPage, split_variant
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
 
+_ROUNDING = 1e-12  # relative; a spread below it is that of rounding
+
 
 @dataclass(frozen=True, order=True)
 class Setting:
@@ -247,10 +249,11 @@ def _point(row: object) -> Point:
     def get(name: str) -> float:
         return float(getattr(row, name))
 
+    mean, se = get("mean"), get("se")
     return Point(
         x=get("x"),
-        mean=get("mean"),
-        se=get("se"),
+        mean=mean,
+        se=0.0 if se < _ROUNDING * abs(mean) else se,
         q10=get("q10"),
         q90=get("q90"),
         n_ok=int(get("n_ok")),

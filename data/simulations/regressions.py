@@ -49,7 +49,9 @@ def uniform_regression(
     X *= 2 * h
     X -= h
     y = X[:, :support] @ coef[:support] + noise_std * centred_noise(rng, noise, n)
-    return Simulated(X=X, y=y, truth=coef)
+    return Simulated(
+        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
+    )
 
 
 def half_width(design: str, d: int, support: int) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dpalgos.accounting.events import (
+    ApproximateEvent,
     BoundedRangeEvent,
     DiscreteGaussianEvent,
     Event,
@@ -51,7 +52,10 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     """
     common_relation(events)
     delta, releases = _without_failures(events, delta)
-    if delta <= 0 or any(isinstance(event, UnprotectedEvent) for event in releases):
+    if delta <= 0:
+        pure = all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases)
+        return _sum_of_epsilons(releases) if delta == 0 and pure else float("inf")
+    if any(isinstance(event, UnprotectedEvent) for event in releases):
         return float("inf")
     gaussians = [event for event in releases if isinstance(event, GaussianEvent)]
     if len(gaussians) == len(releases):
@@ -61,9 +65,8 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
         costs = _merged(_dominated(event) for event in releases)
         if all(np.isfinite(parameter) and parameter > 0 for _, parameter, _ in costs):
             proved = min(proved, pld_epsilon(costs, delta))
-    pure = [event for event in releases if isinstance(event, PureEvent | BoundedRangeEvent)]
-    if len(pure) == len(releases):
-        proved = min(proved, sum(event.count * event.epsilon for event in pure))
+    if all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases):
+        proved = min(proved, _sum_of_epsilons(releases))
     return proved
 
 
@@ -151,8 +154,24 @@ def sketch_renyi(n_rows: int, ratio: float, orders: FloatArray = ORDERS) -> Floa
 
 
 def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, list[Event]]:
-    failure = sum(event.delta for event in events if isinstance(event, FailureEvent))
-    return delta - failure, [event for event in events if not isinstance(event, FailureEvent)]
+    """Return what is left of δ, and the releases that may not fail.
+
+    An (ε, δ)-DP mechanism is ε-DP but for an event of probability δ (Kairouz, Oh & Viswanath 2015).
+    """
+    failure = sum(event.delta for event in events if isinstance(event, FailureEvent | ApproximateEvent))
+    releases: list[Event] = []
+    for event in events:
+        if isinstance(event, ApproximateEvent):
+            releases.append(
+                PureEvent(label=event.label, relation=event.relation, epsilon=event.epsilon, sensitivity=1.0)
+            )
+        elif not isinstance(event, FailureEvent):
+            releases.append(event)
+    return delta - failure, releases
+
+
+def _sum_of_epsilons(events: Sequence[Event]) -> float:
+    return float(sum(e.count * e.epsilon for e in events if isinstance(e, PureEvent | BoundedRangeEvent)))
 
 
 def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:

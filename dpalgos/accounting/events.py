@@ -104,6 +104,14 @@ class UnprotectedEvent(Event):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class ApproximateEvent(Event):
+    """A mechanism known only as (``epsilon``, ``delta``)-DP: its ε and δ add to those of the others."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FailureEvent(Event):
     """With probability at most ``delta`` the other events of this run do not hold."""
 

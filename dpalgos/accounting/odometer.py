@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import (
+    ApproximateEvent,
     BoundedRangeEvent,
     DiscreteGaussianEvent,
     Event,
@@ -85,6 +86,8 @@ def _cost(event: Event) -> Spending:
             return Spending(rho=count * epsilon**2 / 2, pure_epsilon=count * epsilon)
         case BoundedRangeEvent(epsilon=epsilon, count=count):
             return Spending(rho=count * epsilon**2 / 8, pure_epsilon=count * epsilon)
+        case ApproximateEvent(epsilon=epsilon, delta=delta):
+            return Spending(rho=epsilon**2 / 2, pure_epsilon=epsilon, failure=delta)
         case FailureEvent(delta=delta):
             return Spending(failure=delta)
         case _:

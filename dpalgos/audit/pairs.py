@@ -22,6 +22,8 @@ def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.
     found = _witness_pairs(estimator, params, n_features, rng)
     if estimator.relation is not Relation.USER:
         found += _far_pairs(n_features)
+    if estimator.task == "glm":
+        found += _far_labels(n_features)
     if estimator.task == "mean":
         found = [dataclasses.replace(pair, y=None, other_y=None) for pair in found]
     by_content = {(_content(pair), _content(pair.swapped)): pair for pair in reversed(found)}
@@ -55,7 +57,7 @@ def _publish_one_row(
 ) -> Sequence[FloatArray]:
     recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
     X = rng.uniform(-1, 1, (1, n_features))
-    y = None if estimator.task == "mean" else X[:, 0]
+    y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
     run(estimator, Sample(X, y), params, recorded)
     return recorded.published
 
@@ -72,4 +74,13 @@ def _far_pairs(d: int) -> list[Pair]:
         Pair("far row against zeros", row, far, 0 * row, 0 * far),
         Pair("far rows, one axis lost", axes, responses, lost_axis, flipped),
         Pair("largest row against zeros", beyond, LARGEST_VALUE * np.ones(1), 0 * beyond, np.zeros(1)),
+    ]
+
+
+def _far_labels(d: int) -> list[Pair]:
+    """Return far rows whose responses are labels of every family."""
+    row, zero, one = _FAR * np.eye(1, d), np.zeros(1), np.ones(1)
+    return [
+        Pair("far rows, opposite labels", row, zero, row, one),
+        Pair("far rows, opposite rows of a label", row, zero, -row, zero),
     ]

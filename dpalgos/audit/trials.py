@@ -205,4 +205,4 @@ def _run(
     # Rows that overflow on purpose: whether they can be told by what is released is the question.
     with np.errstate(all="ignore"):
         answer = run(estimator, Sample(pair.X, pair.y, n_replicates=n_trials), params, transcript)
-    return transcript, answer
+    return transcript, answer.reshape(-1, n_trials)

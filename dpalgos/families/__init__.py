@@ -1,0 +1,68 @@
+"""Families of generalized linear models, found by name: adding one is adding one file.
+
+A module ``dpalgos/families/NAME.py`` defines the family of that name as its ``FAMILY``.
+
+>>> from dpalgos.families import get_family
+>>> get_family("logistic").mean(np.zeros((1, 1)))
+array([[0.5]])
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+
+from dpalgos.errors import InputError, unknown_name
+from dpalgos.families.base import Family
+
+__all__ = ["Family", "family_names", "get_family"]
+
+
+@cache
+def family_names() -> tuple[str, ...]:
+    """Return the names of all families."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base"))
+
+
+def get_family(
+    name: object,
+    *,
+    response_bound: float | None = None,
+    n_classes: int | None = None,
+    private: bool = False,
+) -> Family:
+    """Return a family with its public constants.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`family_names`.
+    response_bound : float, optional
+        Bound on the residual, for families that need one; None: not clipped.
+    n_classes : int, optional
+        Number of classes, for families with classes; public, never read from the labels.
+    private : bool
+        Whether the family is for a private estimator, which cannot do without the bound.
+
+    Raises
+    ------
+    InputError
+        If there is no such family, or a constant is missing or has no meaning for it.
+    """
+    if not isinstance(name, str) or name not in family_names():
+        raise unknown_name("family", name, family_names())
+    family: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
+    constants = {
+        "response_bound": (response_bound, family.needs_response_bound, private),
+        "n_classes": (n_classes, family.needs_classes, True),
+    }
+    used = {}
+    for keyword, (value, meant, required) in constants.items():
+        if value is not None and not meant:
+            raise InputError(
+                f"{keyword} must be None for family={name!r}, which has none, got {value!r}; leave it out"
+            )
+        if value is None and meant and required:
+            raise InputError(f"{keyword} is needed by family={name!r}, got None; pass e.g. {keyword}=3")
+        if meant:
+            used[keyword] = value
+    return family(**used)

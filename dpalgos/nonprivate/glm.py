@@ -1,0 +1,67 @@
+"""Maximum likelihood in a generalized linear model, what private ones are compared with.
+
+    β̂ = argmin_β Σ_i ψ(x_i'β) − y_i x_i'β
+
+by Newton's method (iteratively reweighted least squares) with step halving, from zero. No intercept is
+added. Collinear columns share what they explain; an all-zero column gets coefficient zero.
+
+Where a linear predictor separates the responses (exactly, or so nearly that no rounding can tell) there
+is no maximum, and the problem is refused instead of answered by whatever the last iterate is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.catalog import register
+from dpalgos.errors import InputError
+from dpalgos.families import Family, family_names, get_family
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import Params, choice, count
+from dpalgos.risk import Risk, minimize
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class GLMParams(Params):
+    """Keywords of :func:`glm`."""
+
+    family: str = choice("distribution of the responses given their mean", family_names())
+    n_classes: int | None = count(
+        "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.made()
+
+    def made(self) -> Family:
+        """Return the family, its residuals not clipped."""
+        return get_family(self.family, n_classes=self.n_classes)
+
+
+@register(
+    name="glm",
+    title="Maximum likelihood",
+    order=16,
+    task="glm",
+    relation=None,
+    reference="the non-private answer",
+    summary="Newton's method on the likelihood, without privacy.",
+    parameters=GLMParams,
+    example={"family": "gaussian"},
+)
+def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients, (d, R), or (d, K, R) with classes."""
+    if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
+        one = glm(Sample(sample.X, sample.y), params, transcript)
+        return np.repeat(one, sample.n_replicates, axis=-1)
+    minimum = minimize(Risk(params.made(), sample))
+    if not minimum.found.all():
+        raise InputError(
+            f"y must not be separated by a linear predictor for family={params.family!r}, or the likelihood "
+            "has no maximum (or none within reach); add rows, drop or rescale columns, or take a private or "
+            "sparse estimator"
+        )
+    return minimum.coef

@@ -1,0 +1,287 @@
+"""Claims of the papers that a run can test: what is said, where, and how the results of a study decide.
+
+A claim is judged on the repetitions of a study, at a confidence of 99 %, once with the noise as printed and
+once with the least noise that proves the same guarantee. A verdict is 1 (holds), 0 (does not hold) or NaN
+(can't be tested), with a sentence of measured numbers.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+from scipy import stats
+
+from reports.numbers import num, setting, span, words
+from tasks.draws import Strict
+from tasks.spec import StudySpec
+
+CONFIDENCE = 0.99
+HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """1, 0 or NaN, and the numbers behind it."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The results of a study, and its file."""
+
+    spec: StudySpec
+    results: pd.DataFrame
+
+    @property
+    def symbol(self) -> str:
+        """What sizes are called in sentences."""
+        return "m" if self.spec.datasets else "n"
+
+    def private(self, estimator: str, calibration: str) -> pd.DataFrame:
+        """Return all rows of a private estimator at a calibration."""
+        table = self.results
+        return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
+
+    def values(
+        self, estimator: str, variant: str, calibration: str, metric: str = "l2_error"
+    ) -> dict[int, pd.Series]:
+        """Return size → the values of a metric by replicate, at the headline's ε and δ.
+
+        An estimator without the calibration is taken at the one it has; failed repetitions are left out.
+        """
+        table = self.results
+        chosen = table[
+            (table["estimator"] == estimator)
+            & (table["variant"] == variant)
+            & (table["metric"] == metric)
+            & (table["status"] == "ok")
+        ]
+        if calibration in set(chosen["calibration"]):
+            chosen = chosen[chosen["calibration"] == calibration]
+        head = self.spec.headline
+        asked = (chosen["epsilon"] == head.epsilon) & chosen["cell"].str.contains(
+            f"delta={head.delta}:", regex=False
+        )
+        chosen = chosen[asked | (chosen["calibration"] == "none")]
+        return {
+            int(str(n)): rows.set_index("replicate")["value"].sort_index()
+            for n, rows in chosen.groupby("n", sort=True)
+        }
+
+
+class Test(Strict, ABC):
+    """How a claim is decided."""
+
+    @abstractmethod
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Decide at a calibration."""
+
+
+class Guarantee(Test):
+    """The noise proves the ε that was asked, in every cell of the study."""
+
+    kind: Literal["guarantee"]
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare certified with asked ε."""
+        rows = evidence.private(claim.estimator, calibration)
+        rows = rows[rows["certified_epsilon"].notna()]
+        if rows.empty:
+            return Verdict(OPEN, "The study has no answer of this kind.")
+        shares = rows["certified_epsilon"] / rows["epsilon"]
+        worst = rows.iloc[int(shares.to_numpy().argmax())]
+        proved = (
+            f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
+        )
+        if shares.max() > 1 + 1e-9:
+            where = f"{evidence.symbol} = {setting(worst['n'])}"
+            epsilon = f"ε = {num(worst['certified_epsilon'])} for {setting(worst['epsilon'])}"
+            return Verdict(FAILS, f"{proved}: at {where} only {epsilon}.")
+        return Verdict(HOLDS, f"{proved}.")
+
+
+class ErrorRatio(Test):
+    """The mean error is at most ``factor`` times another estimator's (or form's), at every size."""
+
+    kind: Literal["error_ratio"]
+    than: str
+    than_form: str = ""
+    factor: float = 1.0
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare replicate by replicate."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        theirs = evidence.values(self.than, claim.variant(self.than_form), calibration)
+        above, below, ratios = [], [], []
+        for n, mine, other in _common(ours, theirs):
+            low, high = mean_interval(mine - self.factor * other)
+            ratios.append(float(mine.mean() / other.mean()))
+            above += [n] if low > 0 else []
+            below += [n] if high < 0 else []
+        if not ratios:
+            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+        text = f"Mean errors are {span(ratios)} times the other's over {_sizes(evidence, ours)}"
+        if above:
+            listed = words(setting(n) for n in above)
+            return Verdict(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
+        if 2 * len(below) < len(ratios):
+            return Verdict(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
+        return Verdict(HOLDS, f"{text}.")
+
+
+class GapShrinks(Test):
+    """The distance between the mean errors with and without privacy shrinks with n but stays."""
+
+    kind: Literal["gap_shrinks"]
+    baseline: str
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare the gaps at the smallest and at the largest size."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        without = evidence.values(self.baseline, claim.variant(""), calibration)
+        gaps = [(n, mine - other) for n, mine, other in _common(ours, without)]
+        if len(gaps) < 2:
+            return Verdict(OPEN, "The study has fewer than two sizes with both answers.")
+        (first, early), (last, late) = gaps[0], gaps[-1]
+        text = (
+            f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "
+            f"{num(float(late.mean()))} at {evidence.symbol} = {setting(last)}"
+        )
+        low, high = difference_interval(late, early)
+        if high < 0 and mean_interval(late)[0] > 0:
+            return Verdict(HOLDS, f"{text}.")
+        if low > 0 or mean_interval(late)[1] < 0:
+            return Verdict(FAILS, f"{text}.")
+        return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+
+
+class BeatsZero(Test):
+    """The mean error is smaller than the zero vector's, at some size of the study at least."""
+
+    kind: Literal["beats_zero"]
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare with the zero vector."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        zero = evidence.values("zero", claim.variant(""), calibration)
+        pairs = list(_common(ours, zero))
+        if not pairs:
+            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+        ratios = [float(mine.mean() / other.mean()) for _, mine, other in pairs]
+        text = f"Mean errors are {span(ratios)} times the zero vector's over {_sizes(evidence, ours)}."
+        intervals = [mean_interval(mine - other) for _, mine, other in pairs]
+        if any(high < 0 for _, high in intervals):
+            return Verdict(HOLDS, text)
+        return Verdict(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
+
+
+class Untestable(Test):
+    """No run can decide it, and why."""
+
+    kind: Literal["untestable"]
+    why: str
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Say why."""
+        return Verdict(OPEN, self.why)
+
+
+AnyTest = Annotated[Guarantee | ErrorRatio | GapShrinks | BeatsZero | Untestable, Field(discriminator="kind")]
+
+
+class Claim(Strict):
+    """What a paper says, where, and how it is decided.
+
+    Attributes
+    ----------
+    id : str
+        Begins with the paper's key.
+    study, panel, estimator, form : str
+        Whose results decide.
+    """
+
+    id: str
+    text: str
+    where: str
+    study: str
+    panel: str = ""
+    estimator: str
+    form: str = ""
+    test: AnyTest
+
+    @property
+    def paper(self) -> str:
+        """The paper's key."""
+        return self.id.partition("-")[0]
+
+    def variant(self, form: str | None = None) -> str:
+        """Return the variant of a form in the claim's panel, its own form by default."""
+        form = self.form if form is None else form
+        return f"{self.panel}, {form}" if form else self.panel
+
+
+class Scorecard(Strict):
+    """All claims, by paper.
+
+    Attributes
+    ----------
+    papers : dict
+        Key → name.
+    """
+
+    title: str
+    question: str
+    papers: dict[str, str]
+    claims: tuple[Claim, ...] = Field(min_length=1)
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies whose results decide, each once."""
+        return tuple(dict.fromkeys(claim.study for claim in self.claims))
+
+
+def mean_interval(values: pd.Series) -> tuple[float, float]:
+    """Return the confidence interval of a mean, Student's; infinite for fewer than two values."""
+    if len(values) < 2:
+        return -math.inf, math.inf
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * _standard_error(values)
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, float]:
+    """Return the confidence interval of a difference of means, Welch's."""
+    if min(len(first), len(second)) < 2:
+        return -math.inf, math.inf
+    parts = np.array([_standard_error(values) ** 2 for values in (first, second)])
+    total = float(parts.sum())
+    difference = float(first.mean()) - float(second.mean())
+    if total == 0:
+        return difference, difference
+    freedom = total**2 / float((parts**2 / [len(first) - 1, len(second) - 1]).sum())
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * math.sqrt(total)
+    return difference - half, difference + half
+
+
+def _standard_error(values: pd.Series) -> float:
+    return float(values.std()) / math.sqrt(len(values))
+
+
+def _common(
+    ours: dict[int, pd.Series], theirs: dict[int, pd.Series]
+) -> Iterator[tuple[int, pd.Series, pd.Series]]:
+    """Yield (size, values, values) on the replicates that both have."""
+    for n in sorted(set(ours) & set(theirs)):
+        both = ours[n].index.intersection(theirs[n].index)
+        if len(both):
+            yield n, ours[n].loc[both], theirs[n].loc[both]
+
+
+def _sizes(evidence: Evidence, values: dict[int, pd.Series]) -> str:
+    return f"{evidence.symbol} = {setting(min(values))}–{setting(max(values))}"

@@ -1,0 +1,438 @@
+"""Generalized linear models: against statsmodels, the paper's figures, sensitivities in every family."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import dpalgos
+from dpalgos.accounting.composition import certified_epsilon, total_mu
+from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
+from dpalgos.accounting.gaussian import gaussian_epsilon, noise_multiplier
+from dpalgos.accounting.odometer import spending
+from dpalgos.api import build_params, run
+from dpalgos.audit.lower_bound import audit_estimator
+from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.central.dp_glm import printed_multiplier
+from dpalgos.families import family_names, get_family
+from dpalgos.noise import Noise, NoNoise
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 0.5, "delta": 1e-5}
+FAMILIES = {
+    "gaussian": {"response_bound": 2.0},
+    "logistic": {},
+    "poisson": {"response_bound": 3.0},
+    "multinomial": {"n_classes": 3},
+}
+every = pytest.mark.parametrize("family", family_names())
+
+
+def problem(family, n=600, d=4, seed=0, scale=1.0):
+    """Rows uniform on ±1, coefficients on a sphere."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    coef = rng.standard_normal((d, 3)) if family == "multinomial" else rng.standard_normal(d)
+    coef *= scale / np.linalg.norm(coef)
+    u = X @ coef
+    if family == "multinomial":
+        return X, np.argmax(u + rng.gumbel(size=u.shape), axis=1).astype(float), coef
+    draws = {
+        "gaussian": lambda: u + rng.standard_normal(n),
+        "logistic": lambda: (rng.random(n) < 1 / (1 + np.exp(-u))).astype(float),
+        "poisson": lambda: rng.poisson(np.exp(u)).astype(float),
+    }
+    return X, draws[family](), coef
+
+
+def answer(name, X, y, seed=0, **keywords):
+    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords).estimate
+
+
+def classes(family):
+    """The number of classes where the family has any."""
+    return {"n_classes": 3} if family == "multinomial" else {}
+
+
+def silent(name, X, y, **keywords):
+    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
+    estimator = dpalgos.get_estimator(name)
+    return run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)[..., 0]
+
+
+def test_logistic_equals_statsmodels():
+    X, y, _ = problem("logistic", n=5000, d=20)
+    theirs = sm.GLM(y, X, family=sm.families.Binomial()).fit(tol=1e-14).params
+    assert np.abs(answer("glm", X, y, family="logistic") - theirs).max() <= 1e-6
+
+
+def test_poisson_equals_statsmodels():
+    X, y, _ = problem("poisson", n=5000, d=20, scale=2.0)
+    theirs = sm.GLM(y, X, family=sm.families.Poisson()).fit(tol=1e-14).params
+    assert np.abs(answer("glm", X, y, family="poisson") - theirs).max() <= 1e-5
+
+
+def test_multinomial_equals_statsmodels():
+    X, y, _ = problem("multinomial", n=5000, d=20, scale=3.0)
+    ours = answer("glm", X, y, family="multinomial", n_classes=3)
+    theirs = sm.MNLogit(y, X).fit(method="newton", disp=0, tol=1e-12, maxiter=100).params
+    assert np.abs((ours[:, 1:] - ours[:, :1]) - theirs).max() <= 1e-5
+    np.testing.assert_allclose(ours.sum(axis=1), 0, atol=1e-12)
+
+
+def test_ill_conditioned_columns_and_far_starts():
+    """Newton's method from zero overshoots here, were it not for the halving."""
+    X, y, _ = problem("poisson", n=2000, d=3, scale=1.0)
+    X = X * np.array([1.0, 1e-6, 50.0])
+    y = np.random.default_rng(1).poisson(np.exp(np.clip(0.1 * X[:, 2] + X[:, 0], None, 6))).astype(float)
+    theirs = sm.GLM(y, X, family=sm.families.Poisson()).fit(tol=1e-14, maxiter=200).params
+    np.testing.assert_allclose(answer("glm", X, y, family="poisson"), theirs, rtol=1e-6)
+
+
+@every
+def test_replicates_with_rows_of_their_own_equal_single_runs(family):
+    X, y, _ = problem(family)
+    mask = np.random.default_rng(3).random((len(X), 6)) < 0.5
+    for name, settings in (("glm", {}), ("iht_glm", {"sparsity": 2})):
+        keywords = {"family": family, **classes(family), **settings}
+        batch = answer(name, X, y, replicates=6, row_mask=mask, **keywords)
+        for r in range(6):
+            single = answer(name, X[mask[:, r]], y[mask[:, r]], **keywords)
+            np.testing.assert_allclose(batch[..., r], single, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("nearly", [False, True])
+def test_a_separable_problem_is_refused(nearly):
+    X, _, coef = problem("logistic", n=300)
+    y = (X @ coef > 0).astype(float)
+    if nearly:  # quasi-complete separation: both labels on the separating plane itself
+        X = np.vstack([X, np.zeros((2, 4))])
+        y = np.append(y, [0.0, 1.0])
+    with pytest.raises(dpalgos.InputError, match="y must not be separated by a linear predictor"):
+        answer("glm", X, y, family="logistic")
+
+
+def test_a_problem_that_is_hard_to_separate_is_answered():
+    X, _, coef = problem("logistic", n=300)
+    y = (X @ coef > 0).astype(float)
+    y[np.argsort(np.abs(X @ coef))[20]] += 1
+    y = np.minimum(y, 1) if y.max() > 1 else y
+    y[np.argsort(np.abs(X @ coef))[:10]] = np.arange(10) % 2
+    theirs = sm.GLM(y, X, family=sm.families.Binomial()).fit(tol=1e-14, maxiter=200).params
+    np.testing.assert_allclose(answer("glm", X, y, family="logistic"), theirs, rtol=1e-6)
+
+
+@every
+@pytest.mark.parametrize("name", ["glm", "iht_glm", "dp_glm", "objective_perturbation_glm"])
+def test_odd_columns(name, family):
+    if name == "objective_perturbation_glm" and family in ("poisson", "multinomial"):
+        return
+    X, y, _ = problem(family)
+    X = np.column_stack([X, np.zeros(len(X)), X[:, 0]])
+    keywords = {"family": family, **classes(family)}
+    if name == "iht_glm":
+        keywords |= {"sparsity": 3}
+    if name.startswith(("dp", "obj")):
+        keywords |= {**BUDGET, **FAMILIES[family], "covariate_bound": 2.0}
+    coef = answer(name, X, y, **keywords)
+    assert np.isfinite(coef).all()
+    if name in ("glm", "iht_glm"):
+        assert not coef[4].any()
+    if name == "glm":
+        np.testing.assert_allclose(coef[5], coef[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["glm", "iht_glm", "dp_glm", "objective_perturbation_glm"])
+def test_labels_outside_the_family_are_refused_by_every_estimator(name):
+    X, y, _ = problem("logistic", n=50)
+    y = 2 * y - 1
+    private = {**BUDGET, "covariate_bound": 2.0} if name.startswith(("dp", "obj")) else {}
+    sparse = {"sparsity": 2} if name == "iht_glm" else {}
+    with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'") as caught:
+        answer(name, X, y, family="logistic", **private, **sparse)
+    assert "-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "keywords", "message"),
+    [
+        ("glm", {"family": "probit"}, "family must be one of"),
+        ("glm", {"family": "multinomial"}, "n_classes is needed"),
+        ("iht_glm", {"family": "logistic", "sparsity": 9}, "sparsity must be a whole number from 1 to 4"),
+        ("dp_glm", {"family": "poisson"}, "response_bound is needed by family='poisson'"),
+        ("dp_glm", {"family": "logistic", "response_bound": 1.0}, "response_bound must be None"),
+        ("objective_perturbation_glm", {"family": "multinomial"}, "family must be one of"),
+        ("objective_perturbation_glm", {"family": "poisson"}, "family must be one of"),
+    ],
+)
+def test_keywords_are_checked(name, keywords, message):
+    X, y, _ = problem("logistic", n=50)
+    private = {**BUDGET, "covariate_bound": 2.0} if name.startswith(("dp", "obj")) else {}
+    with pytest.raises(dpalgos.InputError, match=message):
+        answer(name, X, y, **private, **keywords)
+
+
+@every
+def test_hard_thresholding_ends_at_the_maximum_on_its_support(family):
+    X, y, coef = problem(family, n=2000, d=20, scale=2.0)
+    strong = np.zeros_like(coef)
+    strong[:3] = 2 * coef[:3] / np.linalg.norm(coef[:3])
+    X, y, _ = *regenerated(family, X, strong), None
+    keywords = {"family": family, **classes(family)}
+    sparse = answer("iht_glm", X, y, sparsity=3, n_iterations=500, **keywords)
+    support = np.flatnonzero(sparse.any(axis=1) if sparse.ndim == 2 else sparse)
+    assert len(support) == 3
+    np.testing.assert_allclose(sparse[support], answer("glm", X[:, support], y, **keywords), atol=1e-5)
+
+
+def regenerated(family, X, coef, seed=5):
+    rng = np.random.default_rng(seed)
+    u = X @ coef
+    if family == "multinomial":
+        return X, np.argmax(u + rng.gumbel(size=u.shape), axis=1).astype(float)
+    draws = {
+        "gaussian": lambda: u + rng.standard_normal(len(X)),
+        "logistic": lambda: (rng.random(len(X)) < 1 / (1 + np.exp(-u))).astype(float),
+        "poisson": lambda: rng.poisson(np.exp(u)).astype(float),
+    }
+    return X, draws[family]()
+
+
+def test_plain_steps_of_hard_thresholding():
+    X, y, _ = problem("logistic", d=6)
+    coef = np.zeros(6)
+    for _ in range(4):
+        coef = coef - 2.0 * X.T @ (1 / (1 + np.exp(-X @ coef)) - y) / len(y)
+        coef[np.argsort(np.abs(coef))[:-2]] = 0
+    ours = answer("iht_glm", X, y, family="logistic", sparsity=2, n_iterations=4, step_size=2.0)
+    np.testing.assert_allclose(ours, coef, rtol=1e-12)
+
+
+def test_without_noise_dp_glm_is_gradient_descent_on_clipped_rows():
+    X, y, _ = problem("logistic", d=5)
+    settings = {"covariate_bound": 1.0, "n_iterations": 7, "step_size": 3.0}
+    ours = silent("dp_glm", X, y, family="logistic", **BUDGET, **settings)
+    clipped = X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    coef = np.zeros(5)
+    for _ in range(7):
+        coef = coef - 3.0 * clipped.T @ (1 / (1 + np.exp(-clipped @ coef)) - y) / len(y)
+    np.testing.assert_allclose(ours, coef, rtol=1e-12)
+    inside = silent("dp_glm", X, y, family="logistic", coef_bound=0.1, **BUDGET, **settings)
+    assert np.linalg.norm(inside) == pytest.approx(0.1)
+
+
+@every
+def test_without_noise_dp_glm_reaches_the_maximum(family):
+    """Bounds beyond what the data hold, many steps: the same answer as Newton's method."""
+    X, y, _ = problem(family, n=2000)
+    bounds = {**FAMILIES[family]}
+    if "response_bound" in bounds:
+        bounds["response_bound"] = 1e3
+    ours = silent(
+        "dp_glm",
+        X,
+        y,
+        family=family,
+        covariate_bound=3.0,
+        n_iterations=400,
+        step_size=2.0,
+        **BUDGET,
+        **bounds,
+    )
+    np.testing.assert_allclose(ours, answer("glm", X, y, family=family, **classes(family)), atol=1e-6)
+
+
+@every
+def test_a_response_beyond_its_bound_counts_as_its_bound(family):
+    bound = FAMILIES[family].get("response_bound")
+    if bound is None:
+        return
+    X, y, _ = problem(family, n=50)
+    answers = []
+    for beyond in (1e3, 1e6):
+        y[0] = beyond
+        answers.append(
+            silent(
+                "dp_glm",
+                X,
+                y,
+                family=family,
+                covariate_bound=2.0,
+                n_iterations=3,
+                **BUDGET,
+                **FAMILIES[family],
+            )
+        )
+    np.testing.assert_array_equal(*answers)
+
+
+class Gradients:
+    """Runs dp_glm and replays it on neighbours, in one family."""
+
+    def __init__(self, family, calibration="tight", d=3, n_iterations=5):
+        self.family, self.d = family, d
+        self.estimator = dpalgos.get_estimator("dp_glm")
+        settings = {"covariate_bound": 1.5, "n_iterations": n_iterations, "step_size": 4.0}
+        budget = {"epsilon": 20.0, "delta": 1e-2, "calibration": calibration}
+        self.params = build_params(
+            self.estimator, {"family": family, **settings, **budget, **FAMILIES[family]}
+        )
+
+    def record(self, X, y, seed=0):
+        made = RecordingTranscript(Noise([np.random.default_rng(seed)]))
+        run(self.estimator, Sample(X, y), self.params, made)
+        return made
+
+    def moves(self, recorded, X, y):
+        """How far each gradient moves on a neighbour, over its declared sensitivity."""
+        again = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+        run(self.estimator, Sample(X, y), self.params, again)
+        moved = [np.linalg.norm(a - b) for a, b in zip(recorded.values, again.values, strict=True)]
+        return np.array(
+            [move / np.max(e.l2_sensitivity) for move, e in zip(moved, recorded.events, strict=True)]
+        )
+
+    def labels(self, n, rng):
+        return {
+            "gaussian": lambda: 5 * rng.standard_t(2, n),
+            "logistic": lambda: rng.integers(0, 2, n).astype(float),
+            "poisson": lambda: np.floor(np.abs(9 * rng.standard_t(2, n))),
+            "multinomial": lambda: rng.integers(0, 3, n).astype(float),
+        }[self.family]()
+
+
+@every
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_random_neighbors_never_exceed_the_sensitivity(family, calibration):
+    run_of = Gradients(family, calibration)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, y = 3 * rng.standard_t(2, (5, 3)), run_of.labels(5, rng)
+        recorded = run_of.record(X, y, seed)
+        other_X, other_y = X.copy(), y.copy()
+        other_X[0], other_y[0] = 10 * rng.standard_t(2, 3), run_of.labels(1, rng)[0]
+        assert run_of.moves(recorded, other_X, other_y).max() <= 1 + 1e-9
+
+
+@every
+@pytest.mark.parametrize("n_iterations", [1, 5])
+def test_the_witness_attains_the_sensitivity_at_every_iterate(family, n_iterations):
+    """With classes the bound is exact at β = 0 and near elsewhere."""
+    run_of = Gradients(family, n_iterations=n_iterations)
+    recorded = run_of.record(np.ones((1, 3)), np.ones(1), seed=1)
+    X, y, other_X, other_y = run_of.estimator.witnesses(run_of.params, 3, recorded.published)["gradient"]
+    script = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+    run(run_of.estimator, Sample(X, y), run_of.params, script)
+    reached = run_of.moves(script, other_X, other_y)[-1]
+    exact = family != "multinomial" or n_iterations == 1
+    assert (0.9999 if exact else 0.3) <= reached <= 1 + 1e-9
+
+
+def test_first_and_later_sensitivities_of_logistic_regression():
+    X, y, _ = problem("logistic")
+    result = dpalgos.estimate(
+        "dp_glm",
+        X,
+        y,
+        rng=np.random.default_rng(0),
+        family="logistic",
+        covariate_bound=1.5,
+        n_iterations=6,
+        **BUDGET,
+    )
+    sensitivities = np.array([event.l2_sensitivity for event in result.events])
+    assert sensitivities[0] == pytest.approx(1.5 / len(y))
+    assert (sensitivities[1:] > sensitivities[0]).all()
+    assert (sensitivities < 2 * 1.5 / len(y)).all()
+    assert result.events[0].noise_multiplier == pytest.approx(np.sqrt(6) * noise_multiplier(0.5, 1e-5))
+    assert result.certified_epsilon == pytest.approx(0.5)
+
+
+def test_printed_noise():
+    """Algorithm 1's standard deviation, and what it really proves (digest E3: about a fourteenth of ε)."""
+    n, d, T, epsilon, delta = 40_000, 10, 50, 0.5, 1 / 80_000
+    sigma_x, c1, R = 1.0, 1.0, 1.0
+    printed = 4 * (R + c1) * sigma_x * np.sqrt(2 * d * np.log(2 * T / delta)) * T / (n * epsilon)
+    multiplier = printed_multiplier(get_family("logistic"), epsilon, delta, T)
+    assert multiplier * 2 * sigma_x * np.sqrt(d) / n == pytest.approx(printed)
+    X, y, _ = problem("logistic")
+    result = dpalgos.estimate(
+        "dp_glm",
+        X,
+        y,
+        rng=np.random.default_rng(0),
+        family="logistic",
+        covariate_bound=1.0,
+        n_iterations=T,
+        epsilon=epsilon,
+        delta=delta,
+        calibration="paper",
+    )
+    assert result.certified_epsilon == pytest.approx(gaussian_epsilon(delta, total_mu(result.events)))
+    assert result.certified_epsilon < epsilon / 50
+
+
+def log_squared_error(seed, d, n=40_000, calibration="tight", name="dp_glm"):
+    """Figure 1 of paper B: logistic, x uniform on ±1, δ = 1/(2n), η = 1, T = 50."""
+    rng = np.random.default_rng([seed, d])
+    coef = rng.standard_normal(d)
+    coef /= np.linalg.norm(coef)
+    X = rng.uniform(-1, 1, (n, d))
+    y = (rng.random(n) < 1 / (1 + np.exp(-X @ coef))).astype(float)
+    private = {}
+    if name == "dp_glm":
+        # As printed, rows have norm at most √d; 1.2 √(d/3), a little above their typical norm, clips few.
+        bound = np.sqrt(d) if calibration == "paper" else 1.2 * np.sqrt(d / 3)
+        private = {"epsilon": 0.5, "delta": 1 / (2 * n), "covariate_bound": bound, "calibration": calibration}
+        private |= {"n_iterations": 50, "step_size": 1.0}
+    estimate = answer(name, X, y, seed=seed, family="logistic", **private)
+    return 2 * np.log(np.linalg.norm(estimate - coef))
+
+
+def test_figure_1_at_d_10():
+    assert np.mean([log_squared_error(seed, 10) for seed in range(3)]) <= -4.6
+    assert np.mean([log_squared_error(seed, 10, calibration="paper") for seed in range(3)]) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("d", "highest", "non_private"), [(10, -4.6, -5.3), (20, -3.5, -5.3), (40, -2.2, -4.5)]
+)
+def test_figure_1(d, highest, non_private):
+    seeds = range(20)
+    tight = np.mean([log_squared_error(seed, d) for seed in seeds])
+    best = np.mean([log_squared_error(seed, d, name="glm") for seed in seeds])
+    assert best - 0.3 <= tight <= highest
+    assert best == pytest.approx(non_private, abs=1.0)  # of three data sets
+    if d == 10:
+        assert np.mean([log_squared_error(seed, d, calibration="paper") for seed in seeds]) > 2
+
+
+@every
+def test_audits_raise_no_false_alarm(family):
+    estimators = ["dp_glm"] + ["objective_perturbation_glm"] * (family in ("gaussian", "logistic"))
+    for name in estimators:
+        given = {"response_bound": None, **FAMILIES[family]}
+        result = audit_estimator(
+            name,
+            epsilon=2.0,
+            delta=1e-5,
+            rng=np.random.default_rng(0),
+            n_trials=2000,
+            family=family,
+            **given,
+        )
+        assert not result.violated, result
+
+
+def test_a_mechanism_known_as_a_whole_adds_its_epsilon_and_delta():
+    whole = ApproximateEvent(label="", epsilon=0.4, delta=1e-6)
+    assert certified_epsilon([whole], 1e-6) == 0.4
+    assert certified_epsilon([whole], 5e-7) == np.inf
+    assert certified_epsilon([whole, whole], 2e-6) == 0.8
+    assert (
+        0.4
+        < certified_epsilon([whole, GaussianEvent(label="", noise_multiplier=9.0, l2_sensitivity=1)], 1e-5)
+        < 2
+    )
+    spent = spending([whole])
+    assert (spent.rho, spent.pure_epsilon, spent.failure) == (pytest.approx(0.08), 0.4, 1e-6)

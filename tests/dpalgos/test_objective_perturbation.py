@@ -1,0 +1,151 @@
+"""Objective perturbation: its certificate against exact densities, its solver, its utility."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+from scipy.special import expit
+
+import dpalgos
+from dpalgos.accounting.gaussian import gaussian_delta
+from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
+
+NAME = "objective_perturbation_glm"
+
+
+def logistic_problem(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    coef = rng.standard_normal(d)
+    coef /= np.linalg.norm(coef)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, (rng.random(n) < expit(X @ coef)).astype(float), coef
+
+
+def log_density(noise, rows, labels, weights, grid):
+    """log p(θ) of the exact minimum in two dimensions, c_x = 1, by the change of variables b = −∇F(θ)."""
+    ridge, std = noise.ridge / 4, noise.objective
+    first, second = ridge * grid[0], ridge * grid[1]
+    hessian = [ridge + 0 * grid[0], 0 * grid[0], ridge + 0 * grid[0]]
+    for row, label, weight in zip(rows, labels, weights, strict=True):
+        u = row[0] * grid[0] + row[1] * grid[1]
+        residual, curvature = weight * (expit(u) - label), weight * expit(u) * expit(-u)
+        first, second = first + residual * row[0], second + residual * row[1]
+        outer = (row[0] ** 2, row[0] * row[1], row[1] ** 2)
+        hessian = [h + curvature * product for h, product in zip(hessian, outer, strict=True)]
+    determinant = hessian[0] * hessian[2] - hessian[1] ** 2
+    return -(first**2 + second**2) / (2 * std**2) - np.log(2 * np.pi * std**2) + np.log(determinant)
+
+
+def exact_delta(noise, epsilon, rows, others, labels, common):
+    """The hockey-stick divergence of two neighbours that share ``common`` rows (1, 0) of label 1."""
+    axes = np.linspace(0, 60, 1501), np.linspace(-25, 25, 801)
+    grid = np.meshgrid(*axes, indexing="ij")
+    cell = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
+    shared = np.array([1.0, 0.0])
+    densities = [
+        np.exp(log_density(noise, [shared, row], [1.0, label], [common, 1.0], grid))
+        for row, label in zip((rows, others), labels, strict=True)
+    ]
+    assert densities[0].sum() * cell == pytest.approx(1, abs=1e-3)
+    return float(np.maximum(densities[0] - np.exp(epsilon) * densities[1], 0).sum() * cell)
+
+
+@pytest.mark.parametrize("t", [0.3, 0.44, 0.6])
+def test_the_certificate_holds_and_is_near_what_neighbors_attain(t):
+    """Very many common rows hold θ where both neighbours' residuals are 1: then it is a Gaussian release."""
+    epsilon, delta, s = 1.0, 1e-3, np.sqrt(1 - t**2)
+    noise = tight_noise(epsilon, delta, one_sided=True)
+    exact = exact_delta(noise, epsilon, np.array([t, s]), np.array([t, -s]), (0.0, 0.0), common=1e12)
+    assert exact <= proved_delta(epsilon, noise, one_sided=True) <= delta
+    if t == 0.44:
+        as_gaussian = gaussian_delta(epsilon, 2 * s / noise.objective)
+        assert 0.8 * as_gaussian < exact <= as_gaussian
+
+
+@pytest.mark.parametrize("one_sided", [True, False])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (0.5, 1.25e-5), (2.0, 1e-3), (8.0, 1e-6)])
+def test_tight_noise_is_proved_and_cannot_be_less(one_sided, epsilon, delta):
+    noise = tight_noise(epsilon, delta, one_sided=one_sided)
+    assert proved_delta(epsilon, noise, one_sided=one_sided) <= delta
+    for field in ("ridge", "objective", "output"):
+        less = type(noise)(**{**vars(noise), field: 0.97 * getattr(noise, field)})
+        more = proved_delta(epsilon, less, one_sided=one_sided)
+        assert more > delta or (field == "output" and more > 0.99 * delta)
+
+
+def test_printed_noise_is_enough():
+    """Iyengar et al. prove (ε, δ); the certificate here shows how much they spend of it."""
+    for epsilon in (0.1, 0.5, 1.0):
+        noise = printed_noise(epsilon, 1e-5)
+        assert proved_delta(epsilon, noise, one_sided=True) <= 1e-5
+        assert proved_delta(epsilon / 3, noise, one_sided=True) > 1e-5
+        assert tight_noise(epsilon, 1e-5, one_sided=True).objective < noise.objective
+
+
+def test_without_noise_it_is_the_ridge_minimum():
+    X, y, _ = logistic_problem(400, 3)
+    result = dpalgos.estimate(
+        NAME,
+        X,
+        y,
+        rng=np.random.default_rng(0),
+        family="logistic",
+        covariate_bound=2.0,
+        epsilon=1e5,
+        delta=0.5,
+    )
+    ridge = tight_noise(1e5, 0.5, one_sided=True).ridge * 0.25 * 2.0**2 / len(y)
+    expected = scipy_minimize(
+        lambda b: np.mean(np.logaddexp(0, X @ b) - y * (X @ b)) + ridge / 2 * b @ b, np.zeros(3), tol=1e-12
+    ).x
+    np.testing.assert_allclose(result.estimate, expected, atol=2e-2)
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_noise_is_as_large_as_said(calibration):
+    """θ − E θ is about −H⁻¹ b: its covariance in the Hessian's units gives the standard deviation of b."""
+    X, y, _ = logistic_problem(5000, 3)
+    keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
+    answers = dpalgos.estimate(
+        NAME, X, y, rng=np.random.default_rng(1), replicates=300, calibration=calibration, **keywords
+    ).estimate
+    noise = tight_noise(1.0, 1e-5, one_sided=True) if calibration == "tight" else printed_noise(1.0, 1e-5)
+    rows = X * np.minimum(1, 1.5 / np.linalg.norm(X, axis=1, keepdims=True))
+    u = rows @ answers.mean(axis=1)
+    ridge = noise.ridge * 0.25 * 1.5**2 / len(y)
+    hessian = rows.T @ (rows * (expit(u) * expit(-u))[:, None]) / len(y) + ridge * np.eye(3)
+    drawn = hessian @ (answers - answers.mean(axis=1, keepdims=True))
+    assert drawn.std() == pytest.approx(noise.objective * 1.5 / len(y), rel=0.07)
+
+
+def test_nothing_is_released_if_the_solver_does_not_arrive():
+    X, y, _ = logistic_problem(400, 3)
+    keywords = {"family": "logistic", "covariate_bound": 2.0, "epsilon": 1.0, "delta": 1e-5}
+    with pytest.raises(
+        dpalgos.InputError, match="n_iterations must let the solver reach the public tolerance"
+    ):
+        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), n_iterations=1, **keywords)
+
+
+def test_it_arrives_on_hard_data():
+    """Separable labels, rows of all sizes, outliers that Huber's loss clips, a single row."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(1, (200, 4)) * np.array([1e3, 1.0, 1e-3, 0.0])
+    keywords = {"covariate_bound": 2.0, "epsilon": 0.5, "delta": 1e-5, "rng": rng, "replicates": 20}
+    for rows, labels in ((X, (X[:, 0] > 0).astype(float)), (X[:1], np.ones(1))):
+        assert np.isfinite(dpalgos.estimate(NAME, rows, labels, family="logistic", **keywords).estimate).all()
+    for scale in (1.0, 1e3, 1e8):
+        y = scale * rng.standard_t(1, 200)
+        answer = dpalgos.estimate(NAME, X, y, family="gaussian", response_bound=1.0, **keywords).estimate
+        assert np.isfinite(answer).all()
+
+
+def test_utility():
+    X, y, coef = logistic_problem(40_000, 10)
+    keywords = {
+        "family": "logistic",
+        "epsilon": 0.5,
+        "delta": 1 / 80_000,
+        "covariate_bound": 1.2 * np.sqrt(10 / 3),
+    }
+    answers = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), replicates=20, **keywords).estimate
+    assert np.mean(np.linalg.norm(answers - coef[:, None], axis=0)) < 0.1

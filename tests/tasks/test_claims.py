@@ -1,0 +1,169 @@
+"""Claims are judged on repetitions: what a verdict needs, and what it says where it cannot tell."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.catalogue import find_study
+from reports.results import validate_results
+from tasks.claims import Claim, Evidence, Verdict, difference_interval, mean_interval
+from tasks.scorecard import judge, load_scorecard, verdict_table, write_scorecard
+
+SPEC = find_study("mean_comparison")
+PANEL = "low-dimensional"
+
+
+def results(errors, *, calibration="tight", certified=0.5, replicates=20):
+    """Return a results table: errors is estimator → size → mean error."""
+    head, rows = SPEC.headline, []
+    noise = np.random.default_rng(5).normal(size=replicates)
+    for estimator, by_size in errors.items():
+        private = estimator.startswith(("dp", "karwa"))
+        for n, mean in by_size.items():
+            suffix = f":{calibration}:eps={head.epsilon}:delta={head.delta}:n={n}" if private else f":n={n}"
+            rows += [
+                {
+                    "study": SPEC.name,
+                    "dataset": "gaussian_mean",
+                    "data_source": "simulated",
+                    "estimator": estimator,
+                    "variant": PANEL,
+                    "cell": f"{estimator}:{PANEL}{suffix}",
+                    "calibration": calibration if private else "none",
+                    "privacy_model": "central" if private else "none",
+                    "epsilon": head.epsilon if private else np.nan,
+                    "delta": 1e-4 if private else np.nan,
+                    "certified_epsilon": certified if private else np.nan,
+                    "audited_epsilon": np.nan,
+                    "n": n,
+                    "d": 20,
+                    "s": pd.NA,
+                    "replicate": r,
+                    "seed": 1,
+                    "metric": "l2_error",
+                    "value": mean * (1 + 0.05 * noise[r]),
+                    "seconds": 0.0,
+                    "status": "ok",
+                    "message": "",
+                }
+                for r in range(replicates)
+            ]
+    return validate_results(pd.DataFrame(rows))
+
+
+def verdict(test, errors, *, calibration="tight", **settings):
+    claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
+    return judge(claim, Evidence(SPEC, results(errors, calibration=calibration, **settings)))[calibration]
+
+
+def test_every_claim_is_about_something_that_its_study_has():
+    for claim in load_scorecard().claims:
+        spec = find_study(claim.study)
+        assert claim.paper in load_scorecard().papers, claim.id
+        panels = {panel.name: spec.estimators_of(panel) for panel in spec.panels}
+        if not claim.panel:
+            assert claim.estimator in {item.name for items in panels.values() for item in items}, claim.id
+            continue
+        there = {(item.name, item.form) for item in panels[claim.panel]}
+        assert (claim.estimator, claim.form) in there, claim.id
+        for other in ("than", "baseline"):
+            name = getattr(claim.test, other, claim.estimator)
+            assert name in {item for item, _ in there}, claim.id
+
+
+def test_claims_differ_in_their_id():
+    ids = [claim.id for claim in load_scorecard().claims]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_smaller_error_at_every_size_holds_and_one_larger_fails():
+    test = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
+    small = {"dp_mean": {100: 1.0, 1000: 0.5}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
+    assert verdict(test, small) == Verdict(
+        1.0, "Mean errors are 0.500–0.625 times the other's over n = 100–1,000."
+    )
+    mixed = {"dp_mean": {100: 1.0, 1000: 0.9}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
+    failed = verdict(test, mixed)
+    assert failed.value == 0.0
+    assert failed.text.endswith("too large at n = 1,000.")
+
+
+def test_a_factor_allows_as_much():
+    same = {"dp_mean": {100: 1.1}, "karwa_vadhan_mean": {100: 1.0}}
+    assert verdict({"kind": "error_ratio", "than": "karwa_vadhan_mean", "factor": 1.25}, same).value == 1.0
+    assert verdict({"kind": "error_ratio", "than": "karwa_vadhan_mean", "factor": 1.05}, same).value == 0.0
+
+
+def test_one_repetition_tells_nothing():
+    small = {"dp_mean": {100: 1.0}, "karwa_vadhan_mean": {100: 2.0}}
+    found = verdict({"kind": "error_ratio", "than": "karwa_vadhan_mean"}, small, replicates=1)
+    assert math.isnan(found.value)
+    assert "can't tell" in found.text
+
+
+def test_gaps_must_shrink_and_stay():
+    test = {"kind": "gap_shrinks", "baseline": "sample_mean"}
+    baseline = {100: 0.5, 1000: 0.4}
+    assert verdict(test, {"dp_mean": {100: 2.0, 1000: 0.9}, "sample_mean": baseline}).value == 1.0
+    assert verdict(test, {"dp_mean": {100: 0.9, 1000: 2.0}, "sample_mean": baseline}).value == 0.0
+    gone = verdict(test, {"dp_mean": {100: 2.0, 1000: 0.3}, "sample_mean": baseline})
+    assert gone.value == 0.0
+    assert math.isnan(verdict(test, {"dp_mean": {100: 2.0}, "sample_mean": {100: 1.0}}).value)
+
+
+def test_more_than_the_zero_vector_knows():
+    test = {"kind": "beats_zero"}
+    assert verdict(test, {"dp_mean": {100: 2.0, 1000: 0.5}, "zero": {100: 1.0, 1000: 1.0}}).value == 1.0
+    assert verdict(test, {"dp_mean": {100: 2.0, 1000: 1.5}, "zero": {100: 1.0, 1000: 1.0}}).value == 0.0
+
+
+def test_a_guarantee_is_what_the_noise_proves():
+    test, errors = {"kind": "guarantee"}, {"dp_mean": {100: 1.0}}
+    assert verdict(test, errors, certified=0.5).value == 1.0
+    failed = verdict(test, errors, calibration="paper", certified=0.52)
+    assert failed == Verdict(
+        0.0, "The noise proves 104 % of the ε that was asked: at n = 100 only ε = 0.520 for 0.5."
+    )
+    assert math.isnan(verdict(test, {"zero": {100: 1.0}}).value)
+
+
+def test_intervals_against_scipy():
+    from scipy import stats
+
+    rng = np.random.default_rng(3)
+    first, second = pd.Series(rng.normal(1, 1, 12)), pd.Series(rng.normal(0, 3, 9))
+    expected = stats.ttest_1samp(first, 0).confidence_interval(0.99)
+    assert mean_interval(first) == pytest.approx((expected.low, expected.high))
+    expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.99)
+    assert difference_interval(first, second) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
+    context = {
+        "profile": "smoke",
+        "seed": 1,
+        "command": "dpcost run scorecard",
+        "started": "",
+        "evidence": {},
+    }
+    record = write_scorecard(load_scorecard(), {}, tmp_path, context)
+    text = (tmp_path / "report.md").read_text()
+    assert "dpcost run mean_comparison" in text
+    assert "0 hold" in record["headline"]
+    table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
+    assert table["value"].isna().all()
+    assert (table["metric"].nunique(), len(table)) == (
+        len(load_scorecard().claims),
+        2 * len(load_scorecard().claims),
+    )
+
+
+def test_verdicts_are_a_results_table():
+    claim = load_scorecard().claims[0]
+    found = Evidence(SPEC, results({"dp_mean": {100: 1.0}}))
+    table = verdict_table([(claim, judge(claim, found))], {SPEC.name: found}, seed=7)
+    assert table.set_index("calibration")["value"]["tight"] == 1.0
+    assert math.isnan(table.set_index("calibration")["value"]["paper"])
+    assert set(table["metric"]) == {claim.id}
