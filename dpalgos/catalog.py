@@ -6,7 +6,7 @@ Every module of the estimator packages registers what it defines; nothing else l
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -99,7 +99,7 @@ class Estimator:
     witnesses: Witnesses | None
     public: str = ""
     order: int
-    forms: Mapping[str, Form]
+    forms: Mapping[str, Form] = field(default_factory=dict)
     form: str = ""
     protected: bool = True
 

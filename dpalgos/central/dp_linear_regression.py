@@ -45,7 +45,7 @@ from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
+from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.sample import Sample
@@ -263,10 +263,10 @@ def _gradient(
     X, y = clip_rows_l2(sample.X, covariate_bound), sample.response()
     d, n_rows = sample.n_features, sample.n_rows[:, None, None]
     if np.ndim(level) == 0:
-        moments = sample.second_moments(np.column_stack([X, np.clip(y, -level, level)])) / n_rows
+        moments = sample.second_moments(np.column_stack([X, truncate(y, level)])) / n_rows
         gram, cross = moments[:, :d, :d], moments[:, :d, d]
     else:  # every replicate truncates at a level of its own
-        truncated = np.clip(y[:, None], -level, level)
+        truncated = truncate(y[:, None], level)
         if sample.row_mask is not None:
             truncated *= sample.row_mask
         gram, cross = sample.second_moments(X) / n_rows, (X.T @ truncated / sample.n_rows).T
