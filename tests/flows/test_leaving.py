@@ -42,7 +42,7 @@ def busy(home, grace):
 def test_what_does_not_end_after_a_signal_is_ended_with_what_it_started(tmp_path, number):
     process, child = busy(tmp_path, 0.3)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=180)
     assert process.returncode == 1
     assert "interrupted, and not waiting longer than 0 s" in said
     assert "run the same command again" in said
@@ -55,7 +55,7 @@ def test_a_second_signal_does_not_wait(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "heard\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=180)
     assert process.returncode == 1
     assert "interrupted twice" in said
     assert not child.is_alive()
