@@ -4,7 +4,7 @@ import difflib
 from pathlib import Path
 
 from data.registry import get_dataset
-from tasks.problems import GroupDifferences, Subsamples
+from tasks.problems import Subsamples
 from tasks.scorecard import load_scorecard
 from tasks.spec import SpecError, StudySpec
 from tasks.study_file import load_study
@@ -58,8 +58,8 @@ def _suiting_its_data(spec: StudySpec) -> StudySpec:
     for panel in spec.panels:
         if isinstance(panel.problem, Subsamples):
             _check_subsamples(spec, panel.problem, max(spec.grid_of(panel).n))
-        elif isinstance(panel.problem, GroupDifferences):
-            dataset = get_dataset(panel.problem.dataset)
+        elif not panel.problem.simulated:
+            dataset = get_dataset(panel.problem.source)
             if dataset.kind != "genotypes":
                 raise SpecError(f"{spec.name}: dataset must hold genotypes, got {dataset.name!r}")
     return spec

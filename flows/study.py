@@ -27,7 +27,7 @@ from tasks.fetch import fetch
 from tasks.manifest import now
 from tasks.parquet import parquet
 from tasks.prepare import prepare
-from tasks.problems import Simulation, Subsamples
+from tasks.problems import Subsamples
 from tasks.records import Record, intact, records_folder, stored_record
 from tasks.render import render, write_index
 from tasks.run_block import data_limit, run_block
@@ -133,11 +133,11 @@ class _Run:
     def design(self, tables: dict[str, dict[str, Any]], panel: Panel) -> Record | None:
         """Prepare the data of a panel; there is nothing to prepare where they are simulated."""
         problem = panel.problem
-        if isinstance(problem, Simulation):
+        if problem.simulated:
             return None
         names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
-        columns = [asdict(get_dataset(problem.dataset).column(name)) for name in names]
-        plain, table = problem.model_dump(mode="json"), tables[problem.dataset]
+        columns = [asdict(get_dataset(problem.source).column(name)) for name in names]
+        plain, table = problem.model_dump(mode="json"), tables[problem.source]
         return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
 
     def blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:

@@ -17,7 +17,7 @@ from pydantic import Field
 from scipy import stats
 
 from reports.numbers import num, setting, span, words
-from tasks.problems import Strict
+from tasks.draws import Strict
 from tasks.spec import StudySpec
 
 CONFIDENCE = 0.99

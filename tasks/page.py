@@ -26,18 +26,19 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from tasks.block import METRIC
 from tasks.limit import METRIC as DELETION_SHIFT
-from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
+from tasks.problems import AnyProblem, GroupDifferences, Subsamples
 from tasks.rules import evaluate_all
+from tasks.simulated import Simulation
 from tasks.spec import Panel, StudySpec, delta_at
+from tasks.tracing_page import tracing_facts
 
 
 def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any]) -> StudyPage:
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     cells = results.drop_duplicates("cell")
-    symbol = "m" if spec.datasets else "n"
+    symbol = "m" if spec.datasets and spec.task != "tracing" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     return StudyPage(
         name=spec.name,
@@ -52,14 +53,16 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
             "variant": head.panel,
         },
         axis_label=spec.size_label,
-        metric=METRIC,
+        metric=spec.head_panel.problem.metric,
         metric_label=spec.metric_label,
         variants={
             **{panel.name: panel.about for panel in spec.panels if panel.about},
             **{item.form: item.about for item in estimators if item.about},
         },
         guides=tuple(
-            _guide(spec, panel) for panel in spec.panels if not isinstance(panel.problem, GroupDifferences)
+            _guide(spec, panel)
+            for panel in spec.panels
+            if spec.task != "tracing" and not isinstance(panel.problem, GroupDifferences)
         ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
@@ -78,6 +81,7 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         x_column=spec.axis,
         x_symbol=symbol if spec.axis == "n" else spec.axis,
         size_symbol=symbol,
+        tracing=tracing_facts(spec, results) if spec.task == "tracing" else None,
     )
 
 
@@ -148,6 +152,7 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
         origin=each((one["origin"] for one in data), ", "),
         privacy_unit=each(dataset.privacy_unit for dataset in datasets),
         reasons=tuple(reason for one in data for reason in one["reasons"]),
+        simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
     )
 
 

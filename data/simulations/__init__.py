@@ -13,7 +13,10 @@ from data.errors import DataError
 FloatArray = npt.NDArray[np.floating[Any]]
 
 MODELS = {
+    "bounded_mean": "data.simulations.priors",
     "gaussian_mean": "data.simulations.means",
+    "prior_mean": "data.simulations.priors",
+    "prior_regression": "data.simulations.priors",
     "uniform_glm": "data.simulations.glms",
     "uniform_regression": "data.simulations.regressions",
 }
@@ -29,11 +32,18 @@ class Simulated:
     y : (n,) array or None
     truth : (d,) array
         The parameter that estimates are compared with.
+    noise_std : float
+        Standard deviation of every entry about its mean, or of the responses about theirs; the bound of
+        entries that are ± a bound.
+    second_moment : float
+        E x_ij², where the entries of a design are independent, centred and alike; NaN for means.
     """
 
     X: FloatArray
     y: FloatArray | None
     truth: FloatArray
+    noise_std: float = 1.0
+    second_moment: float = float("nan")
 
 
 def simulator(model: str) -> Callable[..., Simulated]:

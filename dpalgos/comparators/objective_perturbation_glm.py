@@ -54,6 +54,7 @@ from dpalgos.families import Family, get_family
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.ridge import minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
@@ -62,6 +63,7 @@ _FAMILIES = ("gaussian", "logistic")
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
 _LARGEST_EPSILON = 1e6
+_FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +146,11 @@ def objective_perturbation_glm(
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
     X = clip_rows_l2(sample.X, params.covariate_bound)
     risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
-    minimum = minimize(risk, most_steps=params.n_iterations, step_size=params.step_size).coef
+    steps = {"most_steps": params.n_iterations, "step_size": params.step_size}
+    if sample.n_features <= _FEW_COLUMNS:
+        minimum = minimize(risk, **steps).coef
+    else:
+        minimum = minimize_by_products(risk, tolerance, **steps)
     if not (np.linalg.norm(risk.gradient(minimum), axis=0) <= tolerance).all():
         raise InputError(
             f"n_iterations must let the solver reach the public tolerance, got {params.n_iterations} with "
