@@ -62,7 +62,7 @@ class Risk:
         tilt: FloatArray | None = None,
     ) -> None:
         y = family.encode(sample.response())
-        rows = sample.X if X is None else X
+        rows = (sample.X if X is None else X).astype(float, copy=False)
         self.family, self._sample = family, sample
         self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
         self._parts = list(_partition(sample, rows, y))

@@ -13,7 +13,6 @@ from tasks.cells import Block, derive_seed, replicate_generator
 from tasks.draws import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase, spread_over_blocks
 from tasks.rules import RuleError, evaluate_all, whole
 
-
 _LOG_METRIC = "log_squared_error"
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
 

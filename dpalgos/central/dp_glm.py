@@ -128,7 +128,8 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R), or (d, K, R) with classes."""
     family = params.made()
-    risk = Risk(family, sample, clip_rows_l2(sample.X, params.covariate_bound))
+    rows = sample.X.astype(float, copy=False)
+    risk = Risk(family, sample, clip_rows_l2(rows, params.covariate_bound))
     coef: FloatArray = np.zeros(risk.shape)
     for _ in range(params.n_iterations):
         predictor_bound = params.covariate_bound * family.predictor_norm(coef, 2)

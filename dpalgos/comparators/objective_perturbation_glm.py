@@ -144,13 +144,13 @@ def objective_perturbation_glm(
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
     tolerance = lipschitz / n**2
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
-    X = clip_rows_l2(sample.X, params.covariate_bound)
+    X = clip_rows_l2(sample.X.astype(float, copy=False), params.covariate_bound)
     risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
-    steps = {"most_steps": params.n_iterations, "step_size": params.step_size}
+    most, step = params.n_iterations, params.step_size
     if sample.n_features <= _FEW_COLUMNS:
-        minimum = minimize(risk, **steps).coef
+        minimum = minimize(risk, most_steps=most, step_size=step).coef
     else:
-        minimum = minimize_by_products(risk, tolerance, **steps)
+        minimum = minimize_by_products(risk, tolerance, most_steps=most, step_size=step)
     if not (np.linalg.norm(risk.gradient(minimum), axis=0) <= tolerance).all():
         raise InputError(
             f"n_iterations must let the solver reach the public tolerance, got {params.n_iterations} with "
