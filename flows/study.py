@@ -158,14 +158,21 @@ class _Run:
         return [records[block.key] for block in blocks]
 
     def limit(self, blocks: list[Block], designs: Designs) -> list[Record]:
-        """Compute the data's own limit on the headline's design."""
-        if not self.spec.deleted_rows:
+        """Compute the own limit of each dataset, on the headline's panel or the first that reads it."""
+        deleted, records = list(self.spec.deleted_rows), []
+        if not deleted:
             return []
-        block = next(block for block in blocks if block.panel == self.spec.headline.panel)
-        deleted, design = list(self.spec.deleted_rows), designs[block.panel]
-        assert design is not None  # checked when the file was read
-        key = cache_key("limit", self.spec.name, block.data_source, design["sha256"], deleted)
-        return [self._now(data_limit, key, block.to_dict(), design, self._rows_of(key), deleted)]
+        chosen: dict[str, Block] = {}
+        for block in sorted(blocks, key=lambda block: block.panel != self.spec.headline.panel):
+            chosen.setdefault(block.dataset, block)
+        for block in chosen.values():
+            design = designs[block.panel]
+            assert design is not None  # checked when the file was read
+            key = cache_key(
+                "limit", self.spec.name, block.panel, block.data_source, design["sha256"], deleted
+            )
+            records.append(self._now(data_limit, key, block.to_dict(), design, self._rows_of(key), deleted))
+        return records
 
     def audits(self, blocks: list[Block], n_trials: int | None, seed: int) -> list[Record]:
         """Try to break the private estimators at the headline's setting, side by side."""

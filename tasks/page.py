@@ -66,7 +66,7 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
-        findings=_findings(results, head.epsilon),
+        findings=_findings(spec, results),
         notes=tuple(note.text.strip() for note in spec.notes),
         manifest=manifest,
         command=manifest["command"],
@@ -222,18 +222,23 @@ def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:
     return tuple(parts)
 
 
-def _findings(results: pd.DataFrame, epsilon: float) -> tuple[Finding, ...]:
-    findings = []
-    for row in results[results["metric"] == DELETION_SHIFT].itertuples():
+def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
+    findings, epsilon = [], spec.headline.epsilon
+    table = results[results["metric"] == DELETION_SHIFT]
+    several = table["variant"].nunique() > 1
+    for row in table.itertuples():
         deleted = int(str(row.cell).rpartition("=")[2])
         shift = cast(float, row.value)
         what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
-        text = f"Deleting {what} of {row.n:,} moves full-sample least squares by {shift:.3f}."
+        answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
+        panel = f"Panel “{row.variant}”: d" if several else "D"
+        text = f"{panel}eleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
         if deleted == 1:
             bound = two_point_bound(shift, epsilon)
             text += (
                 f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
                 f"{bound:.3f} on average, both on these data and on the data without that row."
             )
-        findings.append(Finding(label=f"deleting {what}", value=shift, text=text))
+        drawn = row.variant == spec.headline.panel and deleted in (1, 10)
+        findings.append(Finding(label=f"deleting {what}", value=shift, text=text, drawn=drawn))
     return tuple(findings)

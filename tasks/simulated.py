@@ -60,10 +60,10 @@ class SimulatedProblem(ProblemBase):
             model = "has no response" if data.y is None else "is a regression"
             raise RuleError(f"model must suit the study's task, got {self.model!r}, which {model}")
 
-    def simulate(self, rng: np.random.Generator, n: int) -> Simulated:
-        """Draw a data set of n rows."""
+    def simulate(self, rng: np.random.Generator, n: int, *, times: int = 1) -> Simulated:
+        """Draw a data set at size n, with ``times`` as many rows."""
         sizes = self.sizes(n)
-        return simulator(self.model)(rng, n, sizes["d"], **evaluate_all(self.settings, sizes))
+        return simulator(self.model)(rng, times * n, sizes["d"], **evaluate_all(self.settings, sizes))
 
     def data_seed(self, block: Block) -> int:
         """Return the seed from which the data of each replicate of a block are drawn."""

@@ -265,13 +265,15 @@ class StudySpec(Strict):
             if self.task != "linear_regression":
                 raise ValueError(f"task must be linear_regression for subsamples, got {self.task!r}")
             return
+        if isinstance(problem, GroupDifferences):
+            if self.task != "mean":
+                raise ValueError(f"task must be mean for group differences, got {self.task!r}")
+            return
         if self.deleted_rows:
             raise ValueError(
-                "deleted_rows must be empty but for subsamples of a dataset, "
+                "deleted_rows must be empty but for estimates from a dataset, "
                 f"got {list(self.deleted_rows)}; take it out"
             )
-        if isinstance(problem, GroupDifferences) and self.task != "mean":
-            raise ValueError(f"task must be mean for group differences, got {self.task!r}")
         if not isinstance(problem, SimulatedProblem):
             return
         for n in self.grid_of(panel).n:

@@ -23,6 +23,7 @@ from dpalgos.audit.tracing import (
     MeanAttack,
     standardised,
 )
+from dpalgos.families import get_family
 from tasks.cells import Block, replicate_generator, row_generators
 from tasks.draws import ELEMENTS_BESIDE, Draw, Prepared, ProblemBase
 from tasks.simulated import SimulatedProblem
@@ -116,19 +117,19 @@ class Tracing(_FindingMembers, SimulatedProblem):
     """
 
     kind: Literal["tracing"]
-    attack: Literal["bounded_mean", "mean", "linear_regression"]
+    attack: Literal["bounded_mean", "mean", "linear_regression", "logistic"]
 
     @property
     def task(self) -> str:
         """What is estimated."""
-        return "linear_regression" if self.attack == "linear_regression" else "mean"
+        return {"linear_regression": "linear_regression", "logistic": "glm"}.get(self.attack, "mean")
 
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield one data set after another; the rows after the first n are not the estimator's."""
         n, seed = block.n, self.data_seed(block)
         inside = (np.arange(2 * n) < n)[:, None]
         for replicate in range(block.first, block.first + block.replicates):
-            data = self.simulate(replicate_generator(seed, replicate), 2 * n)
+            data = self.simulate(replicate_generator(seed, replicate), n, times=2)
             yield Traced(
                 sample=dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n]),
                 first=replicate,
@@ -148,10 +149,13 @@ class Tracing(_FindingMembers, SimulatedProblem):
             return BoundedMeanAttack(mean=data.truth, value_bound=data.noise_std)
         if self.attack == "mean":
             return MeanAttack(mean=data.truth, noise_std=data.noise_std, support=support)
+        assert data.information is not None
+        logistic = self.attack == "logistic"
         return LinearModelAttack(
             coef=data.truth,
-            information=np.full(len(data.truth), data.noise_std**2 * data.second_moment),
-            score_sum=data.noise_std**2,
+            information=data.information,
+            score_sum=1.0 if logistic else data.noise_std**2,
+            mean_response=get_family("logistic").mean if logistic else None,
             support=support,
         )
 

@@ -109,7 +109,7 @@ def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:
 
 def _only_gaussian(item: EstimatorSpec, sizes: dict[str, int], task: str) -> bool:
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (20, sizes["d"])), rng.uniform(-1, 1, 20)
+    X, y = rng.uniform(-1, 1, (20, sizes["d"])), rng.integers(0, 2, 20)  # responses to every model
     result = dpalgos.estimate(
         item.name,
         X,

@@ -15,6 +15,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 MODELS = {
     "bounded_mean": "data.simulations.priors",
     "gaussian_mean": "data.simulations.means",
+    "prior_logistic": "data.simulations.priors",
     "prior_mean": "data.simulations.priors",
     "prior_regression": "data.simulations.priors",
     "uniform_glm": "data.simulations.glms",
@@ -35,15 +36,15 @@ class Simulated:
     noise_std : float
         Standard deviation of every entry about its mean, or of the responses about theirs; the bound of
         entries that are ± a bound.
-    second_moment : float
-        E x_ij², where the entries of a design are independent, centred and alike; NaN for means.
+    information : (d,) or (d, d) array or None
+        Covariance of (y − E[y|x]) x, or its diagonal if it is diagonal; None for means.
     """
 
     X: FloatArray
     y: FloatArray | None
     truth: FloatArray
     noise_std: float = 1.0
-    second_moment: float = float("nan")
+    information: FloatArray | None = None
 
 
 def simulator(model: str) -> Callable[..., Simulated]:

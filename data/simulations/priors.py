@@ -4,7 +4,7 @@ Rows are independent given the parameter, so that of 2n rows the first n can be 
 """
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from data.simulations import FloatArray, Simulated
 from data.simulations.regressions import half_width
@@ -68,7 +68,46 @@ def prior_regression(
     X *= 2 * h
     X -= h
     y = X @ coef + noise_std * rng.standard_normal(n)
-    return Simulated(X=X, y=y, truth=coef, noise_std=noise_std, second_moment=h**2 / 3)
+    return Simulated(
+        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
+    )
+
+
+def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
+    """Draw coefficients, a design with entries uniform on ±1, and responses 0 or 1 (paper B, section 4).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n, d : int
+        Rows and columns.
+    sparsity : int, optional
+        s: the ``s`` largest of independent N(0, 1), over √s, the others zero. If omitted, N(0, I) over √d,
+        so that linear predictors have variance about 1/3 and the likelihood a maximum.
+    """
+    values = rng.standard_normal(d)
+    size = d if sparsity is None else min(sparsity, d)
+    values[np.argsort(-np.abs(values))[size:]] = 0.0
+    coef = values / np.sqrt(size)
+    X = rng.random((n, d))
+    X *= 2
+    X -= 1
+    y = (rng.random(n) < expit(X @ coef)).astype(float)
+    return Simulated(X=X, y=y, truth=coef, information=_logistic_information(coef))
+
+
+def _logistic_information(coef: FloatArray) -> FloatArray:
+    """Return E[v(x'β) xx'], v the variance of a response, for entries uniform on ±1, taking x'β as normal.
+
+    With second moments I/3 and u = x'β ~ N(0, ‖β‖²/3): E[v(u)] I/3 + E[v''(u)] ββ'/9 by Stein's identity, up
+    to terms of order β_j².
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    mean = expit(nodes * np.linalg.norm(coef) / np.sqrt(3))
+    variance = mean * (1 - mean)
+    curvature = variance * (1 - 6 * variance)
+    first, second = (float(weights @ values) / np.sqrt(2 * np.pi) for values in (variance, curvature))
+    return np.asarray(first / 3 * np.eye(len(coef)) + second / 9 * np.outer(coef, coef))
 
 
 def _largest(rng: np.random.Generator, d: int, sparsity: int) -> FloatArray:

@@ -45,7 +45,9 @@ def uniform_regression(
     X *= 2 * h
     X -= h
     y = X[:, :support] @ coef[:support] + noise_std * rng.standard_normal(n)
-    return Simulated(X=X, y=y, truth=coef, noise_std=noise_std, second_moment=h**2 / 3)
+    return Simulated(
+        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
+    )
 
 
 def half_width(design: str, d: int, support: int) -> float:

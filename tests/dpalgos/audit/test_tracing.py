@@ -39,7 +39,7 @@ def attack_on(data):
     if data.y is not None:
         return LinearModelAttack(
             coef=data.truth,
-            information=np.full(len(data.truth), data.noise_std**2 * data.second_moment),
+            information=data.information,
             score_sum=data.noise_std**2,
             support=support,
         )
