@@ -23,6 +23,7 @@ _ESTIMATORS: dict[str, "Estimator"] = {}
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witnesses = Callable[[Any, int, Sequence[FloatArray]], dict[str, Neighbors]]
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
+DataCheck = Callable[[Sample, Any], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,9 @@ class Estimator:
         executable half of the privacy argument.
     public : str
         What must be public beside its required keywords; empty if nothing.
+    check_data : callable or None
+        ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
+        a release calls it before it charges anything. The estimator does not rely on that.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
     """
@@ -73,6 +77,7 @@ class Estimator:
     example: dict[str, Any]
     witnesses: Witnesses | None
     public: str = ""
+    check_data: DataCheck | None = None
     order: int
 
     @property
@@ -118,6 +123,7 @@ def register(
     example: dict[str, Any] | None = None,
     witnesses: Witnesses | None = None,
     public: str = "",
+    check_data: DataCheck | None = None,
     order: int,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
@@ -136,6 +142,7 @@ def register(
             example=example or {},
             witnesses=witnesses,
             public=public,
+            check_data=check_data,
             order=order,
         )
         return function

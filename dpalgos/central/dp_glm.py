@@ -36,7 +36,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian import noise_multiplier
 from dpalgos.catalog import Neighbors, register
-from dpalgos.families import Family, family_names, get_family
+from dpalgos.families import Family, check_labels, family_names, get_family
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
@@ -123,6 +123,7 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
         "step_size": 2.0,
     },
     witnesses=witnesses,
+    check_data=check_labels,
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",
 )
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:

@@ -50,7 +50,7 @@ from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian import gaussian_delta
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.families import Family, get_family
+from dpalgos.families import Family, check_labels, get_family
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
@@ -132,6 +132,7 @@ def witnesses(
     parameters=ObjectivePerturbationGLMParams,
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
     witnesses=witnesses,
+    check_data=check_labels,
     public="response_bound for Gaussian responses",
 )
 def objective_perturbation_glm(
