@@ -21,7 +21,8 @@ over corners is at most their sum. So with H_μ(ε) the δ of that release, and 
     δ(ε + κ) ≤ H_2m(ε) + 2 H_m(ε)   (logistic; the last two are negligible),
     δ(ε + κ) ≤ 2 H_2m(ε) + 2 H_√2m(ε)   (Gaussian).
 
-The solver is deterministic and ends with ‖∇F‖ ≤ γ = L/n², or nothing is released; F is Λ/n-strongly convex,
+The solver is deterministic and ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻¹⁴) (below that lies rounding), or nothing
+is released, a refusal that is outside the guarantee as every refusal of data is. F is Λ/n-strongly convex,
 so that the answer is within nγ/Λ of θ on either data set and, given θ, a Gaussian release with μ₂ = 2nγ/(Λτ):
 its privacy loss adds to every corner's, μ² + μ₂² in the place of μ², and H_μ₂ for the corner 0.
 
@@ -63,6 +64,7 @@ _FAMILIES = ("gaussian", "logistic")
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
 _LARGEST_EPSILON = 1e6
+_FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
 _FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
@@ -143,7 +145,7 @@ def objective_perturbation_glm(
     lipschitz = family.residual_bound * params.covariate_bound
     noise, certified = _calibrated(family, params)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
-    tolerance = lipschitz / n**2
+    tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
     X = clip_rows_l2(sample.X.astype(float, copy=False), params.covariate_bound)
     risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
