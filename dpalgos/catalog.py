@@ -23,6 +23,7 @@ _ESTIMATORS: dict[str, "Estimator"] = {}
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witnesses = Callable[[Any, int, Sequence[FloatArray]], dict[str, Neighbors]]
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
+DataCheck = Callable[[Sample, Any], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,9 @@ class Estimator:
         executable half of the privacy argument.
     public : str
         What must be public beside its required keywords; empty if nothing.
+    check_data : callable or None
+        ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
+        a release calls it before it charges anything. The estimator does not rely on that.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
     forms : mapping of str to Form
@@ -98,6 +102,7 @@ class Estimator:
     example: dict[str, Any]
     witnesses: Witnesses | None
     public: str = ""
+    check_data: DataCheck | None = None
     order: int
     forms: Mapping[str, Form] = field(default_factory=dict)
     form: str = ""
@@ -168,6 +173,7 @@ def register(
     example: dict[str, Any] | None = None,
     witnesses: Witnesses | None = None,
     public: str = "",
+    check_data: DataCheck | None = None,
     order: int,
     forms: Mapping[str, Form] | None = None,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
@@ -187,6 +193,7 @@ def register(
             example=example or {},
             witnesses=witnesses,
             public=public,
+            check_data=check_data,
             order=order,
             forms=forms or {},
         )

@@ -72,8 +72,8 @@ class LineFigure:
         Sizes whose δ times the size is at least one.
     banner : str
         Warning printed on the figure, e.g. that the data are a stand-in.
-    x_symbol : str
-        Symbol of the size.
+    rows_symbol : str
+        Symbol of the number of rows.
     """
 
     series: tuple[Series, ...]
@@ -85,7 +85,7 @@ class LineFigure:
     y_label: str
     title: str = ""
     banner: str = ""
-    x_symbol: str = "m"
+    rows_symbol: str = "m"
 
 
 def error_limits(

@@ -184,7 +184,7 @@ def _note(frame: Frame) -> str:
         return ""
     parts = []
     if frame.spec.flagged:
-        text = f"amber axis: δ·{frame.spec.x_symbol} ≥ 1"
+        text = f"amber axis: δ·{frame.spec.rows_symbol} ≥ 1"
         parts.append(text if frame.size.phone else f"{text}, a weak guarantee")
     if frame.failures or any(p.n_failed for s in frame.spec.series for p in s.points):
         parts.append("×: failed or refused")

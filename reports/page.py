@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+_STEPS = re.compile(r"(?:^|, )T=(\d+)$")
 ZERO = "zero"  # the estimator that answers zero without looking at the data
 
 
@@ -189,7 +192,10 @@ class StudyPage:
     panel_word : str
         What the panels of this study differ in: "preparation", or "panel" itself.
     x_column, x_symbol : str
-        The column on the horizontal axis and its symbol in sentences.
+        The column on the horizontal axis and its symbol in sentences. ``"T"``, which is no column, is the
+        number of steps at the end of a variant, ``"dense, long steps, T=50"``; what has none is drawn flat.
+    size_symbol : str
+        Symbol of the size where it is not the horizontal axis.
     links : tuple of (str, str)
         Label and relative address, shown under "Reproduce", e.g. the scorecard.
     tracing : Tracing or None
@@ -223,6 +229,7 @@ class StudyPage:
     panel_word: str = "preparation"
     x_column: str = "n"
     x_symbol: str = "m"
+    size_symbol: str = ""
     links: tuple[tuple[str, str], ...] = ()
     tracing: Tracing | None = None
 
@@ -233,6 +240,11 @@ class StudyPage:
                 return info
         title = name.replace("_", " ")
         return EstimatorInfo(name, title, "", "", "", "", (), "", order=len(self.estimators) + 100)
+
+    @property
+    def rows_symbol(self) -> str:
+        """Symbol of the number of rows."""
+        return self.size_symbol or self.x_symbol
 
     @property
     def seconds(self) -> float | None:
@@ -247,3 +259,9 @@ def split_variant(variant: str) -> tuple[str, str]:
     """Split ``"public, residual-clipped"`` into the panel and the form (either may be empty)."""
     prepare, _, form = variant.partition(", ")
     return prepare, form
+
+
+def split_steps(form: str) -> tuple[str, float]:
+    """Split ``"long steps, T=50"`` into the form and the number of steps (NaN if it names none)."""
+    found = _STEPS.search(form)
+    return (form[: found.start()], float(found[1])) if found else (form, math.nan)

@@ -89,7 +89,7 @@ def draw_all(view: View) -> Pictures:
         spec.x_label,
         spec.y_label,
         banner=banner(view.page.dataset.data_source, brief=True),
-        x_symbol=view.page.x_symbol,
+        rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
     return Pictures(main, narrow, card, _certified(view, where, series), groups)
@@ -126,7 +126,7 @@ def _spec(
         y_label=page.metric_label,
         title=_panel_title(view, where) if panel else "",
         banner=banner(page.dataset.data_source, brief=panel),
-        x_symbol=page.x_symbol,
+        rows_symbol=page.rows_symbol,
     )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from reports.headline import condition
 from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
 from reports.page import split_variant
-from reports.view import CALIBRATION_WORDS, Point, Series, Setting, View
+from reports.view import CALIBRATION_WORDS, Point, Series, Setting, View, place
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,8 @@ def _column(series: tuple[Series, ...], x: float) -> Column:
 
 
 def delta_times(point: Point) -> float:
-    """Return δ times the size: the number of people a mechanism at that δ may expose outright."""
-    return point.delta * point.x
+    """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
+    return point.delta * point.n
 
 
 def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
@@ -212,7 +212,7 @@ def _csv(view: View, where: Setting) -> str:
     t = view.table
     private = (t["epsilon"] == where.epsilon) & (t["rule"] == where.rule) & (t["prepare"] == where.prepare)
     rows = t[private | t["role"].isin(("nonprivate", "zero"))]
-    return summary_csv(rows.drop(columns=["prepare", "form", "rule", "role", "x"]))
+    return summary_csv(rows.drop(columns=["prepare", "form", "rule", "role", "x"]).drop_duplicates("cell"))
 
 
 def summary_csv(summary: pd.DataFrame) -> str:
@@ -263,19 +263,18 @@ def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
     page = view.page
     bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
     variants = [split_variant(str(v)) for v in bad["variant"]]
-    bad = bad.assign(prepare=[p for p, _ in variants], form=[f for _, f in variants])
+    bad = place(bad.assign(prepare=[p for p, _ in variants], form=[f for _, f in variants]), page)
     out = []
     keys = ["estimator", "calibration", "form", "status", "message"]
     for (name, calibration, form, status, message), rows in bad.groupby(keys, sort=False):
         series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
-        places = [
-            f"{page.x_symbol} = {words(setting(x) for x in sorted({float(x) for x in rows[page.x_column]}))}"
-        ]
+        places = [f"{page.x_symbol} = {words(setting(x) for x in sorted(set(rows['x'])))}"]
         asked = sorted({float(e) for e in rows["epsilon"].dropna()})
         if asked:
             places.append(f"ε = {words(setting(e) for e in asked)}")
         prepares = [f"“{p}”" for p in dict.fromkeys(rows["prepare"]) if p]
         if prepares:
             places.append(f"{page.panel_word} {words(prepares)}")
-        out.append(Failure(series.label, str(status), len(rows), "; ".join(places), str(message)))
+        repetitions = len(rows.drop_duplicates(["cell", "replicate"]))
+        out.append(Failure(series.label, str(status), repetitions, "; ".join(places), str(message)))
     return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))

@@ -10,7 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from reports.numbers import num
-from reports.page import ZERO, EstimatorInfo, StudyPage, split_variant
+from reports.page import ZERO, EstimatorInfo, StudyPage, split_steps, split_variant
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
@@ -29,9 +29,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Point:
-    """One cell: its size and the summary of its repetitions."""
+    """One cell: its place on the horizontal axis, its rows, and the summary of its repetitions."""
 
     x: float
+    n: float
     mean: float
     se: float
     q10: float
@@ -117,7 +118,7 @@ class View:
         parts = [split_variant(v) for v in table["variant"]]
         table["prepare"] = [prepare for prepare, _ in parts]
         table["form"] = [form for _, form in parts]
-        table["x"] = table[page.x_column].astype("float64") if len(table) else []
+        table = place(table, page)
         facts = zip(table["estimator"], table["privacy_model"], table["certified_epsilon"], strict=True)
         table["role"] = [_role(name, model, certified) for name, model, certified in facts]
         table["rule"] = [
@@ -233,6 +234,24 @@ class View:
         return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
 
 
+def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
+    """Add the place on the horizontal axis, ``x``, to rows that have a ``prepare`` and a ``form``.
+
+    Where that is the number of steps, it is taken off the form, and a row without one is repeated at every
+    number of its panel: it is what it is, whatever others do.
+    """
+    if page.x_column != "T":
+        return table.assign(x=table[page.x_column].astype("float64") if len(table) else [])
+    steps = [split_steps(form) for form in table["form"]]
+    table = table.assign(form=[form for form, _ in steps], x=[number for _, number in steps])
+    parts = []
+    for _, panel in table.groupby("prepare", sort=False):
+        axis = pd.DataFrame({"x": sorted(panel["x"].dropna().unique())})
+        flat = panel[panel["x"].isna()].drop(columns="x").merge(axis, how="cross")
+        parts += [panel.dropna(subset="x"), flat]
+    return pd.concat(parts, ignore_index=True) if parts else table
+
+
 def _role(name: str, model: str, certified: float) -> str:
     if name == ZERO:
         return "zero"
@@ -260,6 +279,7 @@ def _point(row: object) -> Point:
     mean, se = get("mean"), get("se")
     return Point(
         x=get("x"),
+        n=get("n"),
         mean=mean,
         se=0.0 if se < _ROUNDING * abs(mean) else se,
         q10=get("q10"),

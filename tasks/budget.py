@@ -7,7 +7,6 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from tasks.rules import evaluate_all
 from tasks.spec import EstimatorSpec, StudySpec, delta_at
 
 
@@ -38,6 +37,6 @@ def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int], ta
         epsilon=spec.headline.epsilon,
         delta=delta,
         calibration="tight" if "tight" in estimator.calibrations else estimator.calibrations[0],
-        **evaluate_all(estimator.params, sizes),
+        **estimator.keywords(sizes, max(estimator.steps, default=None)),
     )
     return budget_shares(result.events, delta)

@@ -49,7 +49,7 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         headline={
             "epsilon": head.epsilon,
             "delta_label": _rule_text(head.delta, symbol),
-            "n": head.n,
+            "n": head.n if head.steps is None else head.steps,
             "variant": head.panel,
         },
         axis_label=spec.size_label,
@@ -78,7 +78,9 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         cells={cell: CellLabel(delta_rule=_rule_of(cell, symbol)) for cell in cells["cell"]},
         unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
         panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
-        x_symbol=symbol,
+        x_column=spec.axis,
+        x_symbol=symbol if spec.axis == "n" else spec.axis,
+        size_symbol=symbol,
         tracing=tracing_facts(spec, results) if spec.task == "tracing" else None,
     )
 
@@ -169,7 +171,10 @@ def _guide(spec: StudySpec, panel: Panel) -> Guide:
             dense = mean_upper if spec.task == "mean" else linear_regression_upper
             rate = dense(n, at["d"], head.epsilon, delta)
         value.append(float(rate) * _unit(problem, n))
-    return Guide("the paper's rate, constant 1", tuple(map(float, sizes)), tuple(value), panel.name)
+    along = sizes
+    if spec.axis == "T":  # the rate is of the size, the same along the axis
+        along, value = spec.steps_of(panel), value * len(spec.steps_of(panel))
+    return Guide("the paper's rate, constant 1", tuple(map(float, along)), tuple(value), panel.name)
 
 
 def _unit(problem: AnyProblem, n: int) -> float:

@@ -1,4 +1,4 @@
-"""Numbers of a study file that follow from its sizes: small arithmetic in n, d and s, and nothing else.
+"""Numbers of a study file that follow from its sizes: small arithmetic in n, d, s and T, and nothing else.
 
 ``"10/n^1.1"``, ``"4*sqrt(log(n))"``, ``"2*n"``. A rule never sees data, so that what it gives is public.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-NAMES = ("n", "d", "s")
+NAMES = ("n", "d", "s", "T")
 _FUNCTIONS: dict[str, Callable[..., float]] = {
     "log": math.log,
     "sqrt": math.sqrt,
@@ -29,7 +29,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
 }
 _WORD = re.compile(r"[a-z_]{2,}")  # such as "james_stein"; the names of sizes are single letters
 _LONGEST = 200
-_ALLOWED = f"numbers, n, d, s, + - * / ^, brackets and {', '.join(_FUNCTIONS)}"
+_ALLOWED = f"numbers, n, d, s, T, + - * / ^, brackets and {', '.join(_FUNCTIONS)}"
 
 
 class RuleError(ValueError):
@@ -44,7 +44,7 @@ def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a ru
     rule : str or number
         ``^`` is the power.
     sizes : mapping of str to number
-        Values of the names among n, d and s that there are.
+        Values of the names among n, d, s and T (number of steps) that there are.
     what : str
         The key that the rule is for, for the message.
 

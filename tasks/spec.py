@@ -23,6 +23,7 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 DeltaRule = Annotated[str, BeforeValidator(lambda value: _delta_text(value))]
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
+_STEPS = "T"  # what rules, forms and figures call an estimator's number of steps
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10}
 
@@ -70,13 +71,25 @@ class Grid(Strict):
 
 
 class EstimatorSpec(Strict):
-    """One estimator of a study with its public keywords, which may be rules in n, d and s."""
+    """One estimator of a study with its public keywords, which may be rules in n, d and s.
+
+    Attributes
+    ----------
+    steps : tuple of int
+        Numbers of steps, a cell each, which rules call T; the horizontal axis of the study.
+    """
 
     name: str
     form: str = ""
     calibrations: tuple[Literal["tight", "paper"], ...] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
+    steps: tuple[Count, ...] = ()
+
+    @field_validator("steps")
+    @classmethod
+    def _distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+        return _each_once(values)
 
     @model_validator(mode="after")
     def _fits_the_catalogue(self) -> "EstimatorSpec":
@@ -95,16 +108,27 @@ class EstimatorSpec(Strict):
     def check_keywords(self, sizes: dict[str, int]) -> None:
         """Refuse keywords that the estimator does not take, or rules that have no value at these sizes."""
         estimator = dpalgos.get_estimator(self.name)
-        keywords = evaluate_all(self.params, sizes)
-        for calibration in self.calibrations or ("none",):
-            budget = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration} if estimator.private else {}
-            build_params(estimator, {**budget, **keywords})
+        for steps in self.steps or (None,):
+            keywords = self.keywords(sizes, steps)
+            for calibration in self.calibrations or ("none",):
+                asked = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
+                build_params(estimator, {**(asked if estimator.private else {}), **keywords})
+
+    def keywords(self, sizes: Mapping[str, int], steps: int | None = None) -> dict[str, Any]:
+        """Return the public keywords at some sizes, and at a number of steps where it has several."""
+        return evaluate_all(self.params, sizes if steps is None else {**sizes, _STEPS: steps})
+
+    def variant(self, panel: str, steps: int | None = None) -> str:
+        """Return panel, form and number of steps as results name them: ``"dense, long steps, T=50"``."""
+        parts = (panel, self.form, "" if steps is None else f"{_STEPS}={steps}")
+        return ", ".join(part for part in parts if part)
 
 
 class Headline(Strict):
-    """The setting that the report's first sentence is about."""
+    """The setting that the report's first sentence is about; ``steps`` where that is the horizontal axis."""
 
     n: Count
+    steps: Count | None = None
     epsilon: Number
     delta: DeltaRule
     panel: str
@@ -156,7 +180,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
-    task: Literal["mean", "linear_regression", "tracing"]
+    task: Literal["mean", "linear_regression", "glm", "tracing"]
     size_label: str
     metric_label: str
     deleted_rows: tuple[Count, ...] = ()
@@ -194,6 +218,7 @@ class StudySpec(Strict):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"panels must differ in name, got {name!r} twice")
+        self._check_steps()
         for panel in self.panels:
             if panel.grid is None and self.grid is None:
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
@@ -211,6 +236,23 @@ class StudySpec(Strict):
                 allowed = ", ".join(map(str, values))
                 raise ValueError(f"headline.{name} must be one of the study's ({allowed}), got {value!r}")
         return self
+
+    def _check_steps(self) -> None:
+        """The horizontal axis of a study is a size, or the number of steps in all its panels."""
+        named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
+        steps = self.headline.steps
+        if named and steps not in named:
+            allowed = ", ".join(map(str, sorted(named)))
+            raise ValueError(f"headline.steps must be one of the study's ({allowed}), got {steps!r}")
+        if steps is not None and not named:
+            raise ValueError(f"headline.steps must be left out where no estimator has steps, got {steps}")
+        for panel in self.panels if named else ():
+            grid = panel.grid or self.grid
+            if grid is not None and len(grid.n) > 1:
+                raise ValueError(
+                    f"panels ({panel.name}).grid.n must be one size where steps are the horizontal axis, "
+                    f"got {list(grid.n)}; make a panel of each"
+                )
 
     def _check_problem(self, panel: Panel) -> None:
         problem = panel.problem
@@ -289,6 +331,16 @@ class StudySpec(Strict):
         """Return a panel's estimators: its own or the study's."""
         return panel.estimators or self.estimators
 
+    @property
+    def axis(self) -> Literal["n", "T"]:
+        """What the horizontal axis of its figures is: the size, or the number of steps."""
+        return "n" if self.headline.steps is None else "T"
+
+    def steps_of(self, panel: Panel, profile: Profile = "paper") -> tuple[int, ...]:
+        """Return the numbers of steps in a panel, ascending: all, or both ends for ``smoke``."""
+        every = sorted({step for item in self.estimators_of(panel) for step in item.steps})
+        return tuple(dict.fromkeys((every[0], every[-1]))) if every and profile == "smoke" else tuple(every)
+
     def grid_at(self, panel: Panel, profile: Profile) -> Grid:
         """Return the grid of a profile: ``smoke`` keeps both ends, ε = 0.5 (or the first) and the first δ."""
         grid = self.grid_of(panel)
@@ -309,7 +361,7 @@ class StudySpec(Strict):
         for panel in self.panels:
             grid, problem = self.grid_at(panel, profile), panel.problem
             for n in grid.n:
-                cells = tuple(self._cells(panel, n, grid))
+                cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
                 for first, size, work in problem.ranges(n, len(cells), replicates):
                     block = Block(
                         study=self.name,
@@ -339,31 +391,32 @@ class StudySpec(Strict):
             cell for cell in nearest.cells if cell.epsilon == head.epsilon and cell.delta_rule == head.delta
         ]
 
-    def _cells(self, panel: Panel, n: int, grid: Grid) -> list[Cell]:
+    def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> list[Cell]:
         cells = []
         sizes = panel.problem.sizes(n)
         for estimator in self.estimators_of(panel):
-            variant = f"{panel.name}, {estimator.form}" if estimator.form else panel.name
-            shared: dict[str, Any] = {
-                "estimator": estimator.name,
-                "variant": variant,
-                "n": n,
-                "params": evaluate_all(estimator.params, sizes),
-            }
-            if not estimator.calibrations:
-                cells.append(Cell(**shared, calibration="none", epsilon=None, delta=None, delta_rule=""))
-            cells += [
-                Cell(
-                    **shared,
-                    calibration=calibration,
-                    epsilon=epsilon,
-                    delta=delta_at(rule, n),
-                    delta_rule=rule,
-                )
-                for calibration in estimator.calibrations
-                for epsilon in grid.epsilon
-                for rule in grid.delta
-            ]
+            several: list[int | None] = [step for step in estimator.steps if step in steps]
+            for step in several or [None]:
+                shared: dict[str, Any] = {
+                    "estimator": estimator.name,
+                    "variant": estimator.variant(panel.name, step),
+                    "n": n,
+                    "params": estimator.keywords(sizes, step),
+                }
+                if not estimator.calibrations:
+                    cells.append(Cell(**shared, calibration="none", epsilon=None, delta=None, delta_rule=""))
+                cells += [
+                    Cell(
+                        **shared,
+                        calibration=calibration,
+                        epsilon=epsilon,
+                        delta=delta_at(rule, n),
+                        delta_rule=rule,
+                    )
+                    for calibration in estimator.calibrations
+                    for epsilon in grid.epsilon
+                    for rule in grid.delta
+                ]
         return cells
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from data.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.floating[Any]]
 
 MODELS = {
     "bounded_mean": "data.simulations.priors",
@@ -18,6 +18,7 @@ MODELS = {
     "prior_logistic": "data.simulations.priors",
     "prior_mean": "data.simulations.priors",
     "prior_regression": "data.simulations.priors",
+    "uniform_glm": "data.simulations.glms",
     "uniform_regression": "data.simulations.regressions",
 }
 

@@ -65,7 +65,8 @@ def linear_regression_upper(
 ) -> FloatArray:
     """Return the root of σ² (d/n + d² log(1/δ) log³(n) / (n² ε²)).
 
-    Paper A, Theorem 4.2, in the norm of the design's second moments.
+    Paper A, Theorem 4.2, in the norm of the design's second moments; paper B, Theorem 1, has the same for
+    generalized linear models, with c(σ) for σ² and in the Euclidean norm.
     """
     n, delta = np.asarray(n, dtype=float), np.asarray(delta, dtype=float)
     privacy = d**2 * np.log(1 / delta) * np.log(n) ** 3 / (n * epsilon) ** 2
@@ -81,7 +82,10 @@ def linear_regression_lower(n: object, d: int, epsilon: float, noise_std: float 
 def sparse_linear_regression_upper(
     n: object, d: object, s: int, epsilon: float, delta: object, noise_std: float = 1.0
 ) -> FloatArray:
-    """Return the root of σ² (s log(d)/n + (s log d)² log(1/δ) log³(n) / (n² ε²)): paper A, Theorem 4.4."""
+    """Return the root of σ² (s log(d)/n + (s log d)² log(1/δ) log³(n) / (n² ε²)).
+
+    Paper A, Theorem 4.4; paper B, Theorem 3, has the same for generalized linear models.
+    """
     n, delta = np.asarray(n, dtype=float), np.asarray(delta, dtype=float)
     effective = s * np.log(np.asarray(d, dtype=float))
     privacy = (effective / (n * epsilon)) ** 2 * np.log(1 / delta) * np.log(n) ** 3
