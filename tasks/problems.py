@@ -87,6 +87,10 @@ class _Problem(Strict, ABC):
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return (first replicate, replicates, work) of each block at a size."""
 
+    def n_bytes(self, n: int) -> int:
+        """Return the memory that one draw needs beside the prepared data."""
+        return 0
+
     @abstractmethod
     def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
         """Yield the data of a block, its replicates in order."""
@@ -195,6 +199,11 @@ class Simulation(_Problem):
         step = max(1, min(replicates, _ELEMENTS_PER_BLOCK // work))
         firsts = range(0, replicates, step)
         return [(first, size := min(step, replicates - first), size * work) for first in firsts]
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set."""
+        single = bool(self.settings.get("single_precision"))
+        return n * self.sizes(n)["d"] * (4 if single else 8)
 
     def draws(self, block: Block, design: Design | GroupDifference | None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
