@@ -108,7 +108,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 
 @register(
     name="dp_sparse_glm",
-    title="Noisy hard thresholding (GLM)",
+    title="Noisy hard thresholding",
     order=20,
     task="glm",
     reference="Cai, Wang & Zhang, Cost of Privacy in GLMs, Algorithm 5",
@@ -123,6 +123,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
         "step_size": 2.0,
     },
     witnesses=witnesses,
+    public="response_bound where the family's residual is unbounded",
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""

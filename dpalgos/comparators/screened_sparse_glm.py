@@ -182,7 +182,7 @@ def witnesses(
 
 @register(
     name="screened_sparse_glm",
-    title="Screen, then fit (GLM)",
+    title="Screen, then fit",
     order=21,
     task="glm",
     reference="ours; one private selection, then noisy steps with bounded instruments",
@@ -198,6 +198,7 @@ def witnesses(
         "threshold": None,
     },
     witnesses=witnesses,
+    public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(
     sample: Sample, params: ScreenedSparseGLMParams, transcript: Transcript
