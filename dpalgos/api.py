@@ -24,7 +24,7 @@ class Result:
     Attributes
     ----------
     estimate : (d,) array, or (d, R) for R > 1 replicates
-        The released answer.
+        The released answer; with K classes (d, K), or (d, K, R).
     certified_epsilon : float
         The smallest ε, at ``delta``, that the events prove; NaN for a non-private estimator.
     delta : float

@@ -3,8 +3,8 @@
 import difflib
 from pathlib import Path
 
-from data.registry import get_dataset
-from tasks.problems import GroupDifferences, Subsamples
+from data.registry import Dataset, get_dataset
+from tasks.problems import Subsamples
 from tasks.scorecard import load_scorecard
 from tasks.spec import SpecError, StudySpec
 from tasks.study_file import load_study
@@ -58,8 +58,9 @@ def _suiting_its_data(spec: StudySpec) -> StudySpec:
     for panel in spec.panels:
         if isinstance(panel.problem, Subsamples):
             _check_subsamples(spec, panel.problem, max(spec.grid_of(panel).n))
-        elif isinstance(panel.problem, GroupDifferences):
-            dataset = get_dataset(panel.problem.dataset)
+        elif not panel.problem.simulated:
+            dataset = get_dataset(panel.problem.source)
+            _check_deleted(spec, dataset)
             if dataset.kind != "genotypes":
                 raise SpecError(f"{spec.name}: dataset must hold genotypes, got {dataset.name!r}")
     return spec
@@ -69,9 +70,18 @@ def _check_subsamples(spec: StudySpec, problem: Subsamples, largest: int) -> Non
     dataset = get_dataset(problem.dataset)
     for name in (problem.response, *problem.covariates):
         dataset.column(name)
-    for key, size in (("grid.n", largest), ("deleted_rows", max(spec.deleted_rows, default=0))):
-        if size > dataset.n_rows:
-            raise SpecError(
-                f"{spec.name}: {key} must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
-                f"got {size}; take the larger ones out"
-            )
+    if largest > dataset.n_rows:
+        raise SpecError(
+            f"{spec.name}: grid.n must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
+            f"got {largest}; take the larger ones out"
+        )
+    _check_deleted(spec, dataset)
+
+
+def _check_deleted(spec: StudySpec, dataset: Dataset) -> None:
+    largest = max(spec.deleted_rows, default=0)
+    if largest > dataset.n_rows:
+        raise SpecError(
+            f"{spec.name}: deleted_rows must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
+            f"got {largest}; take the larger ones out"
+        )

@@ -27,7 +27,7 @@ from tasks.fetch import fetch
 from tasks.manifest import now
 from tasks.parquet import parquet
 from tasks.prepare import prepare
-from tasks.problems import Simulation, Subsamples
+from tasks.problems import Subsamples
 from tasks.records import Record, intact, records_folder, stored_record
 from tasks.render import render, write_index
 from tasks.run_block import data_limit, run_block
@@ -133,11 +133,11 @@ class _Run:
     def design(self, tables: dict[str, dict[str, Any]], panel: Panel) -> Record | None:
         """Prepare the data of a panel; there is nothing to prepare where they are simulated."""
         problem = panel.problem
-        if isinstance(problem, Simulation):
+        if problem.simulated:
             return None
         names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
-        columns = [asdict(get_dataset(problem.dataset).column(name)) for name in names]
-        plain, table = problem.model_dump(mode="json"), tables[problem.dataset]
+        columns = [asdict(get_dataset(problem.source).column(name)) for name in names]
+        plain, table = problem.model_dump(mode="json"), tables[problem.source]
         return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
 
     def blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
@@ -158,14 +158,21 @@ class _Run:
         return [records[block.key] for block in blocks]
 
     def limit(self, blocks: list[Block], designs: Designs) -> list[Record]:
-        """Compute the data's own limit on the headline's design."""
-        if not self.spec.deleted_rows:
+        """Compute the own limit of each dataset, on the headline's panel or the first that reads it."""
+        deleted, records = list(self.spec.deleted_rows), []
+        if not deleted:
             return []
-        block = next(block for block in blocks if block.panel == self.spec.headline.panel)
-        deleted, design = list(self.spec.deleted_rows), designs[block.panel]
-        assert design is not None  # checked when the file was read
-        key = cache_key("limit", self.spec.name, block.data_source, design["sha256"], deleted)
-        return [self._now(data_limit, key, block.to_dict(), design, self._rows_of(key), deleted)]
+        chosen: dict[str, Block] = {}
+        for block in sorted(blocks, key=lambda block: block.panel != self.spec.headline.panel):
+            chosen.setdefault(block.dataset, block)
+        for block in chosen.values():
+            design = designs[block.panel]
+            assert design is not None  # checked when the file was read
+            key = cache_key(
+                "limit", self.spec.name, block.panel, block.data_source, design["sha256"], deleted
+            )
+            records.append(self._now(data_limit, key, block.to_dict(), design, self._rows_of(key), deleted))
+        return records
 
     def audits(self, blocks: list[Block], n_trials: int | None, seed: int) -> list[Record]:
         """Try to break the private estimators at the headline's setting, side by side."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from reports.noise import noise_comparisons, noise_sentence
 from reports.numbers import count, error_bar, num, rule_text, setting, times, words
-from reports.page import Guide, StudyPage
+from reports.page import Guide, Provenance, StudyPage
 from reports.view import Point, Series, Setting, View
 
 
@@ -184,7 +184,12 @@ def _consecutive(xs: Sequence[float], sizes: Sequence[float]) -> bool:
 
 def data_sentence(page: StudyPage) -> str:
     """Say what the data are: real, simulated, or a stand-in."""
-    data = page.dataset
+    text = _data_sentence(page.dataset)
+    other = page.dataset.simulated_too
+    return f"{text} Other panels have simulated data: {other}." if other else text
+
+
+def _data_sentence(data: Provenance) -> str:
     rows = count(data.n_rows, "row")
     if data.data_source == "stand-in":
         why = f" Why: {' '.join(data.reasons)}" if data.reasons else ""

@@ -17,6 +17,7 @@ from reports.plots import banner
 from reports.results import summarise
 from reports.study import when
 from reports.text import html_environment, stylesheet, unbroken
+from reports.tracing import TracingView, tracing_headline
 from reports.view import View
 
 CARD_FIGURE = "figures/card.svg"  # among the files of `render_study`: what `card_from` wants
@@ -59,7 +60,11 @@ def card_from(page: StudyPage, results: pd.DataFrame, figure: bytes | str | None
     figure : bytes, str or None
         Its ``files.get(CARD_FIGURE)``.
     """
-    headline = build_headline(View.build(summarise(results), page))
+    summary = summarise(results)
+    if page.tracing is None:
+        headline = build_headline(View.build(summary, page))
+    else:
+        headline = tracing_headline(TracingView.build(summary, page))
     text = figure.decode("utf-8") if isinstance(figure, bytes) else figure or ""
     return Card(
         name=page.name,

@@ -81,6 +81,8 @@ class Provenance:
         Reason and number of rows dropped or repaired.
     reasons : tuple of str
         Why a stand-in was used: one sentence per source that could not be reached.
+    simulated_too : str
+        What other panels simulate, where some have a dataset.
     """
 
     dataset: str
@@ -96,6 +98,7 @@ class Provenance:
     origin: str
     privacy_unit: str
     reasons: tuple[str, ...] = ()
+    simulated_too: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,38 @@ class CellLabel:
 
 
 @dataclass(frozen=True)
+class Tracing:
+    """What the results table can't say about attacks.
+
+    Attributes
+    ----------
+    rates : mapping of str to float
+        Metric → its false positive rate, ascending.
+    intervals : mapping of (cell, metric) to (low, high)
+        95 % intervals: of rates as if candidates were independent, of AUCs over data sets.
+    allowed, allowed_gaussian : mapping of (cell, metric) to float
+        The most that the certified (ε, δ) allows, and Gaussian differential privacy where all releases of
+        the cell are Gaussian.
+    predicted : mapping of str to float
+        Cell → the AUC predicted from its error, where the model is simple enough.
+    claimed_sums : mapping of str to float
+        Panel whose truth is known → what the paper claims of the sum of scores, over what an unbiased
+        estimate gives; NaN where it claims no more than a constant.
+    ceilings, roc_ceilings : tuple of Guide
+        AUC against ε, and the true positive rate against the false positive rate at the headline's ε.
+    """
+
+    rates: Mapping[str, float]
+    intervals: Mapping[tuple[str, str], tuple[float, float]]
+    allowed: Mapping[tuple[str, str], float]
+    allowed_gaussian: Mapping[tuple[str, str], float]
+    predicted: Mapping[str, float]
+    claimed_sums: Mapping[str, float]
+    ceilings: tuple[Guide, ...]
+    roc_ceilings: tuple[Guide, ...]
+
+
+@dataclass(frozen=True)
 class StudyPage:
     """Everything on a study's page that is not in the results table.
 
@@ -160,6 +195,8 @@ class StudyPage:
         Symbol of the size where it is not the horizontal axis.
     links : tuple of (str, str)
         Label and relative address, shown under "Reproduce", e.g. the scorecard.
+    tracing : Tracing or None
+        Of a study that measures attacks in the place of errors.
     """
 
     name: str
@@ -191,6 +228,7 @@ class StudyPage:
     x_symbol: str = "m"
     size_symbol: str = ""
     links: tuple[tuple[str, str], ...] = ()
+    tracing: Tracing | None = None
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""

@@ -221,6 +221,11 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("^", "")).strip("-")
 
 
+def certified_picture(view: View) -> Picture | None:
+    """Draw the certified ε at the headline's setting."""
+    return None if view.headline is None else _certified(view, view.headline, view.series(view.headline))
+
+
 def _certified(view: View, where: Setting, series: tuple[Series, ...]) -> Picture | None:
     private = tuple(s for s in series if s.role == "private" and certified_range(s))
     if not private:

@@ -16,10 +16,13 @@ from reports.headline import build_headline
 from reports.noise import noise_comparisons
 from reports.numbers import count, duration, setting
 from reports.page import BudgetPart, EstimatorInfo, StudyPage
-from reports.plots import Picture, Pictures, banner, draw_all
+from reports.plots import Picture, Pictures, banner, certified_picture, draw_all
 from reports.results import summarise
 from reports.tables import ErrorTable, certified_rows, error_table, failures, setting_title, summary_csv
 from reports.text import html_environment, manifest_rows, markdown_environment, stylesheet, unbroken
+from reports.tracing import TracingView, tracing_headline
+from reports.tracing_figures import draw_tracing
+from reports.tracing_tables import attack_tables, sum_rows
 from reports.view import View
 
 MONTHS = (
@@ -46,13 +49,22 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     """
     summary = summarise(results)
     view = View.build(summary, page)
-    pictures = draw_all(view)
-    context = _context(results, view, pictures)
+    if page.tracing is None:
+        kind, pictures, extra = "report", draw_all(view), {}
+    else:
+        kind, attacks = "tracing", TracingView.build(summary, page)
+        pictures = draw_tracing(attacks, certified_picture(view))
+        extra = {
+            "headline": tracing_headline(attacks),
+            "attacks": attack_tables(attacks),
+            "sums": sum_rows(attacks),
+        }
+    context = _context(results, view, pictures) | extra
     files = pictures.files()
     files["summary.csv"] = summary_csv(summary).encode("utf-8")
-    files["report.html"] = _render_html(context, pictures)
+    files["report.html"] = _render_html(f"{kind}.html.jinja", context)
     files["report.md"] = (
-        markdown_environment().get_template("report.md.jinja").render(context).encode("utf-8")
+        markdown_environment().get_template(f"{kind}.md.jinja").render(context).encode("utf-8")
     )
     return files
 
@@ -100,14 +112,14 @@ def table_groups(tables: Sequence[ErrorTable]) -> tuple[tuple[str, tuple[ErrorTa
     return tuple((title, tuple(group)) for title, group in grouped.items())
 
 
-def _render_html(context: dict[str, Any], pictures: Pictures) -> bytes:
+def _render_html(template: str, context: dict[str, Any]) -> bytes:
     def figure(picture: Picture, prefix: str) -> Markup:
         return Markup(svg.inline(picture.svg, prefix))
 
     links = [csv_link(table.csv) for table in context["tables"][:1]]
     text = (
         html_environment()
-        .get_template("report.html.jinja")
+        .get_template(template)
         .render(context, css=stylesheet(), figure=figure, csv_link=links[0] if links else "")
     )
     return unbroken(text).encode("utf-8")

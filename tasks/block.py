@@ -1,31 +1,26 @@
 """Compute a block: the one place where estimators meet data."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import dpalgos
-from data.prepare import Design
-from data.prepare_snp import GroupDifference
 from tasks.cells import Block, Cell, derive_seed
-from tasks.problems import Draw, problem_of
-
-METRIC = "l2_error"
-LOG_METRIC = "log_squared_error"  # natural; what paper B plots
+from tasks.draws import Draw, Prepared
+from tasks.problems import AnyProblem, problem_of
 
 
-def compute_block(
-    block: Block, design: Design | GroupDifference | None = None, only: str | None = None
-) -> pd.DataFrame:
+def compute_block(block: Block, design: Prepared | None = None, only: str | None = None) -> pd.DataFrame:
     """Run every cell of a block.
 
     Parameters
     ----------
     block : Block
-    design : Design or GroupDifference, optional
-        The block's design, where its problem is about a dataset.
+    design : Prepared, optional
+        What was prepared of a dataset, where the block's problem is about one.
     only : str, optional
         Key of the one cell to run.
 
@@ -35,20 +30,29 @@ def compute_block(
         Rows of the results table, in the order of the cells.
     """
     problem = problem_of(block)
-    sparsity = problem.sizes(block.n).get("s", pd.NA)
     cells = [cell for cell in block.cells if only in (None, cell.key)]
-    rows: dict[str, list[pd.DataFrame]] = {cell.key: [] for cell in cells}
-    logs = any(dpalgos.get_estimator(cell.estimator).task == "glm" for cell in block.cells)
+    outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(block, design):
         for cell in cells:
-            errors = _run_cell(cell, block, draw, sparsity)
-            rows[cell.key] += [errors, _log_squared(errors)] if logs else [errors]
-    return pd.concat([part for cell in cells for part in rows[cell.key]], ignore_index=True)
+            outcomes[cell.key].append(_run_cell(cell, block, draw))
+    return pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
 
 
-def _run_cell(cell: Cell, block: Block, draw: Draw, sparsity: object) -> pd.DataFrame:
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What a cell gave on a draw; ``measured`` is None where there is no answer."""
+
+    draw: Draw
+    measured: np.ndarray | None
+    certified: float
+    seconds: float
+    status: str
+    message: str
+
+
+def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     seed = derive_seed(block.seed, block.study, cell.key)
-    values, certified = np.full(draw.replicates, np.nan), np.nan
+    measured, certified = None, np.nan
     status, message = "ok", ""
     start = time.perf_counter()
     try:
@@ -59,36 +63,43 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, sparsity: object) -> pd.Data
             replicates=draw.replicates,
             **cell.keywords(),
         )
-        values = draw.errors(result.estimate)
+        measured = draw.measure(result.estimate)
         certified = result.certified_epsilon
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
         status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
     seconds = (time.perf_counter() - start) / draw.replicates
-    if status == "ok" and not np.isfinite(values).all():
-        status, message = "failed", "the estimate is not finite"
-        values = np.full(draw.replicates, np.nan)
-    return pd.DataFrame(
+    if measured is not None and not np.isfinite(measured).all():
+        measured, status, message = None, "failed", "the estimate is not finite"
+    return _Outcome(draw, measured, certified, seconds, status, message)
+
+
+def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome]) -> pd.DataFrame:
+    """Return a row per metric and replicate; a replicate without an answer has the headline metric's only."""
+    repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
+    answered = np.array([outcome.measured is not None for outcome in repeated])
+    measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
+    metrics = problem.metrics(measured, block.n) if measured else {}
+    shared = pd.DataFrame(
         {
             **_labels(cell, block),
-            "d": draw.sample.n_features,
-            "s": sparsity,
-            "certified_epsilon": certified,
-            "replicate": draw.first + np.arange(draw.replicates),
-            "seed": seed,
-            "metric": METRIC,
-            "value": values,
-            "seconds": seconds,
-            "status": status,
-            "message": message,
+            "d": [outcome.draw.sample.n_features for outcome in repeated],
+            "s": problem.sizes(block.n).get("s", pd.NA),
+            "certified_epsilon": [outcome.certified for outcome in repeated],
+            "replicate": [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)],
+            "seed": derive_seed(block.seed, block.study, cell.key),
+            "metric": problem.metric,
+            "value": np.nan,
+            "seconds": [outcome.seconds for outcome in repeated],
+            "status": [outcome.status for outcome in repeated],
+            "message": [outcome.message for outcome in repeated],
         }
     )
-
-
-def _log_squared(errors: pd.DataFrame) -> pd.DataFrame:
-    """Return the same rows with the logarithm of the squared error."""
-    return errors.assign(metric=LOG_METRIC, value=2 * np.log(errors["value"].where(errors["value"] > 0)))
+    parts = [shared[answered].assign(metric=name, value=values) for name, values in metrics.items()]
+    if not answered.all():
+        parts.append(shared[~answered])
+    return pd.concat(parts).sort_values("replicate", kind="stable")
 
 
 def _labels(cell: Cell, block: Block) -> dict[str, Any]:

@@ -21,18 +21,18 @@ def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
         for estimator in spec.estimators_of(panel):
             name = f"{estimator.name}|{estimator.form}"
             if estimator.calibrations and name not in split:
-                split[name] = _shares(spec, estimator, sizes)
+                split[name] = _shares(spec, estimator, sizes, spec.task_of(panel))
     return split
 
 
-def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int]) -> dict[str, float]:
+def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int], task: str) -> dict[str, float]:
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.integers(0, 2, 50)  # responses to every model
     delta = delta_at(spec.headline.delta, spec.headline.n)
     result = dpalgos.estimate(
         estimator.name,
         X,
-        None if spec.task == "mean" else y,
+        None if task == "mean" else y,
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta,

@@ -6,28 +6,33 @@ import numpy as np
 import pandas as pd
 
 from data.prepare import Design
-from dpalgos.audit.influence import deletion_shifts
+from data.prepare_snp import GroupDifference
+from dpalgos.audit.influence import deletion_shifts, difference_deletion_shifts
+from tasks.cells import Block
+from tasks.draws import Prepared
 
 METRIC = "deletion_shift"
 
 
-def compute_limit(
-    study: str, dataset: str, data_source: str, design: Design, n_deleted: list[int]
-) -> pd.DataFrame:
-    """Return how far deleting the most influential rows moves full-sample least squares."""
+def compute_limit(block: Block, design: Prepared, n_deleted: list[int]) -> pd.DataFrame:
+    """Return how far deleting the most influential rows moves the answer from everybody, without privacy."""
     start = time.perf_counter()
-    shifts = deletion_shifts(design.X, design.y, design.to_z, n_deleted)
+    if isinstance(design, Design):
+        estimator, shifts = "ols", deletion_shifts(design.X, design.y, design.to_z, n_deleted)
+    else:
+        assert isinstance(design, GroupDifference)
+        estimator, shifts = "sample_mean", _difference_shifts(design, n_deleted)
     seconds = (time.perf_counter() - start) / len(shifts)
     n, d = design.X.shape
     return pd.DataFrame(
         [
             {
-                "study": study,
-                "dataset": dataset,
-                "data_source": data_source,
-                "estimator": "ols",
-                "variant": design.variant,
-                "cell": f"ols:{design.variant}:deleted={deleted}",
+                "study": block.study,
+                "dataset": block.dataset,
+                "data_source": block.data_source,
+                "estimator": estimator,
+                "variant": block.panel,
+                "cell": f"{estimator}:{block.panel}:deleted={deleted}",
                 "calibration": "none",
                 "privacy_model": "none",
                 "epsilon": np.nan,
@@ -48,3 +53,9 @@ def compute_limit(
             for deleted, shift in shifts.items()
         ]
     )
+
+
+def _difference_shifts(design: GroupDifference, n_deleted: list[int]) -> dict[int, float]:
+    """Undo the coding of the rows, ±2(g − 1), and compare the groups."""
+    counts = design.X / 2
+    return difference_deletion_shifts(counts[: design.sizes[0]], -counts[design.sizes[0] :], n_deleted)

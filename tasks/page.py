@@ -26,18 +26,19 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from tasks.block import METRIC
 from tasks.limit import METRIC as DELETION_SHIFT
-from tasks.problems import AnyProblem, GroupDifferences, Simulation, Subsamples
+from tasks.problems import AnyProblem, GroupDifferences, Subsamples
 from tasks.rules import evaluate_all
+from tasks.simulated import Simulation
 from tasks.spec import Panel, StudySpec, delta_at
+from tasks.tracing_page import tracing_facts
 
 
 def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any]) -> StudyPage:
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     cells = results.drop_duplicates("cell")
-    symbol = "m" if spec.datasets else "n"
+    symbol = "m" if spec.datasets and spec.task != "tracing" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     return StudyPage(
         name=spec.name,
@@ -52,18 +53,20 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
             "variant": head.panel,
         },
         axis_label=spec.size_label,
-        metric=METRIC,
+        metric=spec.head_panel.problem.metric,
         metric_label=spec.metric_label,
         variants={
             **{panel.name: panel.about for panel in spec.panels if panel.about},
             **{item.form: item.about for item in estimators if item.about},
         },
         guides=tuple(
-            _guide(spec, panel) for panel in spec.panels if not isinstance(panel.problem, GroupDifferences)
+            _guide(spec, panel)
+            for panel in spec.panels
+            if spec.task != "tracing" and not isinstance(panel.problem, GroupDifferences)
         ),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
-        findings=_findings(results, head.epsilon),
+        findings=_findings(spec, results),
         notes=tuple(note.text.strip() for note in spec.notes),
         manifest=manifest,
         command=manifest["command"],
@@ -78,6 +81,7 @@ def build_page(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any])
         x_column=spec.axis,
         x_symbol=symbol if spec.axis == "n" else spec.axis,
         size_symbol=symbol,
+        tracing=tracing_facts(spec, results) if spec.task == "tracing" else None,
     )
 
 
@@ -148,6 +152,7 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
         origin=each((one["origin"] for one in data), ", "),
         privacy_unit=each(dataset.privacy_unit for dataset in datasets),
         reasons=tuple(reason for one in data for reason in one["reasons"]),
+        simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
     )
 
 
@@ -217,18 +222,23 @@ def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:
     return tuple(parts)
 
 
-def _findings(results: pd.DataFrame, epsilon: float) -> tuple[Finding, ...]:
-    findings = []
-    for row in results[results["metric"] == DELETION_SHIFT].itertuples():
+def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
+    findings, epsilon = [], spec.headline.epsilon
+    table = results[results["metric"] == DELETION_SHIFT]
+    several = table["variant"].nunique() > 1
+    for row in table.itertuples():
         deleted = int(str(row.cell).rpartition("=")[2])
         shift = cast(float, row.value)
         what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
-        text = f"Deleting {what} of {row.n:,} moves full-sample least squares by {shift:.3f}."
+        answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
+        panel = f"Panel “{row.variant}”: d" if several else "D"
+        text = f"{panel}eleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
         if deleted == 1:
             bound = two_point_bound(shift, epsilon)
             text += (
                 f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
                 f"{bound:.3f} on average, both on these data and on the data without that row."
             )
-        findings.append(Finding(label=f"deleting {what}", value=shift, text=text))
+        drawn = row.variant == spec.headline.panel and deleted in (1, 10)
+        findings.append(Finding(label=f"deleting {what}", value=shift, text=text, drawn=drawn))
     return tuple(findings)

@@ -12,14 +12,16 @@ from prefect import task
 
 from data.ingest import DatasetRef, read_table
 from data.prepare import Design, design
-from data.prepare_snp import GroupDifference
 from data.registry import get_dataset
 from data.store import home
+from tasks.draws import Prepared
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
 from tasks.prepare_groups import groups_bytes, load_groups, prepare_groups
+from tasks.prepare_traced import holds_traced, load_traced, prepare_traced, traced_bytes
 from tasks.problems import GroupDifferences, Subsamples
 from tasks.records import Record, written
+from tasks.tracing import GroupTracing
 
 
 @task(name="prepare", **BY_KEY)
@@ -27,6 +29,9 @@ from tasks.records import Record, written
 def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
     """Return the record of the design that a panel's problem uses."""
     folder = home() / "cache" / "designs"
+    if problem["kind"] == "group_tracing":
+        traced = prepare_traced(GroupTracing(**problem), table)
+        return written(folder / f"{key}.npz", traced_bytes(traced))
     if problem["kind"] == "group_differences":
         groups = prepare_groups(GroupDifferences(**problem), table)
         return written(folder / f"{key}.npz", groups_bytes(groups))
@@ -41,9 +46,11 @@ def prepare(key: str, problem: dict[str, Any], table: dict[str, Any]) -> Record:
     return written(folder / f"{key}.parquet", design_bytes(prepared))
 
 
-def load_prepared(path: str | Path) -> Design | GroupDifference:
+def load_prepared(path: str | Path) -> Prepared:
     """Read back what `prepare` wrote."""
-    return load_groups(path) if str(path).endswith(".npz") else load_design(path)
+    if not str(path).endswith(".npz"):
+        return load_design(path)
+    return load_traced(path) if holds_traced(path) else load_groups(path)
 
 
 def design_bytes(prepared: Design) -> bytes:

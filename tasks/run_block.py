@@ -14,7 +14,7 @@ from tasks.faults import guarded
 from tasks.limit import compute_limit
 from tasks.memory import ROOM
 from tasks.policy import BY_KEY
-from tasks.prepare import load_design, load_prepared
+from tasks.prepare import load_prepared
 from tasks.problems import problem_of
 from tasks.records import Record, written
 
@@ -47,7 +47,7 @@ def data_limit(key: str, block: dict[str, Any], design: Record, path: str, n_del
     """Return the record of how far deleting the most influential rows moves the non-private answer."""
     spec = Block.from_dict(block)
     one_blas_thread()
-    rows = compute_limit(spec.study, spec.dataset, spec.data_source, load_design(design["path"]), n_deleted)
+    rows = compute_limit(spec, load_prepared(design["path"]), n_deleted)
     return written(Path(path), to_parquet_bytes(validate_results(rows)))
 
 

@@ -10,8 +10,10 @@ import dpalgos
 from dpalgos.accounting.gaussian import check_budget
 from dpalgos.api import build_params
 from tasks.cells import Block, Cell
-from tasks.problems import GroupDifferences, Problem, Simulation, Strict, Subsamples
+from tasks.draws import Strict
+from tasks.problems import GroupDifferences, Problem, Subsamples
 from tasks.rules import evaluate, evaluate_all
+from tasks.simulated import SimulatedProblem
 
 Profile = Literal["smoke", "standard", "paper"]
 PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
@@ -181,7 +183,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
-    task: Literal["mean", "linear_regression", "glm"]
+    task: Literal["mean", "linear_regression", "glm", "tracing"]
     size_label: str
     metric_label: str
     deleted_rows: tuple[Count, ...] = ()
@@ -262,22 +264,29 @@ class StudySpec(Strict):
 
     def _check_problem(self, panel: Panel) -> None:
         problem = panel.problem
+        if (self.task == "tracing") != (problem.task is not None):
+            raise ValueError(
+                f"panels ({panel.name}).problem.kind must be tracing or group_tracing where task is tracing, "
+                f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
+            )
         if isinstance(problem, Subsamples):
             if self.task != "linear_regression":
                 raise ValueError(f"task must be linear_regression for subsamples, got {self.task!r}")
             return
-        if self.deleted_rows:
-            raise ValueError(
-                "deleted_rows must be empty but for subsamples of a dataset, "
-                f"got {list(self.deleted_rows)}; take it out"
-            )
         if isinstance(problem, GroupDifferences):
             if self.task != "mean":
                 raise ValueError(f"task must be mean for group differences, got {self.task!r}")
             return
+        if self.deleted_rows:
+            raise ValueError(
+                "deleted_rows must be empty but for estimates from a dataset, "
+                f"got {list(self.deleted_rows)}; take it out"
+            )
+        if not isinstance(problem, SimulatedProblem):
+            return
         for n in self.grid_of(panel).n:
             try:
-                problem.check(n, with_response=self.task != "mean")
+                problem.check(n, with_response=self.task_of(panel) != "mean")
             except ValueError as error:
                 raise ValueError(f"panels ({panel.name}).problem: {error}") from None
 
@@ -291,9 +300,9 @@ class StudySpec(Strict):
                 raise ValueError(f"estimators must differ in name or form, got {label!r} twice")
         for item in estimators:
             task = dpalgos.get_estimator(item.name).task
-            if task not in ("any", self.task):
+            if task not in ("any", self.task_of(panel)):
                 raise ValueError(
-                    f"estimators must be for {self.task}, got {item.name!r}, which is for {task}"
+                    f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
                 )
             for n in self.grid_of(panel).n:
                 try:
@@ -309,13 +318,16 @@ class StudySpec(Strict):
     @property
     def datasets(self) -> tuple[str, ...]:
         """The datasets that the study reads; none if all data are simulated."""
-        problems = [panel.problem for panel in self.panels]
-        found = [p.dataset for p in problems if not isinstance(p, Simulation)]
+        found = [panel.problem.source for panel in self.panels if not panel.problem.simulated]
         return tuple(dict.fromkeys(found))
 
     def panel(self, name: str) -> Panel:
         """Return a panel by name."""
         return next(panel for panel in self.panels if panel.name == name)
+
+    def task_of(self, panel: Panel) -> str:
+        """Return what a panel's estimators estimate."""
+        return panel.problem.task or self.task
 
     def grid_of(self, panel: Panel) -> Grid:
         """Return a panel's grid: its own or the study's."""
@@ -365,7 +377,7 @@ class StudySpec(Strict):
                         study=self.name,
                         dataset=problem.source,
                         data_source="simulated"
-                        if isinstance(problem, Simulation)
+                        if problem.simulated
                         else (data_sources or {}).get(problem.source, "real"),
                         panel=panel.name,
                         problem=problem.model_dump(mode="json"),

@@ -9,13 +9,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from tasks.problems import GroupDifferences, Simulation, Subsamples
+from tasks.problems import GroupDifferences, Subsamples
+from tasks.simulated import Simulation
 from tasks.spec import AssumptionSpec, EstimatorSpec, Grid, Headline, Note, Panel, SpecError, StudySpec
+from tasks.tracing import GroupTracing, Tracing
 
 _PROBLEMS: dict[str, type[BaseModel]] = {
     "subsamples": Subsamples,
     "simulation": Simulation,
     "group_differences": GroupDifferences,
+    "tracing": Tracing,
+    "group_tracing": GroupTracing,
 }
 _PARTS: dict[str, type[BaseModel]] = {
     "panels": Panel,

@@ -98,8 +98,9 @@ def test_certificates(results):
     assert np.isfinite(private["certified_epsilon"]).all()
 
 
-def test_the_data_limit(designs):
-    shifts = compute_limit("housing", "housing", "real", designs["public"], [1, 10])["value"]
+def test_the_data_limit(study, designs):
+    block = next(b for b in study.blocks("smoke", replicates=1, seed=0) if b.panel == "public")
+    shifts = compute_limit(block, designs["public"], [1, 10])["value"]
     assert shifts.tolist() == pytest.approx([0.051, 0.114], rel=0.05)
 
 

@@ -13,7 +13,11 @@ from data.errors import DataError
 FloatArray = npt.NDArray[np.floating[Any]]
 
 MODELS = {
+    "bounded_mean": "data.simulations.priors",
     "gaussian_mean": "data.simulations.means",
+    "prior_logistic": "data.simulations.priors",
+    "prior_mean": "data.simulations.priors",
+    "prior_regression": "data.simulations.priors",
     "uniform_glm": "data.simulations.glms",
     "uniform_regression": "data.simulations.regressions",
 }
@@ -29,11 +33,18 @@ class Simulated:
     y : (n,) array or None
     truth : (d,) array
         The parameter that estimates are compared with.
+    noise_std : float
+        Standard deviation of every entry about its mean, or of the responses about theirs; the bound of
+        entries that are ± a bound.
+    information : (d,) or (d, d) array or None
+        Covariance of (y − E[y|x]) x, or its diagonal if it is diagonal; None for means.
     """
 
     X: FloatArray
     y: FloatArray | None
     truth: FloatArray
+    noise_std: float = 1.0
+    information: FloatArray | None = None
 
 
 def simulator(model: str) -> Callable[..., Simulated]:

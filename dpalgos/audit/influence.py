@@ -1,4 +1,4 @@
-"""How far deleting a few rows moves least squares: the data's own limit for private answers.
+"""How far deleting a few rows moves an answer without privacy: the data's own limit for private answers.
 
 If deleting one row moves the answer by Δ, then no (ε, 0)-private answer can be closer than
 Δ / (1 + e^ε) in expectation to both answers: a two-point bound on these very data.
@@ -54,6 +54,49 @@ def deletion_shifts(X: object, y: object, to_output: object, n_deleted: list[int
         kept[worst] = False
         if deleted in n_deleted:
             shifts[deleted] = float(distance[worst])
+    return shifts
+
+
+def difference_deletion_shifts(first: object, second: object, n_deleted: list[int]) -> dict[int, float]:
+    """Return how far greedy deletion of rows moves the difference of two groups' means.
+
+    Parameters
+    ----------
+    first, second : (n1, d), (n2, d) array_like
+        The rows of the groups.
+    n_deleted : list of int
+        Numbers of deleted rows to report, each below the smaller group's size.
+
+    Returns
+    -------
+    dict
+        Number of deleted rows → ℓ2 shift.
+
+    Notes
+    -----
+    Each round deletes the row, of either group, that takes the difference farthest from where it started;
+    for one row this is the maximum, for more it is a lower bound of it.
+    """
+    groups = [Sample(first).X, Sample(second).X]
+    smallest = min(map(len, groups))
+    if not n_deleted or min(n_deleted) < 1 or max(n_deleted) >= smallest:
+        raise InputError(f"n_deleted must lie between 1 and {smallest - 1}, got {n_deleted}")
+    kept = [np.ones(len(rows), dtype=bool) for rows in groups]
+    means = [rows.mean(axis=0) for rows in groups]
+    start = means[0] - means[1]
+    shifts = {}
+    for deleted in range(1, max(n_deleted) + 1):
+        distances = []
+        for rows, left, sign, mean, other in zip(groups, kept, (1, -1), means, means[::-1], strict=True):
+            without = mean + (mean - rows) / (left.sum() - 1)
+            distance = np.linalg.norm(sign * (without - other) - start, axis=1)
+            distances.append(np.where(left, distance, -1.0))
+        group = int(np.argmax([distance.max() for distance in distances]))
+        row = int(np.argmax(distances[group]))
+        kept[group][row] = False
+        means[group] = groups[group][kept[group]].mean(axis=0)
+        if deleted in n_deleted:
+            shifts[deleted] = float(distances[group][row])
     return shifts
 
 

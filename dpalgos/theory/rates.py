@@ -10,6 +10,7 @@ anything nearly unbiased, not σ²s log d. The rate may hold by another route.
 
 import numpy as np
 
+from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
 
@@ -91,19 +92,74 @@ def sparse_linear_regression_upper(
     return _root(noise_std, effective / n + privacy)
 
 
-def explicit_mean_lower(n: object, d: int, epsilon: float, noise_std: float = 1.0) -> FloatArray:
-    """Return √(π/2) σ d / (n sinh ε), below the root mean squared error of every ε-private unbiased mean.
+def explicit_mean_lower(
+    n: object,
+    d: int,
+    epsilon: float,
+    noise_std: float = 1.0,
+    *,
+    delta: object = 0.0,
+    largest_error: float | None = None,
+) -> FloatArray:
+    """Return a lower bound, with its constant, on the root mean squared error of private unbiased means.
 
-    ℓ2 error of estimating the mean of N(μ, σ² I_d), with its constant; d = s on the support of a sparse mean.
+        √(π/2) max(0, σ² d − n c(δ)) / (n σ sinh ε),   c(δ) = (1 + e^(−ε)) δ B σ (√d + √(2 log(1/δ)) + 1)
 
-    Proof. A_i = ⟨x_i − μ, M(X) − μ⟩ and A_i', the same with x_i replaced by an independent copy in the data.
-    Unbiasedness gives Σ E A_i = σ² d (Stein). ε-DP gives E A_i ≤ e^ε E A_i'⁺ − e^(−ε) E A_i'⁻, and A_i' has
-    mean 0, so that E A_i ≤ sinh(ε) E|A_i'|, where E|A_i'| = σ √(2/π) E‖M − μ‖ ≤ σ √(2/π) √MSE.
-    Summing over i: σ² d ≤ n sinh(ε) σ √(2/π) √MSE. For (ε, δ) a term of order nδ is subtracted from
-    σ² d, which is not small where δ is above 1/n.
+    For the mean of N(μ, σ² I_d); d = s on the support of a sparse mean. Without δ: √(π/2) σ d / (n sinh ε).
+
+    Proof, checked step by step. A_i = ⟨x_i − μ, M(X) − μ⟩ and A_i' the same with x_i replaced in the data
+    (not in the inner product) by an independent copy, so that the two data sets are neighbours.
+
+    1. Stein: Σ E A_i = σ² Σ_j ∂E M_j/∂μ_j = σ² d for an unbiased M.
+    2. ε-DP, on both tails: E A_i⁺ ≤ e^ε E A_i'⁺ and E A_i⁻ ≥ e^(−ε) E A_i'⁻. A_i' has mean 0, hence
+       E A_i'⁺ = E A_i'⁻ = E|A_i'|/2 and E A_i ≤ sinh(ε) E|A_i'|.
+    3. Given M(X_i'), A_i' is N(0, σ² ‖M − μ‖²): E|A_i'| = σ √(2/π) E‖M − μ‖ ≤ σ √(2/π) √MSE.
+    4. Summing: σ² d ≤ n sinh(ε) σ √(2/π) √MSE.
+    5. With δ, P(A_i > t) ≤ e^ε P(A_i' > t) + δ is used up to t = T only, and above T the tail of A_i itself,
+       so that step 2 gains δT + ∫_T P(A_i > t) dt, and the lower tail e^(−ε) as much. With ‖M − μ‖ ≤ B
+       surely, |A| ≤ B ‖x_i − μ‖; at T = Bσ(√d + u) the integral is at most Bσ ∫_u exp(−v²/2) dv ≤
+       Bσ exp(−u²/2)/u by concentration of the norm, and u = √(2 log(1/δ)) makes it at most δBσ/u ≤ δBσ.
+
+    Parameters
+    ----------
+    n : array_like
+        Rows.
+    d : int
+        Columns.
+    epsilon, noise_std : float
+        ε and σ.
+    delta : array_like
+        δ below e^(−1/2). Where it is above 1/n, n c(δ) exceeds σ² d and the bound is zero: then the attack
+        proves nothing.
+    largest_error : float, optional
+        B, with ‖M − μ‖ ≤ B surely, e.g. 2R√d for answers and means in [−R, R]^d; required where δ > 0.
+    """
+    n, delta = np.asarray(n, dtype=float), np.asarray(delta, dtype=float)
+    lost = np.zeros_like(delta)
+    if (delta > 0).any():
+        if largest_error is None or not (delta < np.exp(-0.5)).all():
+            raise InputError(
+                "explicit_mean_lower needs largest_error, and delta below exp(-1/2), where delta is not 0; "
+                "pass e.g. largest_error=2 * value_bound * sqrt(d)"
+            )
+        positive = np.where(delta > 0, delta, 0.5)
+        reach = np.sqrt(d) + np.sqrt(2 * np.log(1 / positive)) + 1
+        lost = (1 + np.exp(-epsilon)) * delta * largest_error * noise_std * reach
+    remaining = np.maximum(noise_std**2 * d - n * lost, 0.0)
+    return np.asarray(np.sqrt(np.pi / 2) * remaining / (n * noise_std * np.sinh(epsilon)))
+
+
+def explicit_score_lower(
+    n: object, score_sum: float, epsilon: float, largest_information: float
+) -> FloatArray:
+    """Return Σ A / (n sinh ε √λ_max(I)), below the root mean squared error of every ε-private estimator.
+
+    The score version of :func:`explicit_mean_lower` for any model (δ = 0): Σ A is the expected sum of the
+    members' scores, d for an unbiased estimator. Step 3 becomes E|A_i'| ≤ √E A_i'² ≤ √(λ_max(I) MSE), which
+    is weaker by √(π/2) where the score is normal. Paper B has 2ε for sinh ε.
     """
     n = np.asarray(n, dtype=float)
-    return np.asarray(np.sqrt(np.pi / 2) * noise_std * d / (n * np.sinh(epsilon)))
+    return np.asarray(score_sum / (n * np.sinh(epsilon) * np.sqrt(largest_information)))
 
 
 def _root(noise_std: float, squared: FloatArray) -> FloatArray:

@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -6,7 +8,7 @@ import dpalgos
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian import gaussian_epsilon, noise_multiplier
 from dpalgos.api import build_params, run
-from dpalgos.audit.influence import deletion_shifts, two_point_bound
+from dpalgos.audit.influence import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.adassp import gram_sensitivity
@@ -244,6 +246,27 @@ def test_deletion_shifts_are_exact():
     assert two_point_bound(0.051, 0.5) == pytest.approx(0.0193, abs=1e-4)
     with pytest.raises(dpalgos.InputError, match="n_deleted must lie between"):
         deletion_shifts(X, y, np.eye(2), [0])
+
+
+def test_deletion_shifts_of_a_difference_are_exact():
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(0, 3, (7, 4)), rng.integers(0, 3, (9, 4))
+    start = first.mean(axis=0) - second.mean(axis=0)
+
+    def shift(gone_first, gone_second):
+        left = np.delete(first, gone_first, 0).mean(axis=0) - np.delete(second, gone_second, 0).mean(axis=0)
+        return np.linalg.norm(left - start)
+
+    shifts = difference_deletion_shifts(first, second, [1, 2])
+    assert shifts[1] == pytest.approx(
+        max([shift([i], []) for i in range(7)] + [shift([], [i]) for i in range(9)])
+    )
+    pairs = [shift(list(p), []) for p in combinations(range(7), 2)]
+    pairs += [shift([], list(p)) for p in combinations(range(9), 2)]
+    pairs += [shift([i], [j]) for i in range(7) for j in range(9)]
+    assert shifts[1] < shifts[2] <= max(pairs) + 1e-12
+    with pytest.raises(dpalgos.InputError, match="n_deleted must lie between 1 and 6"):
+        difference_deletion_shifts(first, second, [7])
 
 
 def test_rates_have_their_slopes():

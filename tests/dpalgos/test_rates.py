@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import chi
 
+import dpalgos
 from dpalgos.theory.rates import (
     explicit_mean_lower,
+    explicit_score_lower,
     linear_regression_lower,
     linear_regression_upper,
     mean_lower,
@@ -55,3 +59,49 @@ def test_the_explicit_bound_has_its_constant():
     )
     # Below the error of the exactly calibrated mean of ±4 entries, whose δ is positive.
     assert explicit_mean_lower(1000, 20, 0.5) < 2 * 4 * np.sqrt(20) / 1000 * 4 * np.sqrt(20)
+
+
+def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
+    # Rows N(0, I); dp_mean with R far out is unbiased up to nothing, and its δ is far below 1/n.
+    n, d, epsilon, delta = 2000, 50, 1.0, 1e-9
+    X = np.random.default_rng(0).standard_normal((n, d))
+    result = dpalgos.estimate(
+        "dp_mean",
+        X,
+        value_bound=6.0,
+        epsilon=epsilon,
+        delta=delta,
+        rng=np.random.default_rng(1),
+        replicates=50,
+    )
+    error = np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))
+    bound = explicit_mean_lower(n, d, epsilon, delta=delta, largest_error=12 * np.sqrt(d))
+    plain = explicit_mean_lower(n, d, epsilon)
+    assert 0.99 * plain < bound < plain < error
+
+
+def test_the_attack_proves_nothing_where_delta_is_above_one_over_n():
+    n, d = np.array([1e3, 1e4, 1e5]), 20
+    largest = 20 * np.sqrt(d)
+    assert (explicit_mean_lower(n, d, 0.5, delta=10 / n**1.1, largest_error=largest) == 0).all()
+    respectable = explicit_mean_lower(n, d, 0.5, delta=1 / n**2, largest_error=largest)
+    assert respectable[-1] > 0.9 * explicit_mean_lower(n, d, 0.5)[-1]
+
+
+def test_the_tail_that_delta_costs_is_bounded_by_its_formula():
+    # Step 5 of the proof: ∫_T P(B‖z‖ > t) dt ≤ δ B, z ~ N(0, I_d), at T = B(√d + √(2 log 1/δ)).
+    for d in (1, 20, 500):
+        for delta in (1e-2, 1e-4, 1e-8):
+            start = np.sqrt(d) + np.sqrt(2 * np.log(1 / delta))
+            assert quad(lambda t, d=d: chi.sf(t, d), start, start + 20)[0] <= delta
+
+
+def test_the_score_bound_is_the_means_without_the_constant_of_normal_scores():
+    assert explicit_score_lower(1000, 20, 0.5, 1.0) * np.sqrt(np.pi / 2) == pytest.approx(
+        explicit_mean_lower(1000, 20, 0.5)
+    )
+
+
+def test_delta_needs_a_bound_on_the_error():
+    with pytest.raises(dpalgos.InputError, match="needs largest_error"):
+        explicit_mean_lower(1000, 20, 0.5, delta=1e-6)

@@ -14,7 +14,8 @@ from reports.results import validate_results
 from tasks.block import compute_block
 from tasks.cells import Block, Cell, derive_seed
 from tasks.prepare_groups import groups_bytes, load_groups
-from tasks.problems import Simulation, problem_of
+from tasks.problems import problem_of
+from tasks.simulated import Simulation
 
 MEAN = {"kind": "simulation", "model": "gaussian_mean", "d": "n/10", "s": 3, "settings": {"sparsity": "s"}}
 PLAIN = Cell(
@@ -123,7 +124,11 @@ WRONG = {
     "d": ('d = "2*n"', 'd = "2*m"', "d must be made of numbers"),
     "d below one": ('d = "2*n"', 'd = "n/100000"', "d must be at least 1"),
     "s above d": ("s = 20", 's = "3*n"', "s must be at most d, got s = 6000 and d = 4000 at n = 2000"),
-    "model": ('model = "gaussian_mean"', 'model = "gauss"', "model must be one of gaussian_mean"),
+    "model": (
+        'model = "gaussian_mean"',
+        'model = "gauss"',
+        "model must be one of bounded_mean, gaussian_mean",
+    ),
     "model of another task": (
         'model = "gaussian_mean"',
         'model = "uniform_regression"',

@@ -1,0 +1,124 @@
+"""The priors that the papers' lower bounds attack, with data drawn given the parameter.
+
+Rows are independent given the parameter, so that of 2n rows the first n can be members and the others not.
+"""
+
+import numpy as np
+from scipy.special import expit, ndtr, ndtri
+
+from data.simulations import FloatArray, Simulated
+from data.simulations.regressions import half_width
+
+
+def bounded_mean(rng: np.random.Generator, n: int, d: int, *, value_bound: float = 1.0) -> Simulated:
+    """Draw μ = σp, p uniform on ±1, and rows with independent entries ±σ of mean μ (paper A, section 2.3).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n, d : int
+        Rows and columns.
+    value_bound : float
+        σ.
+    """
+    share = rng.random(d)  # of entries +σ
+    X = np.where(rng.random((n, d)) < share, value_bound, -value_bound)
+    return Simulated(X=X, y=None, truth=value_bound * (2 * share - 1), noise_std=value_bound)
+
+
+def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
+    """Draw a mean and rows N(μ, I).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n, d : int
+        Rows and columns.
+    sparsity : int, optional
+        s: the ``s`` largest |ν_j|, the others zero, with ν_j independent N(0, γ²) truncated to ±1 and
+        γ² = 1 / (4 log(d/4s)) (paper A, Lemma 3.2). If omitted, μ ~ N(0, I) (paper B).
+    """
+    mean = rng.standard_normal(d) if sparsity is None else _largest(rng, d, sparsity)
+    X = rng.standard_normal((n, d))
+    X += mean
+    return Simulated(X=X, y=None, truth=mean)
+
+
+def prior_regression(
+    rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None, noise_std: float = 1.0
+) -> Simulated:
+    """Draw coefficients, a design with entries uniform on ±h, and responses with noise N(0, σ²).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n, d : int
+        Rows and columns.
+    sparsity : int, optional
+        s: the sparse prior of :func:`prior_mean` over √s, and h = 1/√s. If omitted, the coefficients are
+        √d times smaller than N(0, 1) truncated to ±1, and h = 1/√d (paper A, Lemma 4.1).
+    noise_std : float
+        σ.
+    """
+    if sparsity is None:
+        coef, h = _truncated_normal(rng, d, 1.0) / np.sqrt(d), half_width("literal", d, d)
+    else:
+        coef, h = _largest(rng, d, sparsity) / np.sqrt(sparsity), half_width("repaired", d, sparsity)
+    X = rng.random((n, d))
+    X *= 2 * h
+    X -= h
+    y = X @ coef + noise_std * rng.standard_normal(n)
+    return Simulated(
+        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
+    )
+
+
+def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
+    """Draw coefficients, a design with entries uniform on ±1, and responses 0 or 1 (paper B, section 4).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n, d : int
+        Rows and columns.
+    sparsity : int, optional
+        s: the ``s`` largest of independent N(0, 1), over √s, the others zero. If omitted, N(0, I) over √d,
+        so that linear predictors have variance about 1/3 and the likelihood a maximum.
+    """
+    values = rng.standard_normal(d)
+    size = d if sparsity is None else min(sparsity, d)
+    values[np.argsort(-np.abs(values))[size:]] = 0.0
+    coef = values / np.sqrt(size)
+    X = rng.random((n, d))
+    X *= 2
+    X -= 1
+    y = (rng.random(n) < expit(X @ coef)).astype(float)
+    return Simulated(X=X, y=y, truth=coef, information=_logistic_information(coef))
+
+
+def _logistic_information(coef: FloatArray) -> FloatArray:
+    """Return E[v(x'β) xx'], v the variance of a response, for entries uniform on ±1, taking x'β as normal.
+
+    With second moments I/3 and u = x'β ~ N(0, ‖β‖²/3): E[v(u)] I/3 + E[v''(u)] ββ'/9 by Stein's identity, up
+    to terms of order β_j².
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    mean = expit(nodes * np.linalg.norm(coef) / np.sqrt(3))
+    variance = mean * (1 - mean)
+    curvature = variance * (1 - 6 * variance)
+    first, second = (float(weights @ values) / np.sqrt(2 * np.pi) for values in (variance, curvature))
+    return np.asarray(first / 3 * np.eye(len(coef)) + second / 9 * np.outer(coef, coef))
+
+
+def _largest(rng: np.random.Generator, d: int, sparsity: int) -> FloatArray:
+    sparsity = min(sparsity, d)
+    spread = (4 * np.log(max(d / (4 * sparsity), 2.0))) ** -0.5
+    values = _truncated_normal(rng, d, spread)
+    values[np.argsort(-np.abs(values))[sparsity:]] = 0.0
+    return values
+
+
+def _truncated_normal(rng: np.random.Generator, d: int, spread: float) -> FloatArray:
+    """Draw N(0, spread²) given ±1, by inversion."""
+    low = ndtr(-1 / spread)
+    return np.asarray(spread * ndtri(low + (1 - 2 * low) * rng.random(d)))

@@ -1,0 +1,92 @@
+"""How well scores separate members from non-members: AUC and true positive rates, with intervals.
+
+Scores are (n, R): n candidates of each of R independent data sets, standardised so that they can be pooled.
+Candidates of one data set share its estimate, so that they are not independent; data sets are.
+
+References
+----------
+Clopper & Pearson (1934). DeLong, DeLong & Clarke-Pearson (1988); Obuchowski (1997) for clusters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from dpalgos.errors import InputError
+from dpalgos.typing import FloatArray
+
+# A false positive rate is resolved where so many non-members may lie above the threshold.
+_FEWEST_ABOVE = 10
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with a confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def auc_per_data_set(members: FloatArray, outsiders: FloatArray) -> FloatArray:
+    """Return P(member's score > non-member's), ties counted half, within each data set, (R,)."""
+    return np.array([np.mean(_share_below(outsiders[:, r], members[:, r])) for r in range(members.shape[1])])
+
+
+def pooled_auc_parts(members: FloatArray, outsiders: FloatArray) -> FloatArray:
+    """Return what each data set contributes to the AUC of the pooled scores, (R,).
+
+    V_r + W_r − AUC, with V_r the mean over the data set's members of the share of all non-members below
+    them, and W_r the mean over its non-members of the share of all members above. The mean is the pooled
+    AUC, and the standard error of that mean is DeLong's for clusters (Obuchowski). A part can exceed 1.
+    """
+    below = _share_below(outsiders.ravel(), members).mean(axis=0)
+    above = 1 - _share_below(members.ravel(), outsiders).mean(axis=0)
+    return np.asarray(below + above - below.mean())
+
+
+def pooled_auc(members: FloatArray, outsiders: FloatArray, *, confidence: float = 0.95) -> Interval:
+    """Return the AUC of the pooled scores with an interval that counts data sets, not candidates."""
+    parts = pooled_auc_parts(members, outsiders)
+    if len(parts) < 2:
+        raise InputError(f"an interval needs at least 2 data sets, got {len(parts)}; repeat the experiment")
+    reach = ndtri((1 + confidence) / 2) * np.std(parts, ddof=1) / np.sqrt(len(parts))
+    value = float(parts.mean())
+    return Interval(value, max(0.0, value - reach), min(1.0, value + reach))
+
+
+def threshold(outsiders: FloatArray, false_positive_rate: float) -> float | None:
+    """Return the lowest score that at most this share of all non-members exceeds.
+
+    None where fewer than ten non-members may exceed it: then the rate is not resolved.
+    """
+    if not 0 < false_positive_rate < 1:
+        raise InputError(f"false_positive_rate must be above 0 and below 1, got {false_positive_rate!r}")
+    allowed = int(np.floor(false_positive_rate * outsiders.size + 1e-9))
+    if allowed < _FEWEST_ABOVE:
+        return None
+    place = outsiders.size - allowed - 1
+    return float(np.partition(outsiders.ravel(), place)[place])
+
+
+def true_positive_rates(members: FloatArray, above: float) -> FloatArray:
+    """Return the share of each data set's members whose score exceeds a threshold, (R,)."""
+    return np.asarray((members > above).mean(axis=0))
+
+
+def clopper_pearson(hits: float, n_trials: float, *, confidence: float = 0.95) -> Interval:
+    """Return a share with its exact interval for independent trials."""
+    if not 0 <= hits <= n_trials or n_trials < 1:
+        raise InputError(f"hits must be between 0 and n_trials >= 1, got {hits!r} of {n_trials!r}")
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(hits, n_trials - hits + 1, tail)) if hits > 0 else 0.0
+    high = float(betaincinv(hits + 1, n_trials - hits, 1 - tail)) if hits < n_trials else 1.0
+    return Interval(hits / n_trials, low, high)
+
+
+def _share_below(reference: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the share of a reference sample that lies below each value, ties counted half."""
+    ordered = np.sort(reference)
+    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return np.asarray((left + right) / (2 * len(ordered)))
