@@ -164,7 +164,7 @@ def wide_gradient(
     largest_residual : callable, optional
         β → (R,); residuals are clipped to it.
     """
-    y, limits = family.encode(sample.response()), np.finfo(sample.rows.dtype)
+    y, limits = family.encode(sample.response()), np.finfo(design.dtype)
     y = np.clip(y, limits.min, limits.max).astype(limits.dtype)
 
     def gradient(coef: FloatArray) -> FloatArray:

@@ -128,7 +128,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, design = params.made(), Design(sample, params.covariate_bound)
+    family, design = params.made(), Design(sample, params.covariate_bound, single=True)
     bound = partial(_residual_bound, family, params)
 
     def sensitivity(coef: FloatArray) -> FloatArray:

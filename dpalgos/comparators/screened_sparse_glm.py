@@ -281,7 +281,7 @@ class _Selected:
     ) -> None:
         self.sample, self.support, self.params = sample, support, params
         self._family, self._y = params.made(), y
-        design = Design(sample, params.covariate_bound)
+        design = Design(sample, params.covariate_bound, single=True)
         mask = sample.row_mask
         self._rows = [slice(None) if mask is None else mask[:, r] for r in range(sample.n_replicates)]
         self._X = [design.columns(support[:, r])[rows] for r, rows in enumerate(self._rows)]
@@ -323,7 +323,7 @@ def _screened(
 ) -> IntArray:
     """Return the support with more coordinates, chosen by their covariance with the residual, (s, R)."""
     sample, support, bound = selected.sample, selected.support, screening_bound(selected.params)
-    design = Design(sample, bound)
+    design = Design(sample, bound, single=True)
     scores = design.mean_product(selected.residuals(coef))
     sensitivity = score_sensitivity(selected.largest_residual(coef), bound, sample.n_rows)
     for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):

@@ -37,8 +37,8 @@ def bench_wide_gradient_step() -> dict:
     coef = (rng.standard_normal((D, R)) / np.sqrt(D)).astype(np.float32)
     factors, labels = rng.random((N, R), dtype=np.float32), y.astype(np.float32)
     sample, alone = Sample(X, y, row_mask=mask, n_replicates=R), Sample(X[mask[:, 0]], y[mask[:, 0]])
-    gradient = wide_gradient(sample, Design(sample), family)
-    gradient_alone = wide_gradient(alone, Design(alone), family)
+    gradient = wide_gradient(sample, Design(sample, single=True), family)
+    gradient_alone = wide_gradient(alone, Design(alone, single=True), family)
 
     def plainly() -> np.ndarray:
         return X.T @ ((expit(X @ coef[:, 0]) - labels) * mask[:, 0]) / mask[:, 0].sum()
