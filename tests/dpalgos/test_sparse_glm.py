@@ -11,11 +11,11 @@ from data.simulations.glms import uniform_glm
 from dpalgos.accounting.odometer import spending
 from dpalgos.api import build_params, run
 from dpalgos.comparators.screened_sparse_glm import (
-    batch_sizes,
     instrument_radius,
     planned_multipliers,
     sampling_variance,
 )
+from dpalgos.mechanisms.batched_top_k import batch_multipliers, batch_sizes
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise import NoNoise
 from dpalgos.sample import Sample
@@ -195,9 +195,11 @@ def test_budgets():
 
 
 def test_later_coordinates_and_steps_get_less_noise():
-    assert batch_sizes(10, 1) == ((3, 3, 2, 2),)
-    assert batch_sizes(5, 2) == ((1, 1, 1), (1, 1))
-    selections, steps = planned_multipliers(0.5, 1e-5, batch_sizes(10, 1), 3, 0.5)
+    assert batch_sizes(10) == (3, 3, 2, 2)
+    assert batch_sizes(2) == (1, 1)
+    multipliers = batch_multipliers(0.1, (3, 3, 2, 2))
+    assert sum(k / (2 * m**2) for k, m in zip((3, 3, 2, 2), multipliers, strict=True)) == pytest.approx(0.1)
+    selections, steps = planned_multipliers(0.5, 1e-5, (10,), 3, 0.5)
     assert all(later < earlier for earlier, later in pairwise(selections[0]))
     assert all(later < earlier for earlier, later in pairwise(steps))
     assert selections[0][0] / selections[0][-1] == pytest.approx(4)
