@@ -30,7 +30,7 @@ References
 Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -134,9 +134,9 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
     def sensitivity(coef: FloatArray) -> FloatArray:
         return design.rounding * gradient_sensitivity(bound(coef), params.covariate_bound, sample.n_rows)
 
-    project: Callable[[FloatArray], FloatArray] = lambda coef: coef  # noqa: E731
-    if params.coef_bound is not None:
-        project = partial(project_l2_ball, radius=params.coef_bound)
+    def projected(coef: FloatArray) -> FloatArray:
+        return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
+
     return noisy_iht(
         transcript,
         wide_gradient(sample, design, family, bound),
@@ -144,10 +144,8 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
         _noisy_ht(params, transcript),
         n_features=sample.n_features,
         n_rounds=params.n_iterations,
-        step_size=default_step(family, params.covariate_bound)
-        if params.step_size is None
-        else params.step_size,
-        project=project,
+        step_size=params.step_size or default_step(family, params.covariate_bound),
+        project=projected,
     )
 
 

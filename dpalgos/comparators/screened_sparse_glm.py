@@ -50,10 +50,6 @@ from dpalgos.sample import Design, Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
-_BATCHES = (
-    4  # of a selection; each coordinate of the last one gets _BATCH_GROWTH times the share of the first
-)
-_BATCH_GROWTH = 16.0
 _PREDICTOR_BOUND = float(np.log(3))
 
 
