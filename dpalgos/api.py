@@ -58,8 +58,9 @@ def estimate(
     ----------
     name : str
         An estimator's name; see :func:`dpalgos.catalog`.
-    X : (n, d) array_like or Sample
-        Rows of data; a :class:`Sample` (with its own y, mask and replicates) is not validated again.
+    X : (n, d) array_like, callable or Sample
+        Rows of data, or what returns an iterable of their blocks; a :class:`Sample` (with its own y, mask and
+        replicates) is not validated again.
     y : (n,) array_like, optional
         Responses; None for means.
     rng : numpy.random.Generator

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.families import Family
-from dpalgos.sample import Sample
+from dpalgos.sample import Design, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array that fits the cache beside its companions
@@ -145,6 +145,37 @@ class Risk:
             products = (part.X.T * used.T[:, None, :]) @ part.X
             moments.append(np.broadcast_to(products, (len(chosen), d, d)))
         return np.asarray(np.concatenate(moments) / self._sample.n_rows[:, None, None])
+
+
+def wide_gradient(
+    sample: Sample,
+    design: Design,
+    family: Family,
+    largest_residual: Callable[[FloatArray], FloatArray] | None = None,
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β (d, R) → the gradient of the mean loss, for wide designs: one pass in the design's precision.
+
+    Parameters
+    ----------
+    sample, design : Sample, Design
+        The rows, and how they are truncated.
+    family : Family
+        One without classes.
+    largest_residual : callable, optional
+        β → (R,); residuals are clipped to it.
+    """
+    y, limits = family.encode(sample.response()), np.finfo(design.dtype)
+    y = np.clip(y, limits.min, limits.max).astype(limits.dtype)
+
+    def gradient(coef: FloatArray) -> FloatArray:
+        if largest_residual is None:
+            return design.mean_score(coef, lambda u, rows: family.residual(u, y[rows]))
+        largest = largest_residual(coef).astype(limits.dtype)
+        return design.mean_score(
+            coef, lambda u, rows: np.clip(family.residual(u, y[rows]), -largest, largest)
+        )
+
+    return gradient
 
 
 @dataclass(frozen=True, eq=False)

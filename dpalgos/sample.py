@@ -1,26 +1,24 @@
 """Rows of data with replicates as a trailing axis, validated once.
 
-Replicates share X and y and differ in which rows they use. Two views serve the estimators:
-weighted second moments of all replicates as one matrix product, and groups of a few replicates
-whose (rows × replicates) arrays stay in the processor's cache.
+Replicates share X and y and differ in which rows they use. Three views serve the estimators:
+weighted second moments of all replicates as one matrix product; groups of a few replicates
+whose (rows × replicates) arrays stay in the processor's cache; and :class:`Design` for wide data.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from dpalgos.errors import InputError
+from dpalgos.rows import HeldRows, Rows, StreamedRows, float_array, largest_magnitude
 from dpalgos.typing import BoolArray, FloatArray, IntArray
-
-# Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
-LARGEST_VALUE = 1e60
 
 # Elements of one (rows × replicates) array that fit the cache beside their companions.
 _GROUP_ELEMENTS = 160_000
-# Elements of a block of rows that is truncated in passing.
-_BLOCK_ELEMENTS = 1 << 18
+# (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
+Residual = Callable[[FloatArray, slice], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,9 @@ class Sample:
 
     Parameters
     ----------
-    X : (n, d) array_like
-        Finite numbers.
+    X : (n, d) array_like, callable or Rows
+        Finite numbers; float32 is kept as it is. A callable returns an iterable of the blocks of rows, the
+        same ones in every pass: for data that do not fit into memory.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response.
     row_mask : (n, R) or (n,) bool array, optional
@@ -68,26 +67,34 @@ class Sample:
     def __init__(
         self, X: object, y: object = None, *, row_mask: object = None, n_replicates: int = 1
     ) -> None:
-        self.X = _finite_array("X", X, n_dimensions=2)
-        n, d = self.X.shape
-        if n == 0 or d == 0:
-            raise InputError(f"X must have at least one row and one column, got shape {(n, d)}")
-        self.y = None if y is None else _finite_array("y", y, n_dimensions=1)
+        self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
+        n = len(self.rows)
+        self.y = None if y is None else _finite_vector("y", y)
         if self.y is not None and len(self.y) != n:
             raise InputError(f"y must have one entry per row of X, got {len(self.y)} entries for {n} rows")
         self.n_replicates = n_replicates
         self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
 
+    @cached_property
+    def X(self) -> FloatArray:
+        """The rows as an array in double precision; refused if they are streamed."""
+        return self.rows.array().astype(np.float64, copy=False)
+
+    def once(self) -> "Sample":
+        """Return the same rows for a single replicate, where replicates do not differ."""
+        assert self.row_mask is None
+        return Sample(self.rows, self.y)
+
     @property
     def n_features(self) -> int:
         """Number of columns d."""
-        return int(self.X.shape[1])
+        return self.rows.shape[1]
 
     @cached_property
     def n_rows(self) -> FloatArray:
         """Number of rows that each replicate uses, (R,)."""
         if self.row_mask is None:
-            return np.full(self.n_replicates, float(len(self.X)))
+            return np.full(self.n_replicates, float(len(self.rows)))
         return np.asarray(self.row_mask.sum(axis=0), dtype=float)
 
     def response(self) -> FloatArray:
@@ -139,10 +146,10 @@ class Sample:
 
 
 class Design:
-    """The rows of a sample with entries truncated to a box, as two matrix products for all replicates.
+    """The rows of a sample with entries truncated to a box, as matrix products for all replicates at once.
 
-    Truncated rows are made block by block where a product needs them, and not at all if no entry leaves the
-    box, so that a wide design is never held twice.
+    Products go block by block (see `dpalgos.rows`), and are summed in double precision. Truncated rows are
+    made where a product needs them, and not at all if no entry leaves the box.
 
     Parameters
     ----------
@@ -150,66 +157,93 @@ class Design:
         Whose rows.
     bound : float or None
         Entries are truncated to ± this; None: as they are.
+    single : bool
+        Whether rows of single precision are multiplied in it. A private estimator that asks for it multiplies
+        its sensitivities by :attr:`rounding`.
+
+    Attributes
+    ----------
+    dtype : float32 or float64
+        Of the products within a block.
+    rounding : float
+        Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product`; see `dpalgos.rows`.
     """
 
-    def __init__(self, sample: Sample, bound: float | None = None) -> None:
-        self._sample = sample
-        self._blocks = [
-            slice(start, start + max(1, _BLOCK_ELEMENTS // sample.n_features))
-            for start in range(0, len(sample.X), max(1, _BLOCK_ELEMENTS // sample.n_features))
-        ]
-        self._bound = None if bound is None or not self._leaves_the_box(bound) else bound
-        self._weights = None if sample.row_mask is None else sample.row_mask.astype(float)
+    def __init__(self, sample: Sample, bound: float | None = None, *, single: bool = False) -> None:
+        self._rows, self._mask, self._n_used = sample.rows, sample.row_mask, sample.n_rows
+        self.dtype: np.dtype[np.floating] = self._rows.dtype if single else np.dtype(np.float64)
+        self.rounding = self._rows.rounding if single else 1.0
+        self._bound = None
+        if bound is not None and self._rows.largest > bound:
+            self._bound = _rounded_down(bound, self.dtype)
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return some columns, (n, k)."""
-        taken = self._sample.X[:, chosen]
-        return taken if self._bound is None else np.clip(taken, -self._bound, self._bound)
+        return self._truncated(self._rows.columns(chosen))
 
     def predict(self, coef: FloatArray) -> FloatArray:
-        """Return X B for coefficients (d, R), (n, R), touching only the columns that some replicate uses."""
-        used = np.flatnonzero(coef.any(axis=1))
-        if self._bound is None and 4 * len(used) >= len(coef):
-            return np.asarray(self._sample.X @ coef)
-        return np.asarray(self.columns(used) @ coef[used])
+        """Return X B for coefficients (d, R), (n, R)."""
+        used, coef = self._used(coef)
+        predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
+        for rows, block in self._rows.blocks():
+            predicted[rows] = self._truncated(block[:, used]) @ coef
+        return predicted
 
     def mean_product(self, values: FloatArray) -> FloatArray:
         """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""
-        if self._weights is not None:
-            values = values * self._weights
-        if self._bound is None:
-            return np.asarray(self._sample.X.T @ values / self._sample.n_rows)
-        total = np.zeros((self._sample.n_features, values.shape[1]))
-        for block in self._blocks:
-            total += np.clip(self._sample.X[block], -self._bound, self._bound).T @ values[block]
-        return np.asarray(total / self._sample.n_rows)
+        return self._mean(values.shape[1], lambda block, rows: values[rows])
+
+    def mean_score(self, coef: FloatArray, residual: Residual) -> FloatArray:
+        """Return the mean of x_i r_i(x_i'β) over each replicate's rows, (d, R): a gradient in one pass.
+
+        Parameters
+        ----------
+        coef : (d, R) array
+        residual : callable
+            ``(linear predictors (m, R), slice of the m rows) -> (m, R)``; row i must depend on row i only.
+        """
+        used, coef = self._used(coef)
+        return self._mean(coef.shape[1], lambda block, rows: residual(block[:, used] @ coef, rows))
 
     def mean_square(self, values: FloatArray) -> FloatArray:
         """Return the mean of v_i² over each replicate's rows for values (n, R), (R,)."""
-        squares = values**2 if self._weights is None else values**2 * self._weights
-        return np.asarray(squares.sum(axis=0) / self._sample.n_rows)
+        squares = values.astype(float, copy=False) ** 2
+        if self._mask is not None:
+            squares *= self._mask
+        return np.asarray(squares.sum(axis=0) / self._n_used)
 
-    def _leaves_the_box(self, bound: float) -> bool:
-        X = self._sample.X
-        return any(X[block].max() > bound or X[block].min() < -bound for block in self._blocks)
+    def _mean(self, n_columns: int, factors: Callable[[FloatArray, slice], FloatArray]) -> FloatArray:
+        total: FloatArray = np.zeros((n_columns, self._rows.shape[1]))
+        for rows, block in self._rows.blocks():
+            block = self._truncated(block)
+            weighted = factors(block, rows)
+            if self._mask is not None:
+                weighted = weighted * self._mask[rows]
+            total += weighted.T.astype(self.dtype, copy=False) @ block
+        return np.asarray(total.T / self._n_used)
+
+    def _used(self, coef: FloatArray) -> tuple[slice | IntArray, FloatArray]:
+        """Return the columns to multiply with, only those that some replicate uses if few, and their part."""
+        used = np.flatnonzero(coef.any(axis=1))
+        if 4 * len(used) >= len(coef):
+            return slice(None), coef.astype(self.dtype, copy=False)
+        return used, coef[used].astype(self.dtype)
+
+    def _truncated(self, block: FloatArray) -> FloatArray:
+        block = block.astype(self.dtype, copy=False)
+        return block if self._bound is None else np.clip(block, -self._bound, self._bound)
 
 
-def _finite_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iufb":
-        raise InputError(f"{name} must hold numbers, got dtype {array.dtype}; convert it to float first")
-    if array.ndim != n_dimensions:
-        expected = "(n, d)" if n_dimensions == 2 else "(n,)"
-        raise InputError(f"{name} must have shape {expected}, got {array.ndim} dimension(s)")
-    converted: FloatArray = np.ascontiguousarray(array, dtype=np.float64)
-    bad = converted.size - int(np.isfinite(converted).sum())
-    if bad:
-        raise InputError(
-            f"{name} must be finite, got {bad} NaN or infinite value(s); drop or repair those rows first"
-        )
-    if converted.size and np.abs(converted).max() > LARGEST_VALUE:
-        raise InputError(f"{name} must lie within ±{LARGEST_VALUE:g}, got a larger value; change its unit")
-    return converted
+def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:
+    """Return the largest number of a precision that does not exceed the bound."""
+    rounded = dtype.type(bound)
+    return rounded if float(rounded) <= bound else np.nextafter(rounded, dtype.type(0))
+
+
+def _finite_vector(name: str, values: object) -> FloatArray:
+    vector = float_array(name, values, n_dimensions=1).astype(np.float64, copy=False)
+    largest_magnitude(name, [vector])
+    return vector
 
 
 def _checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:

@@ -12,8 +12,10 @@ from tasks.block import compute_block
 from tasks.cells import Block
 from tasks.faults import guarded
 from tasks.limit import compute_limit
+from tasks.memory import ROOM
 from tasks.policy import BY_KEY
 from tasks.prepare import load_prepared
+from tasks.problems import problem_of
 from tasks.records import Record, written
 
 
@@ -28,7 +30,8 @@ def run_block(
     """
     spec = Block.from_dict(block)
     one_blas_thread()
-    rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
+    with ROOM.hold(problem_of(spec).n_bytes(spec.n)):
+        rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)

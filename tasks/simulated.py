@@ -79,6 +79,11 @@ class Simulation(SimulatedProblem):
         """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
 
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set."""
+        single = bool(self.settings.get("single_precision"))
+        return n * self.sizes(n)["d"] * (4 if single else 8)
+
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         seed = self.data_seed(block)

@@ -11,7 +11,8 @@ from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise, Pair
 from dpalgos.catalog import Estimator
 from dpalgos.params import Params
-from dpalgos.sample import LARGEST_VALUE, Sample
+from dpalgos.rows import LARGEST_VALUE
+from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 _FAR = 1e6

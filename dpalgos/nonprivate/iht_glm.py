@@ -24,8 +24,8 @@ from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import Params, choice, count, positive
-from dpalgos.risk import Risk
-from dpalgos.sample import Sample
+from dpalgos.risk import Risk, wide_gradient
+from dpalgos.sample import Design, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _STILL = 1e-10  # a step this much shorter than the coefficients is none
@@ -72,14 +72,12 @@ def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> Flo
     """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
     if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = iht_glm(Sample(sample.X, sample.y), params, transcript)
+        one = iht_glm(sample.once(), params, transcript)
         return np.repeat(one, sample.n_replicates, axis=-1)
+    if params.step_size is not None:
+        return _plain_steps(sample, params, params.step_size)
     risk = Risk(params.made(), sample)
     coef: FloatArray = np.zeros(risk.shape)
-    if params.step_size is not None:
-        for _ in range(params.n_iterations):
-            coef = largest_rows(coef - params.step_size * risk.gradient(coef), sparsity)
-        return coef
     step: FloatArray = np.ones(sample.n_replicates)
     moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
     gradient = risk.gradient(coef)
@@ -91,6 +89,20 @@ def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> Flo
         if not moving.any():
             break
         step = _GROWTH * step
+    return coef
+
+
+def _plain_steps(sample: Sample, params: IHTGLMParams, step_size: float) -> FloatArray:
+    """Return the last of ``n_iterations`` steps; without classes, wide designs are read block by block."""
+    family = params.made()
+    gradient = (
+        Risk(family, sample).gradient
+        if family.classes
+        else wide_gradient(sample, Design(sample, single=True), family)
+    )
+    coef: FloatArray = np.zeros((sample.n_features, *family.classes, sample.n_replicates))
+    for _ in range(params.n_iterations):
+        coef = largest_rows(coef - step_size * gradient(coef), params.sparsity)
     return coef
 
 

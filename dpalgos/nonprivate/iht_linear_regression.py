@@ -59,7 +59,7 @@ def iht_linear_regression(
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
     if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = iht_linear_regression(Sample(sample.X, sample.y), params, transcript)
+        one = iht_linear_regression(sample.once(), params, transcript)
         return np.repeat(one, sample.n_replicates, axis=1)
     design, y = Design(sample), sample.response()[:, None]
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))

@@ -55,7 +55,8 @@ def printed_delta(n):
 @pytest.mark.parametrize("bound", [None, 0.7, 5.0])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
-    monkeypatch.setattr("dpalgos.sample._BLOCK_ELEMENTS", 40)
+    monkeypatch.setattr("dpalgos.rows._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("dpalgos.rows._BLOCK_ELEMENTS", 40)
     rng = np.random.default_rng(0)
     X, mask = rng.standard_normal((30, 12)), rng.random((30, 3)) < 0.5
     sample = Sample(X, row_mask=mask if masked else None, n_replicates=3)

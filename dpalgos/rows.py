@@ -1,0 +1,192 @@
+"""Rows of a design, held in memory or streamed, cut into the same blocks either way.
+
+Whoever multiplies with a design does it block by block, in this order and these sizes, so that a streamed
+design gives the numbers of one in memory to the last bit, and nothing as large as the design is ever made
+beside it. Single precision is kept: a wide design is mostly a matter of memory.
+
+What rounding costs. Products of a block are summed in the design's own precision, blocks in double. A
+neighbour differs in one row, hence in one block; the others' sums are the same bits. With entries of at most
+b and factors of at most c, B of them to a block, the computed sum of a block is off by at most γ B b c,
+γ = B u / (1 − B u), in whatever order it was summed (Higham 2002, section 3.1); a factor is rounded too. So
+what moves by Δ = 2 b c moves by at most (1 + γ (B + 1)) Δ as computed, entry by entry and in ℓ2.
+:attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸), by which a private
+estimator that asks for single precision multiplies its sensitivity; the others get double precision, block by
+block. There the factor is below 1 + 10⁻⁵, like the rounding of everything else here, and counted as 1.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.typing import FloatArray, IntArray
+
+# Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
+LARGEST_VALUE = 1e60
+
+_ROWS_PER_BLOCK = 256
+# Elements of a block of double precision, where rows are short.
+_BLOCK_ELEMENTS = 1 << 18
+
+Blocks = Callable[[], Iterable[object]]
+
+
+class Rows(ABC):
+    """A design of n rows and d columns of finite numbers.
+
+    Attributes
+    ----------
+    shape : (n, d)
+    dtype : float32 or float64
+    largest : float
+        Largest magnitude of an entry.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[np.floating]
+    largest: float
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def rounding(self) -> float:
+        """Factor on the sensitivity of a mean of products, for rounding; see the module."""
+        if self.dtype == np.float64:
+            return 1.0
+        unit = _ROWS_PER_BLOCK * float(np.finfo(self.dtype).eps) / 2
+        return 1 + (_ROWS_PER_BLOCK + 1) * unit / (1 - unit)
+
+    @property
+    def block_size(self) -> int:
+        """Number of rows in a block."""
+        short = _BLOCK_ELEMENTS // self.shape[1] if self.dtype == np.float64 else 0
+        return max(_ROWS_PER_BLOCK, short)
+
+    @abstractmethod
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield all rows in order: which, and the block; a block is valid until the next one."""
+
+    @abstractmethod
+    def array(self) -> FloatArray:
+        """Return all rows, or refuse if they are not in memory."""
+
+    def columns(self, chosen: IntArray) -> FloatArray:
+        """Return a copy of some columns, (n, k)."""
+        taken = np.empty((len(self), len(chosen)), self.dtype)
+        for rows, block in self.blocks():
+            taken[rows] = block[:, chosen]
+        return taken
+
+
+class HeldRows(Rows):
+    """Rows in memory: float32 and float64 arrays in row order are not copied."""
+
+    def __init__(self, values: object) -> None:
+        self._array = float_array("X", values, n_dimensions=2)
+        self.shape, self.dtype = self._array.shape, self._array.dtype
+        _check_shape(self.shape)
+        self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield views of the array."""
+        for start in range(0, len(self), self.block_size):
+            rows = slice(start, min(start + self.block_size, len(self)))
+            yield rows, self._array[rows]
+
+    def array(self) -> FloatArray:
+        """Return the array itself."""
+        return self._array
+
+
+class StreamedRows(Rows):
+    """Rows that are read anew for every pass, and never held.
+
+    Parameters
+    ----------
+    read : callable
+        Returns an iterable of (m, d) arrays, any m: the rows in order, the same in every pass.
+    """
+
+    def __init__(self, read: Blocks) -> None:
+        self._read = read
+        n, widths, dtypes = 0, set(), set()
+
+        def counted() -> Iterator[FloatArray]:
+            nonlocal n
+            for values in read():
+                block = float_array("X", values, n_dimensions=2)
+                n += len(block)
+                widths.add(block.shape[1])
+                dtypes.add(block.dtype)
+                yield block
+
+        self.largest = largest_magnitude("X", counted())
+        if len(widths) > 1:
+            raise InputError(f"X must have the same columns in every block, got {sorted(widths)} columns")
+        self.shape = (n, widths.pop() if widths else 0)
+        _check_shape(self.shape)
+        self.dtype = max(dtypes, key=lambda dtype: dtype.itemsize)
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield the rows in one buffer, which the next block overwrites."""
+        buffer = np.empty((min(self.block_size, len(self)), self.shape[1]), self.dtype)
+        start, filled = 0, 0
+        for values in self._read():
+            block = np.asarray(values)
+            taken = 0
+            while taken < len(block):
+                step = min(len(buffer) - filled, len(block) - taken)
+                buffer[filled : filled + step] = block[taken : taken + step]
+                filled, taken = filled + step, taken + step
+                if filled == len(buffer):
+                    yield slice(start, start + filled), buffer
+                    start, filled = start + filled, 0
+        if filled:
+            yield slice(start, start + filled), buffer[:filled]
+        if start + filled != len(self):
+            raise InputError(
+                f"X must give the same rows in every pass, got {len(self)} and then {start + filled}"
+            )
+
+    def array(self) -> FloatArray:
+        """Refuse."""
+        raise InputError(
+            "X must be an array in memory for this estimator, got a stream of blocks; "
+            "only estimators that multiply with X take one"
+        )
+
+
+def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
+    """Return numbers as a contiguous array, float32 where they are, else float64."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{name} must hold numbers, got dtype {array.dtype}; convert it to float first")
+    if array.ndim != n_dimensions:
+        expected = "(n, d)" if n_dimensions == 2 else "(n,)"
+        raise InputError(f"{name} must have shape {expected}, got {array.ndim} dimension(s)")
+    return np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float32 else np.float64)
+
+
+def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:
+    """Return the largest magnitude in some blocks, or refuse what is not finite or too large."""
+    largest, bad = 0.0, 0
+    for block in blocks:
+        if block.size:
+            extremes = float(block.max()), -float(block.min())  # NaN if any is
+            largest = max(largest, *extremes)
+            if not np.isfinite(extremes).all():
+                bad += block.size - int(np.isfinite(block).sum())
+    if bad:
+        raise InputError(
+            f"{name} must be finite, got {bad} NaN or infinite value(s); drop or repair those rows first"
+        )
+    if largest > LARGEST_VALUE:
+        raise InputError(f"{name} must lie within ±{LARGEST_VALUE:g}, got a larger value; change its unit")
+    return largest
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        raise InputError(f"X must have at least one row and one column, got shape {shape}")
