@@ -24,7 +24,7 @@ class Result:
     Attributes
     ----------
     estimate : (d,) array, or (d, R) for R > 1 replicates
-        The released answer.
+        The released answer; with K classes (d, K), or (d, K, R).
     certified_epsilon : float
         The smallest ε, at ``delta``, that the events prove; NaN for a non-private estimator.
     delta : float
@@ -58,8 +58,9 @@ def estimate(
     ----------
     name : str
         An estimator's name; see :func:`dpalgos.catalog`.
-    X : (n, d) array_like or Sample
-        Rows of data; a :class:`Sample` (with its own y, mask and replicates) is not validated again.
+    X : (n, d) array_like, callable or Sample
+        Rows of data, or what returns an iterable of their blocks; a :class:`Sample` (with its own y, mask and
+        replicates) is not validated again.
     y : (n,) array_like, optional
         Responses; None for means.
     rng : numpy.random.Generator

@@ -5,8 +5,8 @@ Every module of the estimator packages registers what it defines; nothing else l
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,26 @@ _ESTIMATORS: dict[str, "Estimator"] = {}
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witnesses = Callable[[Any, int, Sequence[FloatArray]], dict[str, Neighbors]]
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
+DataCheck = Callable[[Sample, Any], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A setting of an estimator that changes what it releases, and so has to pass the same tests.
+
+    Attributes
+    ----------
+    keywords : mapping
+        Beside the estimator's example.
+    calibrations : tuple of str
+        Those that the form exists in.
+    protected : bool
+        Whether its events prove anything at all; False for printed steps that no noise covers.
+    """
+
+    keywords: Mapping[str, Any]
+    calibrations: tuple[str, ...] = ("tight",)
+    protected: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +77,17 @@ class Estimator:
         executable half of the privacy argument.
     public : str
         What must be public beside its required keywords; empty if nothing.
+    check_data : callable or None
+        ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
+        a release calls it before it charges anything. The estimator does not rely on that.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
+    forms : mapping of str to Form
+        Settings that tests and audits cover beside the example.
+    form : str
+        Which of them this entry stands for; empty for the estimator itself.
+    protected : bool
+        As of the form.
     """
 
     name: str
@@ -73,7 +102,33 @@ class Estimator:
     example: dict[str, Any]
     witnesses: Witnesses | None
     public: str = ""
+    check_data: DataCheck | None = None
     order: int
+    forms: Mapping[str, Form] = field(default_factory=dict)
+    form: str = ""
+    protected: bool = True
+
+    @property
+    def label(self) -> str:
+        """The name, with the form if it is one."""
+        return f"{self.name}: {self.form}" if self.form else self.name
+
+    @property
+    def variants(self) -> list["Estimator"]:
+        """The estimator, and one entry for each of its forms with that form's example."""
+        return [
+            self,
+            *(
+                replace(
+                    self,
+                    form=name,
+                    example={**self.example, **form.keywords},
+                    calibrations=form.calibrations,
+                    protected=form.protected,
+                )
+                for name, form in self.forms.items()
+            ),
+        ]
 
     @property
     def private(self) -> bool:
@@ -118,7 +173,9 @@ def register(
     example: dict[str, Any] | None = None,
     witnesses: Witnesses | None = None,
     public: str = "",
+    check_data: DataCheck | None = None,
     order: int,
+    forms: Mapping[str, Form] | None = None,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
 
@@ -136,7 +193,9 @@ def register(
             example=example or {},
             witnesses=witnesses,
             public=public,
+            check_data=check_data,
             order=order,
+            forms=forms or {},
         )
         return function
 

@@ -109,6 +109,18 @@ def plan_release(name: str, n_rows: int, n_features: int, keywords: dict[str, An
     )
 
 
+def check_data(plan: ReleasePlan, sample: Sample) -> None:
+    """Refuse data that the planned estimator cannot take; to be called before the charge.
+
+    Raises
+    ------
+    InputError
+        Without a value of the data.
+    """
+    if plan.estimator.check_data is not None:
+        plan.estimator.check_data(sample, plan.params)
+
+
 def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
     """Draw the answer of a plan that has been charged, on data that were validated before the charge.
 

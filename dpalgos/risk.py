@@ -3,18 +3,21 @@
     F(B) = (1/n) Σ_i loss(B'x_i, y_i) + (κ/2) ‖B‖² + ⟨c, B⟩
 
 Coefficients are (d, R), or (d, K, R) with K classes; κ (a ridge) and c (a tilt) are zero unless given.
-Replicates go in groups of a few whose arrays stay in the cache, each with only the rows that it uses.
+Replicates go in groups of a few whose arrays stay in the cache, with only the rows that they use where
+those are few.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.families import Family
-from dpalgos.sample import Design, Group, Sample
+from dpalgos.sample import Design, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
+_GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array that fits the cache beside its companions
+_MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
 _MOST_HALVINGS = 40
 _RANK = 1e-12  # eigenvalues of the scaled second moments this much below the largest count as zero
 _FLAT = 1e-11  # curvature relative to the second moments below which the risk has no minimum in sight
@@ -22,11 +25,14 @@ _ROUNDING = 1e-13  # of a loss, which rises by so much where nothing is left to 
 _CLOSE = 1e-9  # a last Newton step this short leaves an error of its square
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Part:
-    group: Group
+    """Some replicates, rows among which theirs are, and 1 where a replicate uses a row, else 0."""
+
+    replicates: slice
     X: FloatArray
     y: FloatArray
+    weights: FloatArray
 
 
 class Risk:
@@ -56,10 +62,10 @@ class Risk:
         tilt: FloatArray | None = None,
     ) -> None:
         y = family.encode(sample.response())
-        rows = sample.X if X is None else X
+        rows = (sample.X if X is None else X).astype(float, copy=False)
         self.family, self._sample = family, sample
         self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
-        self._parts = [_Part(group, rows[group.rows], y[group.rows]) for group in sample.groups()]
+        self._parts = list(_partition(sample, rows, y))
         self._tilt = np.zeros(self.shape) if tilt is None else tilt
 
     @property
@@ -72,7 +78,7 @@ class Risk:
         total = np.zeros(self._sample.n_replicates)
         for part in self._parts:
             losses = self.family.loss(_predict(part, coef), part.y)
-            total[part.group.replicates] = (losses * part.group.weights).sum(axis=0)
+            total[part.replicates] = (losses * part.weights).sum(axis=0)
         extra = self._ridge / 2 * _dot(coef, coef) + _dot(self._tilt, coef)
         return np.asarray(total / self._sample.n_rows + extra)
 
@@ -81,9 +87,7 @@ class Risk:
         gradient = np.empty_like(coef)
         for part in self._parts:
             residual = self.family.residual(_predict(part, coef), part.y)
-            residual = residual * _over_classes(part.group.weights, residual.ndim)
-            product = part.X.T @ residual.reshape(len(residual), -1)
-            gradient[..., part.group.replicates] = product.reshape(-1, *residual.shape[1:])
+            gradient[..., part.replicates] = _adjoint(part, residual)
         return np.asarray(gradient / self._sample.n_rows + self._ridge * coef + self._tilt)
 
     def second_moments(self) -> FloatArray:
@@ -95,13 +99,8 @@ class Risk:
         """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
         weights = []
         for part in self._parts:
-            predictor = _predict(part, coef)
-            second = self.family.second_derivative(predictor)
-            if self.family.classes:
-                weights.append(second)
-                continue
-            clipped = np.abs(self.family.residual(predictor, part.y)) >= self.family.residual_bound
-            weights.append(np.where(clipped, 0.0, second)[:, None, None])
+            second = self._second_derivative(part, coef)
+            weights.append(second if self.family.classes else second[:, None, None])
         k, d = contrasts.shape[1], self._sample.n_features
         hessian = np.empty((self._sample.n_replicates, k, d, k, d))
         for a in range(k):
@@ -114,11 +113,35 @@ class Risk:
                     hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
         return hessian
 
+    def curvature_product(self, coef: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return V → Hessian of F at ``coef`` times V, both in the shape of ``coef``; without classes.
+
+        Two passes over the rows for all replicates, and no matrix: for many columns.
+        """
+        seconds = [self._second_derivative(part, coef) for part in self._parts]
+
+        def product(direction: FloatArray) -> FloatArray:
+            total = np.empty_like(direction)
+            for part, second in zip(self._parts, seconds, strict=True):
+                total[..., part.replicates] = _adjoint(part, second * _predict(part, direction))
+            return np.asarray(total / self._sample.n_rows + self._ridge * direction)
+
+        return product
+
+    def _second_derivative(self, part: _Part, coef: FloatArray) -> FloatArray:
+        """Return ψ'', and 0 where a residual is clipped."""
+        predictor = _predict(part, coef)
+        second = self.family.second_derivative(predictor)
+        if self.family.classes:
+            return second
+        clipped = np.abs(self.family.residual(predictor, part.y)) >= self.family.residual_bound
+        return np.where(clipped, 0.0, second)
+
     def _sample_moments(self, weights: list[FloatArray]) -> FloatArray:
         d, moments = self._sample.n_features, []
         for part, values in zip(self._parts, weights, strict=True):
-            used = values * part.group.weights
-            chosen = range(*part.group.replicates.indices(self._sample.n_replicates))
+            used = values * part.weights
+            chosen = range(*part.replicates.indices(self._sample.n_replicates))
             products = (part.X.T * used.T[:, None, :]) @ part.X
             moments.append(np.broadcast_to(products, (len(chosen), d, d)))
         return np.asarray(np.concatenate(moments) / self._sample.n_rows[:, None, None])
@@ -141,7 +164,7 @@ def wide_gradient(
     largest_residual : callable, optional
         β → (R,); residuals are clipped to it.
     """
-    y, limits = family.encode(sample.response()), np.finfo(sample.rows.dtype)
+    y, limits = family.encode(sample.response()), np.finfo(design.dtype)
     y = np.clip(y, limits.min, limits.max).astype(limits.dtype)
 
     def gradient(coef: FloatArray) -> FloatArray:
@@ -259,14 +282,31 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
     return np.asarray(np.linalg.svd(centering)[0][:, :-1])
 
 
+def _partition(sample: Sample, rows: FloatArray, y: FloatArray) -> Iterator[_Part]:
+    n, mask = len(rows), sample.row_mask
+    step = max(1, min(sample.n_replicates, max(8, _GROUP_ELEMENTS // n)))
+    for start in range(0, sample.n_replicates, step):
+        chosen = slice(start, min(start + step, sample.n_replicates))
+        if mask is None:
+            yield _Part(chosen, rows, y, np.ones((n, 1)))
+            continue
+        used = mask[:, chosen].any(axis=1)
+        if used.mean() > _MOST:
+            yield _Part(chosen, rows, y, mask[:, chosen].astype(float))
+        else:
+            yield _Part(chosen, rows[used], y[used], mask[used, chosen].astype(float))
+
+
 def _predict(part: _Part, coef: FloatArray) -> FloatArray:
-    chosen = coef[..., part.group.replicates]
+    chosen = coef[..., part.replicates]
     product = part.X @ chosen.reshape(len(chosen), -1)
     return np.asarray(product.reshape(len(part.X), *chosen.shape[1:]))
 
 
-def _over_classes(weights: FloatArray, n_dimensions: int) -> FloatArray:
-    return weights if n_dimensions == 2 else weights[:, None, :]
+def _adjoint(part: _Part, values: FloatArray) -> FloatArray:
+    """Return the sum of x_i v_i over the rows of each replicate."""
+    values = values * (part.weights if values.ndim == 2 else part.weights[:, None, :])
+    return np.asarray((part.X.T @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))
 
 
 def _norms(values: FloatArray) -> FloatArray:

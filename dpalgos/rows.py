@@ -10,8 +10,8 @@ b and factors of at most c, B of them to a block, the computed sum of a block is
 γ = B u / (1 − B u), in whatever order it was summed (Higham 2002, section 3.1); a factor is rounded too. So
 what moves by Δ = 2 b c moves by at most (1 + γ (B + 1)) Δ as computed, entry by entry and in ℓ2.
 :attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸), by which a private
-estimator multiplies its sensitivity. In double precision it is below 1 + 10⁻⁵, like the rounding of
-everything else here, and counted as 1.
+estimator that asks for single precision multiplies its sensitivity; the others get double precision, block by
+block. There the factor is below 1 + 10⁻⁵, like the rounding of everything else here, and counted as 1.
 """
 
 from abc import ABC, abstractmethod

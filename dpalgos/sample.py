@@ -148,8 +148,8 @@ class Sample:
 class Design:
     """The rows of a sample with entries truncated to a box, as matrix products for all replicates at once.
 
-    Products go block by block (see `dpalgos.rows`), in the precision of the rows, and are summed in double.
-    Truncated rows are made where a product needs them, and not at all if no entry leaves the box.
+    Products go block by block (see `dpalgos.rows`), and are summed in double precision. Truncated rows are
+    made where a product needs them, and not at all if no entry leaves the box.
 
     Parameters
     ----------
@@ -157,27 +157,34 @@ class Design:
         Whose rows.
     bound : float or None
         Entries are truncated to ± this; None: as they are.
+    single : bool
+        Whether rows of single precision are multiplied in it. A private estimator that asks for it multiplies
+        its sensitivities by :attr:`rounding`.
+
+    Attributes
+    ----------
+    dtype : float32 or float64
+        Of the products within a block.
+    rounding : float
+        Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product`; see `dpalgos.rows`.
     """
 
-    def __init__(self, sample: Sample, bound: float | None = None) -> None:
+    def __init__(self, sample: Sample, bound: float | None = None, *, single: bool = False) -> None:
         self._rows, self._mask, self._n_used = sample.rows, sample.row_mask, sample.n_rows
+        self.dtype: np.dtype[np.floating] = self._rows.dtype if single else np.dtype(np.float64)
+        self.rounding = self._rows.rounding if single else 1.0
         self._bound = None
         if bound is not None and self._rows.largest > bound:
-            self._bound = _rounded_down(bound, self._rows.dtype)
-
-    @property
-    def rounding(self) -> float:
-        """Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product`; see `dpalgos.rows`."""
-        return self._rows.rounding
+            self._bound = _rounded_down(bound, self.dtype)
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return some columns, (n, k)."""
         return self._truncated(self._rows.columns(chosen))
 
     def predict(self, coef: FloatArray) -> FloatArray:
-        """Return X B for coefficients (d, R), (n, R), in the precision of the rows."""
+        """Return X B for coefficients (d, R), (n, R)."""
         used, coef = self._used(coef)
-        predicted = np.empty((len(self._rows), coef.shape[1]), self._rows.dtype)
+        predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
         for rows, block in self._rows.blocks():
             predicted[rows] = self._truncated(block[:, used]) @ coef
         return predicted
@@ -212,17 +219,18 @@ class Design:
             weighted = factors(block, rows)
             if self._mask is not None:
                 weighted = weighted * self._mask[rows]
-            total += weighted.T.astype(self._rows.dtype, copy=False) @ block
+            total += weighted.T.astype(self.dtype, copy=False) @ block
         return np.asarray(total.T / self._n_used)
 
     def _used(self, coef: FloatArray) -> tuple[slice | IntArray, FloatArray]:
         """Return the columns to multiply with, only those that some replicate uses if few, and their part."""
         used = np.flatnonzero(coef.any(axis=1))
         if 4 * len(used) >= len(coef):
-            return slice(None), coef.astype(self._rows.dtype, copy=False)
-        return used, coef[used].astype(self._rows.dtype)
+            return slice(None), coef.astype(self.dtype, copy=False)
+        return used, coef[used].astype(self.dtype)
 
     def _truncated(self, block: FloatArray) -> FloatArray:
+        block = block.astype(self.dtype, copy=False)
         return block if self._bound is None else np.clip(block, -self._bound, self._bound)
 
 

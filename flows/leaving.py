@@ -70,14 +70,13 @@ def prompt_end(leave: Callable[[str], object], grace: float = GRACE) -> Iterator
 
 
 def _watch(signals: socket.socket, leave: Callable[[str], object], grace: float) -> None:
-    interrupted = False
-    while received := _next(signals, grace if interrupted else None):
-        if _STOPPING.intersection(received):
-            if interrupted:
-                leave("interrupted twice, so not waiting for the blocks in flight")
-                return
-            interrupted = True
-        elif received == _TIME_IS_UP:
+    interruptions = 0
+    while received := _next(signals, grace if interruptions else None):
+        interruptions += sum(number in _STOPPING for number in received)  # several may arrive at once
+        if interruptions > 1:
+            leave("interrupted twice, so not waiting for the blocks in flight")
+            return
+        if received == _TIME_IS_UP:
             leave(f"interrupted, and not waiting longer than {grace:.0f} s for the blocks in flight")
             return
 

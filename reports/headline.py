@@ -184,9 +184,11 @@ def _consecutive(xs: Sequence[float], sizes: Sequence[float]) -> bool:
 
 def data_sentence(page: StudyPage) -> str:
     """Say what the data are: real, simulated, or a stand-in."""
-    text = _data_sentence(page.dataset)
-    other = page.dataset.simulated_too
-    return f"{text} Other panels have simulated data: {other}." if other else text
+    text, simulated = _data_sentence(page.dataset), page.dataset.simulated_too
+    if not simulated:
+        return text
+    others = text[:1].lower() + text[1:]
+    return f"Some panels have simulated data, anew in every repetition: {simulated}. In the others, {others}"
 
 
 def _data_sentence(data: Provenance) -> str:

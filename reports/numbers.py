@@ -86,7 +86,7 @@ def words(items: Iterable[str]) -> str:
 
 
 def rule_text(rule: str) -> str:
-    """Write a rule for δ with real superscripts: "10/m^1.1" becomes "10/m¹·¹"."""
+    """Write a rule for δ as people do: "10/m^1.1" becomes "10/m¹·¹", "1/(2*n)" becomes "1/(2n)"."""
     out, power = "", False
     for char in rule:
         if char == "^":
@@ -95,7 +95,7 @@ def rule_text(rule: str) -> str:
             out += char.translate(_SUPERSCRIPT)
         else:
             power = False
-            out += char
+            out += char if char != "*" else ""
     return out
 
 

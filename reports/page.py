@@ -208,6 +208,8 @@ class Tracing:
     allowed, allowed_gaussian : mapping of (cell, metric) to float
         The most that the certified (ε, δ) allows, and Gaussian differential privacy where all releases of
         the cell are Gaussian.
+    exceeding : tuple of (cell, metric)
+        Where the certificate is contradicted, all tests together at 99 % confidence.
     predicted : mapping of str to float
         Cell → the AUC predicted from its error, where the model is simple enough.
     claimed_sums : mapping of str to float
@@ -221,6 +223,7 @@ class Tracing:
     intervals: Mapping[tuple[str, str], tuple[float, float]]
     allowed: Mapping[tuple[str, str], float]
     allowed_gaussian: Mapping[tuple[str, str], float]
+    exceeding: tuple[tuple[str, str], ...]
     predicted: Mapping[str, float]
     claimed_sums: Mapping[str, float]
     ceilings: tuple[Guide, ...]

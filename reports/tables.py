@@ -170,6 +170,8 @@ def _epsilon(series: Series, values: list[float]) -> Cell:
 
 
 def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) -> list[str]:
+    if series.role == "unprotected":
+        return [notes.mark("not private: a step that no noise covers, so that no finite ε is proved")]
     if series.role != "private":
         return []
     flags = []
@@ -209,7 +211,7 @@ def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
 def _csv(view: View, where: Setting) -> str:
     t = view.table
     private = (t["epsilon"] == where.epsilon) & (t["rule"] == where.rule) & (t["prepare"] == where.prepare)
-    rows = t[private | (t["role"] != "private")]
+    rows = t[private | t["role"].isin(("nonprivate", "zero"))]
     return summary_csv(rows.drop(columns=["prepare", "form", "rule", "role", "x"]).drop_duplicates("cell"))
 
 

@@ -183,7 +183,7 @@ def tracing_headline(view: TracingView) -> Headline:
             )
     if best is not None:
         line, cell = best
-        sentences.append(f"at {where} it is at most {cell.with_error(AUC)} ({line.label})")
+        sentences.append(f"at {where} the highest is {cell.with_error(AUC)} ({line.label})")
         tiles.append(
             Tile(
                 num(cell.mean(AUC)),
@@ -201,27 +201,13 @@ def tracing_headline(view: TracingView) -> Headline:
         limits.append(f"{text}; a coin gives {num(CHANCE)}.")
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
     text = "; ".join(sentences) if sentences else "No attack gave a number"
-    broken = exceeding(view)
+    broken = tuple(dict.fromkeys(cell for cell, _ in view.tracing.exceeding))
     verdict = (
-        "No attack passes what its certificate allows."
+        "No attack passes what its certificate allows (all tests together at 99 % confidence)."
         if not broken
-        else f"Above what the certificate allows, beyond the interval: {'; '.join(broken)}."
+        else f"More than the certificate allows, at 99 % confidence: {'; '.join(broken)}."
     )
     return Headline(text + ".", verdict, _panels_sentence(view), data, "", tuple(limits), tuple(tiles))
-
-
-def exceeding(view: TracingView) -> list[str]:
-    """Name the cells and metrics whose interval lies wholly above what the certificate allows."""
-    found = []
-    for panel in view.panels:
-        for line in panel.lines:
-            for cell in line.cells:
-                for metric in (POOLED_AUC, *view.tracing.rates):
-                    low, _ = view.tracing.intervals.get((cell.cell, metric), (math.nan, math.nan))
-                    if low > view.tracing.allowed.get((cell.cell, metric), math.inf):
-                        found.append(f"{line.label}, {panel.title}, ε = {setting(cell.epsilon)}")
-                        break
-    return found
 
 
 def _panels_sentence(view: TracingView) -> str:

@@ -29,6 +29,7 @@ def draw_tracing(view: TracingView, certified: Picture | None) -> Pictures:
     head = view.head
     if head is None:
         return Pictures(None, None, None, None, ())
+    others = [panel for panel in view.panels if panel.name == head.name]
     groups = [
         PanelGroup(
             "The whole ROC curve",
@@ -39,7 +40,7 @@ def draw_tracing(view: TracingView, certified: Picture | None) -> Pictures:
         PanelGroup(
             "How the AUC grows with ε, panel by panel",
             "",
-            tuple((panel.title, _auc(view, panel, chart.PANEL)) for panel in view.panels),
+            tuple((panel.title, _auc(view, panel, chart.PANEL)) for panel in (*others, *view.heads[1:])),
         ),
     ]
     return Pictures(
@@ -61,7 +62,7 @@ def _auc(view: TracingView, panel: Panel, size: Size, name: str = "", *, png: bo
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
     alt = f"AUC of the attack against ε, {panel.title}."
     alt += f" Without privacy {num(other.mean(AUC))}." if other else ""
-    alt += f" At ε = {setting(view.epsilon)} at most {num(best[1].mean(AUC))}." if best else ""
+    alt += f" At ε = {setting(view.epsilon)} the highest is {num(best[1].mean(AUC))}." if best else ""
     with drawing():
         fig, ax = _frame(size)
         ax.set_xscale("log")

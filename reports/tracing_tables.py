@@ -55,9 +55,9 @@ class SumRow:
 
 
 def sum_rows(view: TracingView) -> tuple[SumRow, ...]:
-    """Return the sums of every panel whose truth is known: without privacy, and at the largest ε."""
+    """Return the sums of the panels whose truth is known: without privacy, and at the largest ε."""
     rows = []
-    for panel in view.panels:
+    for panel in view.heads:
         if panel.name not in view.tracing.claimed_sums:
             continue
         claimed = view.tracing.claimed_sums[panel.name]

@@ -54,7 +54,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One line: estimator × calibration × form; `role` is "private", "nonprivate" or "zero"."""
+    """One line: estimator × calibration × form; `role` is "private", "unprotected" (a private
+    estimator whose events prove no finite ε), "nonprivate" or "zero"."""
 
     info: EstimatorInfo
     calibration: str
@@ -118,10 +119,8 @@ class View:
         table["prepare"] = [prepare for prepare, _ in parts]
         table["form"] = [form for _, form in parts]
         table = place(table, page)
-        table["role"] = [
-            "zero" if name == ZERO else "nonprivate" if model == "none" else "private"
-            for name, model in zip(table["estimator"], table["privacy_model"], strict=True)
-        ]
+        facts = zip(table["estimator"], table["privacy_model"], table["certified_epsilon"], strict=True)
+        table["role"] = [_role(name, model, certified) for name, model, certified in facts]
         table["rule"] = [
             _rule(page, cell, delta) for cell, delta in zip(table["cell"], table["delta"], strict=True)
         ]
@@ -129,8 +128,8 @@ class View:
 
     @cached_property
     def private(self) -> pd.DataFrame:
-        """The rows of private estimators."""
-        return self.table[self.table["role"] == "private"]
+        """The rows of private estimators, of those that prove nothing too."""
+        return self.table[self.table["role"].isin(("private", "unprotected"))]
 
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
@@ -193,7 +192,8 @@ class View:
         """Return every line of a setting: private ones by catalogue order, then non-private, then zero."""
         rows = [] if setting is None else [self._rows(setting)]
         prepare = setting.prepare if setting else ""
-        for _, others in self.table[self.table["role"] != "private"].groupby("estimator", sort=False):
+        without = self.table[self.table["role"].isin(("nonprivate", "zero"))]
+        for _, others in without.groupby("estimator", sort=False):
             fitting = others[others["prepare"] == prepare]
             rows.append(fitting if len(fitting) else others[others["prepare"] == ""])
         if not rows:
@@ -205,7 +205,7 @@ class View:
             forms = self.forms.get(str(name), ("",))
             points = tuple(_point(row) for row in frame.sort_values("x").itertuples())
             out.append(Series(info, str(calibration), str(form), str(role), forms.index(str(form)), points))
-        rank = {"private": 0, "nonprivate": 1, "zero": 2}
+        rank = {"private": 0, "unprotected": 1, "nonprivate": 2, "zero": 3}
         noise = {"tight": 0, "paper": 1}
         return tuple(
             sorted(
@@ -250,6 +250,14 @@ def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
         flat = panel[panel["x"].isna()].drop(columns="x").merge(axis, how="cross")
         parts += [panel.dropna(subset="x"), flat]
     return pd.concat(parts, ignore_index=True) if parts else table
+
+
+def _role(name: str, model: str, certified: float) -> str:
+    if name == ZERO:
+        return "zero"
+    if model == "none":
+        return "nonprivate"
+    return "unprotected" if certified == math.inf else "private"
 
 
 def _rule(page: StudyPage, cell: str, delta: float) -> str:

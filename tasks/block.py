@@ -12,9 +12,6 @@ from tasks.cells import Block, Cell, derive_seed
 from tasks.draws import Draw, Prepared
 from tasks.problems import AnyProblem, problem_of
 
-METRIC = "l2_error"
-LOG_METRIC = "log_squared_error"  # natural; what paper B plots
-
 Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
 
 
@@ -95,9 +92,6 @@ def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome
     answered = np.array([outcome.measured is not None for outcome in repeated])
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
     metrics = problem.metrics(measured, block.n) if measured else {}
-    if METRIC in metrics and any(dpalgos.get_estimator(c.estimator).task == "glm" for c in block.cells):
-        errors = metrics[METRIC]
-        metrics[LOG_METRIC] = 2 * np.log(np.where(errors > 0, errors, np.nan))
     shared = pd.DataFrame(
         {
             **_labels(cell, block),

@@ -205,6 +205,8 @@ class Claim(Strict):
         Begins with the paper's key.
     study, panel, estimator, form : str
         Whose results decide.
+    steps : int or None
+        At which number of steps, where that is the study's horizontal axis.
     """
 
     id: str
@@ -214,6 +216,7 @@ class Claim(Strict):
     panel: str = ""
     estimator: str
     form: str = ""
+    steps: int | None = None
     test: AnyTest
 
     @property
@@ -222,9 +225,10 @@ class Claim(Strict):
         return self.id.partition("-")[0]
 
     def variant(self, form: str | None = None) -> str:
-        """Return the variant of a form in the claim's panel, its own form by default."""
-        form = self.form if form is None else form
-        return f"{self.panel}, {form}" if form else self.panel
+        """Return the variant of a form in the claim's panel; by default of its own, at its steps."""
+        own = form is None
+        steps = f"T={self.steps}" if own and self.steps else ""
+        return ", ".join(part for part in (self.panel, self.form if own else form, steps) if part)
 
 
 class Scorecard(Strict):
@@ -284,4 +288,5 @@ def _common(
 
 
 def _sizes(evidence: Evidence, values: dict[int, pd.Series]) -> str:
-    return f"{evidence.symbol} = {setting(min(values))}–{setting(max(values))}"
+    ends = dict.fromkeys((setting(min(values)), setting(max(values))))
+    return f"{evidence.symbol} = {'–'.join(ends)}"

@@ -126,6 +126,10 @@ class ProblemBase(Strict, ABC):
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return (first replicate, replicates, work) of each block at a size."""
 
+    def n_bytes(self, n: int) -> int:
+        """Return the memory that one draw needs beside the prepared data."""
+        return 0
+
     @abstractmethod
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield the data of a block, its replicates in order."""

@@ -13,7 +13,8 @@ from data.user_table import load_user_table, read_user_file
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.params import describe
-from dpalgos.release import ReleasePlan, draw_release, plan_release
+from dpalgos.release import ReleasePlan, check_data, draw_release, plan_release
+from dpalgos.typing import FloatArray
 from tasks.spec import SpecError
 
 
@@ -99,6 +100,7 @@ def release(
     _check_task(plan, asked)
     y = table[asked.columns.y].to_numpy() if asked.columns.y else None
     sample = Sample(table[list(asked.columns.x)].to_numpy(), y)
+    check_data(plan, sample)
     budget = ledger.budget(asked.dataset.name)
     request = Request(
         dataset=asked.dataset.name,
@@ -131,8 +133,7 @@ def release(
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise
-        estimate = dict(zip(asked.columns.x, map(float, drawn.estimate), strict=True))
-        charge = ledger.store_release(charge.id, {"estimate": estimate})
+        charge = ledger.store_release(charge.id, {"estimate": _named(asked.columns.x, drawn.estimate)})
     assert charge.release is not None
     return Answer(
         estimate=dict(charge.release["estimate"]),
@@ -212,6 +213,14 @@ def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:
         name: tuple(value) if isinstance(value, list) else value
         for name, value in {**asked.bounds, **asked.params}.items()
     }
+
+
+def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:
+    """Return the numbers of an estimate by column, and by class where there are any."""
+    if estimate.ndim == 1:
+        return dict(zip(columns, map(float, estimate), strict=True))
+    rows = zip(columns, estimate, strict=True)
+    return {f"{name}, class {k}": float(value) for name, row in rows for k, value in enumerate(row)}
 
 
 def is_bound(keyword: str) -> bool:

@@ -15,8 +15,10 @@ from tasks.block import Selected, compute_block
 from tasks.cells import Block
 from tasks.faults import guarded
 from tasks.limit import compute_limit
+from tasks.memory import ROOM
 from tasks.policy import BY_KEY
 from tasks.prepare import load_prepared
+from tasks.problems import problem_of
 from tasks.records import Record, written
 
 
@@ -32,9 +34,14 @@ def run_block(
     """
     spec = Block.from_dict(block)
     one_blas_thread()
+<<<<<<< HEAD
     beside = Path(path).with_suffix(".selected.json")
     selected: Selected = json.loads(beside.read_bytes()) if only and beside.exists() else {}
     rows = compute_block(spec, load_prepared(design["path"]) if design else None, only, selected)
+=======
+    with ROOM.hold(problem_of(spec).n_bytes(spec.n)):
+        rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
+>>>>>>> main
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)

@@ -1,7 +1,7 @@
 """Problems on simulated data: a fresh data set per replicate, the same for all cells at that size."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,9 @@ from data.simulations import Simulated, simulator
 from tasks.cells import Block, derive_seed, replicate_generator
 from tasks.draws import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase, spread_over_blocks
 from tasks.rules import RuleError, evaluate_all, whole
+
+_LOG_METRIC = "log_squared_error"
+_LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
 
 
 class SimulatedProblem(ProblemBase):
@@ -76,6 +79,11 @@ class Simulation(SimulatedProblem):
         """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
 
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set."""
+        single = bool(self.settings.get("single_precision"))
+        return n * self.sizes(n)["d"] * (4 if single else 8)
+
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         seed = self.data_seed(block)
@@ -88,3 +96,11 @@ class Simulation(SimulatedProblem):
                 target=data.truth,
                 batched=False,
             )
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return the errors, and their logarithms where the paper plots these."""
+        found = super().metrics(measured, n)
+        if self.model in _LOGARITHMIC:
+            errors = found[self.metric]
+            found[_LOG_METRIC] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
+        return found

@@ -186,10 +186,13 @@ class Panel(Strict):
     ----------
     about : str
         What is particular about it, for the report.
+    smoke : bool
+        Whether profile ``smoke`` runs it too; False where that would last too long.
     """
 
     name: str
     about: str = ""
+    smoke: bool = True
     problem: Problem
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()
@@ -260,6 +263,11 @@ class StudySpec(Strict):
             allowed = ", ".join(names)
             raise ValueError(
                 f"headline.panel must be one of the study's ({allowed}), got {self.headline.panel!r}"
+            )
+        if not self.head_panel.smoke:
+            raise ValueError(
+                f"headline.panel must be one that every profile runs, got {self.headline.panel!r}, "
+                "which has smoke = false; leave that out"
             )
         grid = self.grid_of(self.head_panel)
         for name, values in (("n", grid.n), ("epsilon", grid.epsilon), ("delta", grid.delta)):
@@ -411,6 +419,8 @@ class StudySpec(Strict):
         """
         found = []
         for panel in self.panels:
+            if profile == "smoke" and not panel.smoke:
+                continue
             grid, problem = self.grid_at(panel, profile), panel.problem
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 import dpalgos
 from dpalgos.accounting.events import GaussianEvent
@@ -25,6 +26,7 @@ from tasks.tracing import Tracing as TracingProblem
 
 _FINE = 40  # points of a ceiling's curve
 _NORMAL_95 = 1.959964
+_ERROR = 0.01  # of all tests of certificates together
 
 
 def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
@@ -36,8 +38,11 @@ def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
     plain = _plainly_gaussian(spec)
     noisy = {panel.name: _gaussian_estimators(spec, panel) for panel in spec.panels}
     ok = results[results["status"] == "ok"]
-    for (cell, metric), rows in ok.groupby(["cell", "metric"], sort=False):
-        first, place = rows.iloc[0], (str(cell), str(metric))
+    measured = {
+        (str(cell), str(metric)): rows for (cell, metric), rows in ok.groupby(["cell", "metric"], sort=False)
+    }
+    for place, rows in measured.items():
+        first = rows.iloc[0]
         panel, _, form = str(first["variant"]).partition(", ")
         rate = rate_of(place[1])
         if place[1] == L2_ERROR and panel in plain:
@@ -59,11 +64,15 @@ def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
             gaussian[place] = (
                 gaussian_auc_ceiling(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
             )
+    exceeding = tuple(
+        place for place in allowed if _exceeds(measured[place], rate_of(place[1]), len(allowed))
+    )
     return Tracing(
         rates={rate_metric(digits): float(f"0.{digits}") for digits in RATES},
         intervals=intervals,
         allowed=allowed,
         allowed_gaussian=gaussian,
+        exceeding=exceeding,
         predicted=predicted,
         claimed_sums={
             panel.name: math.log(sizes["d"]) if "s" in sizes else math.nan
@@ -73,6 +82,25 @@ def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
         ceilings=tuple(_auc_ceilings(spec)),
         roc_ceilings=tuple(_roc_ceilings(spec)),
     )
+
+
+def _exceeds(rows: pd.DataFrame, rate: float | None, n_tests: int) -> bool:
+    """Whether a cell's metric contradicts its certificate, so that all tests together err in 1 % at most.
+
+    A rate's bound is taken at the highest false positive rate that the non-members' counts leave open.
+    """
+    values, first = rows["value"].to_numpy(), rows.iloc[0]
+    epsilon, delta = float(rows["certified_epsilon"].max()), float(first["delta"])
+    level = _ERROR / n_tests
+    if rate is None:
+        if len(values) < 2:
+            return False
+        reach = stats.t.isf(level, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+        return bool(values.mean() - reach > auc_ceiling(epsilon, delta))
+    trials = int(first["n"]) * len(values)
+    above = clopper_pearson(math.floor(rate * trials + 1e-9), trials, confidence=1 - level).high
+    hits = clopper_pearson(round(float(values.sum()) * int(first["n"])), trials, confidence=1 - level)
+    return hits.low > float(tpr_ceiling(above, epsilon, delta))
 
 
 def _interval(values: np.ndarray, n: int, *, of_candidates: bool) -> tuple[float, float]:

@@ -1,12 +1,21 @@
-"""Gaussian means of paper A, section 5: x_i ~ N(μ, I), the mean dense or sparse."""
+"""Means of paper A, section 5: x_i ~ N(μ, I), the mean dense or sparse; or skewed noise in its place."""
+
+from typing import Literal
 
 import numpy as np
 
 from data.simulations import Simulated
+from data.simulations.noise import centred_noise
 
 
 def gaussian_mean(
-    rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None, spread: float = 10.0
+    rng: np.random.Generator,
+    n: int,
+    d: int,
+    *,
+    sparsity: int | None = None,
+    spread: float = 10.0,
+    noise: Literal["gaussian", "exponential"] = "gaussian",
 ) -> Simulated:
     """Draw a mean and a sample of it.
 
@@ -19,10 +28,12 @@ def gaussian_mean(
         The first ``sparsity`` coordinates of the mean are uniform on ±``spread``, the others zero; all are
         uniform if omitted.
     spread : float
+    noise : {"gaussian", "exponential"}
+        Of mean 0 and variance 1; the exponential is skewed.
     """
     mean = np.zeros(d)
     support = d if sparsity is None else min(sparsity, d)
     mean[:support] = rng.uniform(-spread, spread, support)
-    X = rng.standard_normal((n, d))
+    X = centred_noise(rng, noise, (n, d))
     X += mean
     return Simulated(X=X, y=None, truth=mean)

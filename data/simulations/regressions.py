@@ -6,6 +6,7 @@ import numpy as np
 
 from data.errors import DataError
 from data.simulations import Simulated
+from data.simulations.noise import centred_noise
 
 Design = Literal["literal", "repaired", "feasible"]
 
@@ -18,6 +19,7 @@ def uniform_regression(
     sparsity: int | None = None,
     design: Design = "literal",
     noise_std: float = 1.0,
+    noise: Literal["gaussian", "exponential"] = "gaussian",
 ) -> Simulated:
     """Draw coefficients, a design and responses.
 
@@ -35,6 +37,8 @@ def uniform_regression(
         zero.
     noise_std : float
         Of the responses.
+    noise : {"gaussian", "exponential"}
+        Of mean 0; the exponential is skewed.
     """
     support = d if sparsity is None else min(sparsity, d)
     coef = np.zeros(d)
@@ -44,7 +48,7 @@ def uniform_regression(
     X = rng.random((n, d))
     X *= 2 * h
     X -= h
-    y = X[:, :support] @ coef[:support] + noise_std * rng.standard_normal(n)
+    y = X[:, :support] @ coef[:support] + noise_std * centred_noise(rng, noise, n)
     return Simulated(
         X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
     )

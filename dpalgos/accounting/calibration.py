@@ -7,19 +7,27 @@ planned events prove just what was asked.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import Event
+from dpalgos.accounting.events import BoundedRangeEvent, Event
 
 _CLOSE = 0.998  # a certificate within this factor of what was asked is not worth a search
+_START = 2.0
 _LARGE = 8.0  # ε above which privacy-loss distributions take seconds and gain nothing that matters
 
 
 def least_noise_factor(
-    planned: Callable[[float], Sequence[Event]], epsilon: float, delta: float, *, most: float = 1.0
+    planned: Callable[[float], Sequence[Event]],
+    epsilon: float,
+    delta: float,
+    *,
+    most: float = 1.0,
+    renyi_only: bool = False,
 ) -> float:
     """Return the least factor on the noise of a plan at which its events prove (ε, δ).
 
@@ -31,6 +39,8 @@ def least_noise_factor(
         What is asked.
     most : float
         A factor at which the plan is known to hold, e.g. 1 for a plan by zero-concentrated DP.
+    renyi_only : bool
+        Prove by Rényi DP alone: fast.
 
     Returns
     -------
@@ -38,7 +48,7 @@ def least_noise_factor(
         Proves at most ε, and at least .998 ε unless no smaller factor is proved to do.
     """
 
-    prove = certified_epsilon if epsilon <= _LARGE else renyi_epsilon
+    prove = renyi_epsilon if renyi_only or epsilon > _LARGE else certified_epsilon
 
     def excess(log_factor: float) -> float:
         certified = prove(planned(float(np.exp(log_factor))), delta)
@@ -56,3 +66,66 @@ def least_noise_factor(
     while excess(root) > 0:
         root += 2e-4
     return float(np.exp(root))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedNoise:
+    """The noise of a pipeline that makes selections in order to tune, and fits.
+
+    Attributes
+    ----------
+    selection_epsilon : float
+        ε0 of each selection.
+    fit_factors : tuple of float
+        For each fit, the factor on the noise that would make it (ε, δ)-DP by itself.
+    """
+
+    selection_epsilon: float
+    fit_factors: tuple[float, ...]
+
+
+def tuned_noise(
+    fit: Callable[[float], Sequence[Event]],
+    *,
+    epsilon: float,
+    delta: float,
+    selection_share: float,
+    n_selections: int,
+    fit_shares: Sequence[float] = (),
+) -> TunedNoise:
+    """Return the least noise at which selections and fits are together (ε, δ)-DP.
+
+    Parameters
+    ----------
+    fit : callable
+        Factor → the events of a fit whose noise is multiplied by it; (ε, δ)-DP at 1.
+    epsilon, delta : float
+        What is asked.
+    selection_share : float
+        Share of ρ that the selections divide evenly, in (0, 1).
+    n_selections : int
+        How many there are, each of bounded range.
+    fit_shares : sequence of float
+        Shares of the fits; one fit with what the selections leave, if omitted.
+
+    Raises
+    ------
+    InputError
+        If a share is not positive, or they sum to more than 1.
+    """
+    shares = tuple(fit_shares) or (1 - selection_share,)
+    named = {"selections": selection_share, **{f"fit {k + 1}": share for k, share in enumerate(shares)}}
+    budget = Budget(epsilon=epsilon, delta=delta, shares=named, gaussian=False)
+    alone = budget.selection_epsilon("selections", n_selections)
+
+    def planned(factor: float) -> list[Event]:
+        selections = BoundedRangeEvent(label="", epsilon=alone / factor, sensitivity=1.0, count=n_selections)
+        return [selections, *(event for share in shares for event in fit(factor / np.sqrt(share)))]
+
+    # A fit that is calibrated exactly may exceed its share of ρ, hence more than 1 for the search to start.
+    by_renyi = least_noise_factor(planned, epsilon, delta, most=_START, renyi_only=True)
+    factor = least_noise_factor(planned, epsilon, delta, most=by_renyi)
+    return TunedNoise(
+        selection_epsilon=alone / factor,
+        fit_factors=tuple(float(factor / np.sqrt(share)) for share in shares),
+    )

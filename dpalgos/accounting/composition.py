@@ -6,7 +6,7 @@ privacy-loss distributions, where every event has a dominating pair; and, for pu
 of their ε. Events under different neighbouring relations do not compose.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dpalgos.accounting.pld import Cost, pld_epsilon
@@ -42,7 +43,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     Returns
     -------
     float
-        ε ≥ 0; infinite where the events prove nothing at this δ.
+        ε ≥ 0; infinite where the events prove nothing at this δ, as one that is unprotected does.
 
     Raises
     ------
@@ -54,12 +55,14 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     if delta <= 0:
         pure = all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases)
         return _sum_of_epsilons(releases) if delta == 0 and pure else float("inf")
+    if any(isinstance(event, UnprotectedEvent) for event in releases):
+        return float("inf")
     gaussians = [event for event in releases if isinstance(event, GaussianEvent)]
     if len(gaussians) == len(releases):
         return gaussian_epsilon(delta, total_mu(gaussians))
     proved = renyi_epsilon(releases, delta)
     if all(isinstance(event, GaussianEvent | PureEvent | BoundedRangeEvent) for event in releases):
-        costs = tuple(_dominated(event) for event in releases)
+        costs = _merged(_dominated(event) for event in releases)
         if all(np.isfinite(parameter) and parameter > 0 for _, parameter, _ in costs):
             proved = min(proved, pld_epsilon(costs, delta))
     if all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases):
@@ -171,6 +174,14 @@ def _sum_of_epsilons(events: Sequence[Event]) -> float:
     return float(sum(e.count * e.epsilon for e in events if isinstance(e, PureEvent | BoundedRangeEvent)))
 
 
+def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+    """Return the costs with equal ones counted together: composition does not depend on their order."""
+    counts: dict[tuple[str, float], int] = {}
+    for kind, parameter, count in costs:
+        counts[kind, parameter] = counts.get((kind, parameter), 0) + count
+    return tuple((kind, parameter, count) for (kind, parameter), count in counts.items())
+
+
 def _dominated(event: Event) -> Cost:
     match event:
         case GaussianEvent(noise_multiplier=z, count=count):
@@ -192,6 +203,8 @@ def _renyi(event: Event, orders: FloatArray) -> FloatArray:
             return count * np.minimum(orders * epsilon**2 / 2, epsilon)
         case BoundedRangeEvent(epsilon=epsilon, count=count):
             return count * np.minimum(orders * epsilon**2 / 8, epsilon)
+        case UnprotectedEvent():
+            return np.full_like(orders, np.inf)
         case GaussianSketchEvent(n_rows=n_rows, row_bound_squared=bound, ridge=ridge):
             return sketch_renyi(n_rows, bound / ridge if ridge > 0 else np.inf, orders)
         case _:

@@ -96,6 +96,14 @@ class GaussianSketchEvent(Event):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class UnprotectedEvent(Event):
+    """Something was learnt from private data and no noise covers it: the run proves nothing, ε = ∞.
+
+    What other events of the run state of their sensitivities need not hold.
+    """
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ApproximateEvent(Event):
     """A mechanism known only as (``epsilon``, ``delta``)-DP: its ε and δ add to those of the others."""
 

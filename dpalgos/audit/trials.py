@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, FailureEvent
+from dpalgos.accounting.events import Event, FailureEvent, UnprotectedEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
@@ -113,7 +113,8 @@ class AuditTranscript(RecordingTranscript):
         index = len(self.releases)
         scripted = self._script is not None and index < len(self._script)
         published = self._script[index] if self._script is not None and scripted else noisy()
-        events = [event for event in self.events[self._recorded :] if not isinstance(event, FailureEvent)]
+        silent = FailureEvent | UnprotectedEvent
+        events = [event for event in self.events[self._recorded :] if not isinstance(event, silent)]
         self._recorded = len(self.events)
         self.values.append(np.array(value))
         self.published.append(published)

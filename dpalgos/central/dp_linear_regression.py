@@ -11,11 +11,16 @@ steps before it, hence public when the next gradient is taken. With a = ‖β‖
 sensitivity is :func:`gradient_sensitivity`. T releases with one noise multiplier z are exactly one
 Gaussian release with multiplier z/√T, also when the sensitivities are chosen adaptively.
 
+Truncation of responses (:mod:`dpalgos.tuning.truncation`). ``"bound"``: at ±R. ``"private_quantiles"``: at
+± the larger of their released 2.5 % and 97.5 % quantiles in magnitude, two selections that take
+``truncation_share`` of ρ; that level is public in the steps. ``"none"``: not private.
+
 Calibrations
     ``tight``: z = √T z1(ε, δ), and the exact sensitivity at the current iterate.
     ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with B = 4 (R + C c_x) c_x, that is
     splitting ε and δ evenly over the steps. Its certificate uses the worst sensitivity over the
     ball ‖β‖ ≤ C, so that it holds before the run.
+    No quantiles: how the printed noise compares with the sensitivity would depend on what they are.
 
 Residual-clipped form (``residual_bound`` given; tight only): the residual is clipped to ±``residual_bound``,
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
@@ -31,16 +36,29 @@ Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is as
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from dpalgos.accounting.calibration import tuned_noise
+from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian import noise_multiplier
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.sample import Sample
+from dpalgos.tuning.truncation import (
+    LABEL,
+    LEVELS,
+    check_response_truncation,
+    quantile_witness,
+    response_truncation,
+    share,
+    symmetric_bound,
+    truncation_choice,
+)
 from dpalgos.typing import FloatArray
 
 
@@ -51,6 +69,8 @@ class DPLinearRegressionParams(PrivateParams):
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("R: responses are truncated to ±R")
     coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
+    truncation: str = truncation_choice()
+    truncation_share: float = share("quantiles of the responses", default=0.05)
     n_iterations: int = count("T, number of gradient steps", default=5)
     step_size: float | None = positive(
         "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
@@ -68,6 +88,12 @@ class DPLinearRegressionParams(PrivateParams):
                 "residual_bound must be None for calibration='paper', which prints no such form, "
                 f"got {self.residual_bound!r}; use calibration='tight'"
             )
+        check_response_truncation(self.truncation, self.calibration, self.residual_bound)
+        if self.truncation == "private_quantiles" and self.calibration == "paper":
+            raise InputError(
+                "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
+                "use calibration='tight'"
+            )
 
 
 def witnesses(
@@ -75,6 +101,10 @@ def witnesses(
 ) -> dict[str, Neighbors]:
     """Return neighbours whose last gradients differ by the sensitivity, given the published ones."""
     coef: FloatArray = np.zeros((d, 1))
+    response_bound, quantiles = params.response_bound, {}
+    if params.truncation == "private_quantiles":
+        response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
+        quantiles, published = {LABEL: quantile_witness(params.response_bound, d)}, published[1:]
     for gradient in published[:-1]:
         coef = project_l2_ball(coef - _step_size(params) * gradient, params.coef_bound)
     along = coef[:, 0] / max(float(np.linalg.norm(coef)), np.finfo(float).tiny)
@@ -82,12 +112,12 @@ def witnesses(
     if params.residual_bound is not None:
         row, far = params.covariate_bound * across[None, :], np.full(1, 1e6)
         return {"gradient": (row, far, row, -far)}
-    t = _steepest(float(np.linalg.norm(coef)) * params.covariate_bound, params.response_bound)
+    t = _steepest(float(np.linalg.norm(coef)) * params.covariate_bound, response_bound)
     rows = [
         params.covariate_bound * (t * along + sign * np.sqrt(1 - t**2) * across)[None, :] for sign in (1, -1)
     ]
-    response = np.full(1, -params.response_bound)
-    return {"gradient": (rows[0], response, rows[1], response)}
+    response = np.full(1, -response_bound)
+    return {"gradient": (rows[0], response, rows[1], response), **quantiles}
 
 
 @register(
@@ -106,20 +136,33 @@ def witnesses(
         "step_size": 2.0,
     },
     witnesses=witnesses,
+    forms={
+        "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
+        "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
+    },
 )
 def dp_linear_regression(
     sample: Sample, params: DPLinearRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
     step = _step_size(params)
-    gradient = _residual_clipped_gradient if params.residual_bound is not None else _gradient
-    gradient_at = gradient(sample, params)
+    quantile_epsilon, multiplier = planned_noise(params)
+    level, response_bound = response_truncation(
+        transcript, sample, params.response_bound, params.truncation, quantile_epsilon
+    )
+    if params.residual_bound is not None:
+        gradient_at = _residual_clipped_gradient(sample, params.covariate_bound, params.residual_bound)
+    else:
+        gradient_at = _gradient(sample, params.covariate_bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(params.n_iterations):
-        sensitivity = _sensitivity(coef, sample.n_rows, params)
-        noise = _calibrated(sensitivity, sample.n_rows, params)
+        sensitivity = _sensitivity(coef, sample.n_rows, response_bound, params)
+        if params.calibration == "paper":
+            # Both scale with 1/n, so that the ratio is one number for all replicates.
+            printed = printed_noise_std(params, sample.n_rows)
+            multiplier = float((printed / sensitivity).flat[0])
         released = transcript.gaussian(
-            gradient_at(coef), l2_sensitivity=sensitivity, label="gradient", **noise
+            gradient_at(coef), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="gradient"
         )
         coef = project_l2_ball(coef - step * released, params.coef_bound)
     return coef
@@ -127,7 +170,7 @@ def dp_linear_regression(
 
 def gradient_sensitivity(
     predictor_bound: float | FloatArray,
-    response_bound: float,
+    response_bound: float | FloatArray,
     covariate_bound: float,
     n_rows: float | FloatArray,
 ) -> FloatArray:
@@ -137,8 +180,10 @@ def gradient_sensitivity(
     ----------
     predictor_bound : float or (R,) array
         a = ‖β‖₂ · covariate_bound, the largest |x'β|.
-    response_bound, covariate_bound : float
-        Bounds on |y| and ‖x‖₂.
+    response_bound : float or (R,) array
+        Bound on |y|.
+    covariate_bound : float
+        Bound on ‖x‖₂.
     n_rows : float or (R,) array
         n.
 
@@ -156,13 +201,37 @@ def gradient_sensitivity(
     return np.asarray(change / n_rows)
 
 
-def _steepest(a: float | FloatArray, response_bound: float) -> FloatArray:
+def _steepest(a: float | FloatArray, response_bound: float | FloatArray) -> FloatArray:
     # (−R + √(R² + 8a²)) / (4a) without its cancellation for small a.
     return np.asarray(2 * a / (response_bound + np.sqrt(response_bound**2 + 8 * np.square(a))))
 
 
 def _step_size(params: DPLinearRegressionParams) -> float:
     return 2 / params.covariate_bound**2 if params.step_size is None else params.step_size
+
+
+@lru_cache(maxsize=4096)
+def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
+    """Return the ε0 of a quantile, and the noise multiplier of a gradient, both for ``tight``."""
+    epsilon, delta = params.epsilon, params.delta
+    alone = noise_multiplier(epsilon, delta, params.n_iterations)
+    if params.truncation != "private_quantiles":
+        return np.nan, alone
+
+    def steps(factor: float) -> list[Event]:
+        noise = factor * alone
+        return [
+            GaussianEvent(label="", noise_multiplier=noise, l2_sensitivity=1.0, count=params.n_iterations)
+        ]
+
+    noise = tuned_noise(
+        steps,
+        epsilon=epsilon,
+        delta=delta,
+        selection_share=params.truncation_share,
+        n_selections=len(LEVELS),
+    )
+    return noise.selection_epsilon, noise.fit_factors[0] * alone
 
 
 def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> FloatArray:
@@ -173,31 +242,34 @@ def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> F
     return np.asarray(bound * log_term * steps / (n_rows * params.epsilon))
 
 
-def _sensitivity(coef: FloatArray, n_rows: FloatArray, params: DPLinearRegressionParams) -> FloatArray:
+def _sensitivity(
+    coef: FloatArray,
+    n_rows: FloatArray,
+    response_bound: float | FloatArray,
+    params: DPLinearRegressionParams,
+) -> FloatArray:
     if params.residual_bound is not None:
         # Rows ±: the same x of norm c_x with residuals of opposite sign at the bound.
         return 2 * params.residual_bound * params.covariate_bound / n_rows
     predictor_bound: float | FloatArray = params.coef_bound * params.covariate_bound
     if params.calibration == "tight":
         predictor_bound = np.linalg.norm(coef, axis=0) * params.covariate_bound
-    return gradient_sensitivity(predictor_bound, params.response_bound, params.covariate_bound, n_rows)
+    return gradient_sensitivity(predictor_bound, response_bound, params.covariate_bound, n_rows)
 
 
-def _calibrated(
-    sensitivity: FloatArray, n_rows: FloatArray, params: DPLinearRegressionParams
-) -> dict[str, float]:
-    if params.calibration == "tight":
-        return {"noise_multiplier": noise_multiplier(params.epsilon, params.delta, params.n_iterations)}
-    # Both noise and sensitivity scale as 1/n, so that the ratio is one number for all replicates.
-    return {"noise_multiplier": float((printed_noise_std(params, n_rows) / sensitivity)[0])}
-
-
-def _gradient(sample: Sample, params: DPLinearRegressionParams) -> Callable[[FloatArray], FloatArray]:
-    X = clip_rows_l2(sample.X, params.covariate_bound)
-    y = truncate(sample.response(), params.response_bound)
-    d = sample.n_features
-    moments = sample.second_moments(np.column_stack([X, y])) / sample.n_rows[:, None, None]
-    gram, cross = moments[:, :d, :d], moments[:, :d, d]
+def _gradient(
+    sample: Sample, covariate_bound: float, level: float | FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    X, y = clip_rows_l2(sample.X, covariate_bound), sample.response()
+    d, n_rows = sample.n_features, sample.n_rows[:, None, None]
+    if np.ndim(level) == 0:
+        moments = sample.second_moments(np.column_stack([X, truncate(y, level)])) / n_rows
+        gram, cross = moments[:, :d, :d], moments[:, :d, d]
+    else:  # every replicate truncates at a level of its own
+        truncated = truncate(y[:, None], level)
+        if sample.row_mask is not None:
+            truncated *= sample.row_mask
+        gram, cross = sample.second_moments(X) / n_rows, (X.T @ truncated / sample.n_rows).T
 
     def at(coef: FloatArray) -> FloatArray:
         return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T
@@ -206,11 +278,9 @@ def _gradient(sample: Sample, params: DPLinearRegressionParams) -> Callable[[Flo
 
 
 def _residual_clipped_gradient(
-    sample: Sample, params: DPLinearRegressionParams
+    sample: Sample, covariate_bound: float, bound: float
 ) -> Callable[[FloatArray], FloatArray]:
-    assert params.residual_bound is not None
-    bound = params.residual_bound
-    groups = [(group, clip_rows_l2(group.X, params.covariate_bound)) for group in sample.groups()]
+    groups = [(group, clip_rows_l2(group.X, covariate_bound)) for group in sample.groups()]
 
     def at(coef: FloatArray) -> FloatArray:
         gradient = np.empty_like(coef)

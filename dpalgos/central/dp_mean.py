@@ -4,13 +4,18 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
-Sensitivity: Δ = 2R√d / n in ℓ2, attained by the rows R·1 and −R·1.
+Sensitivity: Δ = ‖u − l‖₂ / n in ℓ2 for entries truncated to [l_j, u_j] (:func:`mean_sensitivity`), that is
+2R√d / n for ± R; attained by the rows l and u.
+
+Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
+released 2.5 % and 97.5 % quantiles of every column, 2d selections that take ``truncation_share`` of ρ; given
+them l and u are public, and the mean gets the rest. ``"none"``: not private.
 
 Calibrations
     ``tight``: sd = Δ z1(ε, δ), exact.
     ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism.
     It proves more than ε for small δ (.5198 at ε = .5, δ = 1e-5) and less for large δ; the certificate
-    says which.
+    says which. Quantiles come on top, as the paper does not count them: the certificate does.
 
 ``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the
 release and the public noise level alone.
@@ -22,16 +27,30 @@ Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import tuned_noise
+from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian import noise_multiplier
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, positive
 from dpalgos.sample import Sample
+from dpalgos.tuning.truncation import (
+    LABEL,
+    LEVELS,
+    check_truncation,
+    private_interval,
+    quantile_witness,
+    share,
+    truncated_means,
+    truncation_choice,
+)
 from dpalgos.typing import FloatArray
 
 
@@ -40,20 +59,29 @@ class DPMeanParams(PrivateParams):
     """Keywords of :func:`dp_mean`."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")
+    truncation: str = truncation_choice()
+    truncation_share: float = share("quantiles (of every column, together)", default=0.1)
     shrinkage: str | None = choice(
         "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_truncation(self.truncation, self.calibration)
 
-def mean_sensitivity(value_bound: float, d: int, n_rows: float | FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity 2R√d/n of the mean of entries in [−R, R]: the rows R·1 and −R·1."""
-    return np.asarray(2 * value_bound * np.sqrt(d) / n_rows)
+
+def mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity ‖u − l‖₂/n of the mean of entries in intervals of these widths (d, R).
+
+    Attained by a row of upper ends against one of lower ends.
+    """
+    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
 
 
 def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return the neighbours R·1 and −R·1."""
+    """Return the neighbours R·1 and −R·1, which lie on either side of every interval."""
     row, response = np.full((1, d), params.value_bound), np.zeros(1)
-    return {"mean": (row, response, -row, response)}
+    return {"mean": (row, response, -row, response), LABEL: quantile_witness(params.value_bound, d)}
 
 
 @register(
@@ -66,20 +94,50 @@ def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> 
     parameters=DPMeanParams,
     example={"value_bound": 1.0},
     witnesses=witnesses,
+    forms={
+        "private quantiles": Form(
+            keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")
+        ),
+        "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
+    },
 )
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    sensitivity = mean_sensitivity(params.value_bound, sample.n_features, sample.n_rows)
-    if params.calibration == "tight":
-        multiplier = noise_multiplier(params.epsilon, params.delta)
+    bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
+    quantile_epsilon, multiplier = planned_noise(params, sample.n_features)
+    widths = np.full(shape, 2 * bound)
+    if params.truncation == "private_quantiles":
+        lower, upper = private_interval(transcript, sample, bound, epsilon=quantile_epsilon)
+        means, widths = truncated_means(sample, lower, upper), upper - lower
+    elif params.truncation == "none":
+        transcript.unprotected("entries that are not truncated")
+        means = sample.means(sample.X)
     else:
-        multiplier = float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
+        means = sample.means(truncate(sample.X, bound))
+    sensitivity = mean_sensitivity(widths, sample.n_rows)
     released = transcript.gaussian(
-        sample.means(truncate(sample.X, params.value_bound)),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label="mean",
+        means, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
     )
     if params.shrinkage == "james_stein":
         released = james_stein(released, (multiplier * sensitivity) ** 2)
     return released
+
+
+@lru_cache(maxsize=4096)
+def planned_noise(params: DPMeanParams, d: int) -> tuple[float, float]:
+    """Return the ε0 of a quantile, and the noise multiplier of the mean."""
+    epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
+    n_quantiles = len(LEVELS) * d
+    if params.calibration == "paper":
+        budget = Budget(epsilon=epsilon, delta=delta, shares={LABEL: part}, gaussian=False)
+        printed = float(np.sqrt(np.log(1 / delta)) / epsilon)
+        return budget.selection_epsilon(LABEL, n_quantiles), printed
+    alone = noise_multiplier(epsilon, delta)
+    if params.truncation == "bound":
+        return np.nan, alone
+
+    def mean(factor: float) -> list[Event]:
+        return [GaussianEvent(label="", noise_multiplier=factor * alone, l2_sensitivity=1.0)]
+
+    noise = tuned_noise(mean, epsilon=epsilon, delta=delta, selection_share=part, n_selections=n_quantiles)
+    return noise.selection_epsilon, noise.fit_factors[0] * alone

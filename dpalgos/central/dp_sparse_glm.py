@@ -30,7 +30,7 @@ References
 Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,7 +108,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 
 @register(
     name="dp_sparse_glm",
-    title="Noisy hard thresholding (GLM)",
+    title="Noisy hard thresholding",
     order=20,
     task="glm",
     reference="Cai, Wang & Zhang, Cost of Privacy in GLMs, Algorithm 5",
@@ -123,19 +123,20 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
         "step_size": 2.0,
     },
     witnesses=witnesses,
+    public="response_bound where the family's residual is unbounded",
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, design = params.made(), Design(sample, params.covariate_bound)
+    family, design = params.made(), Design(sample, params.covariate_bound, single=True)
     bound = partial(_residual_bound, family, params)
 
     def sensitivity(coef: FloatArray) -> FloatArray:
         return design.rounding * gradient_sensitivity(bound(coef), params.covariate_bound, sample.n_rows)
 
-    project: Callable[[FloatArray], FloatArray] = lambda coef: coef  # noqa: E731
-    if params.coef_bound is not None:
-        project = partial(project_l2_ball, radius=params.coef_bound)
+    def projected(coef: FloatArray) -> FloatArray:
+        return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
+
     return noisy_iht(
         transcript,
         wide_gradient(sample, design, family, bound),
@@ -143,10 +144,8 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
         _noisy_ht(params, transcript),
         n_features=sample.n_features,
         n_rounds=params.n_iterations,
-        step_size=default_step(family, params.covariate_bound)
-        if params.step_size is None
-        else params.step_size,
-        project=project,
+        step_size=params.step_size or default_step(family, params.covariate_bound),
+        project=projected,
     )
 
 

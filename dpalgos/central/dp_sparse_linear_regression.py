@@ -11,6 +11,13 @@ Why it is private. β is public when a round begins, so that only the gradient m
 most :func:`step_sensitivity`, with a = x_max ‖β‖₁ the largest |x'β|. A round selects s entries of v and
 releases them, given the selection: both are charged, in every round, and compose adaptively.
 
+Truncation of responses and sparsity may be chosen from the data (:mod:`dpalgos.tuning`).
+``"private_quantiles"``: R is the larger of the released 2.5 % and 97.5 % quantiles in magnitude, two
+selections that take ``truncation_share`` of ρ; it is public in the rounds. ``sparsity_choice`` runs what is
+said here as a fit of its own, with its share of ρ, and chooses by
+:class:`dpalgos.tuning.losses.ResponseLoss`;
+``"noise_level"`` drops values of the last round that its noise alone explains.
+
 Calibrations
     ``tight``: selection by one Gumbel vector, values with Gaussian noise, the exact sensitivity at the
     current iterate, shares of ρ that grow by 1.4 from round to round (30 in all at most), and a last round
@@ -18,7 +25,7 @@ Calibrations
     ``paper``: Algorithm 3.2 with Laplace noise of scale (ηB/n) · 2 √(3 s log(T/δ)) T / ε,
     B = 4 (R + C √s x_max) x_max, i.e. ε and δ split evenly. B is twice the crude sensitivity. The certificate
     uses the worst sensitivity over the ball ‖β‖₂ ≤ C and zCDP; ``diagnostics["conditions"]`` says where the
-    printed proof's own conditions fail.
+    printed proof's own conditions fail. Quantiles come on top, as the paper does not count them.
 
 Residual-clipped form (``residual_bound`` given; tight only): the residual x'β − y is clipped to ± that bound
 R_r, every entry of v moves by at most 2 η R_r x_max / n for any β, and R and C are not needed for privacy.
@@ -31,24 +38,39 @@ Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (which omits C 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.budget import Budget, concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_mean import unmet_conditions
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import project_l2_ball, truncate
+from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
 from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.params import count, positive
 from dpalgos.sample import Design, Sample
+from dpalgos.tuning import sparsity
+from dpalgos.tuning.losses import ResponseLoss
+from dpalgos.tuning.noise_level import prune
+from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
+from dpalgos.tuning.sparsity import SparsityParams
+from dpalgos.tuning.truncation import (
+    LABEL,
+    LEVELS,
+    check_response_truncation,
+    quantile_witness,
+    response_truncation,
+    share,
+    symmetric_bound,
+    truncation_choice,
+)
 from dpalgos.typing import FloatArray
 
 _SELECTION_SHARE = 0.5
@@ -58,13 +80,14 @@ _LARGEST_GROWTH = 30.0  # from the first round to the last
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSparseLinearRegressionParams(PrivateParams):
+class DPSparseLinearRegressionParams(SparsityParams):
     """Keywords of :func:`dp_sparse_linear_regression`."""
 
     covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
     response_bound: float = positive("R: responses are truncated to ±R")
     coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
-    sparsity: int = count("s, number of non-zero coefficients")
+    truncation: str = truncation_choice()
+    truncation_share: float = share("quantiles of the responses", default=0.05)
     n_iterations: int = count("T, number of rounds", default=10)
     step_size: float | None = positive(
         "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries",
@@ -82,6 +105,7 @@ class DPSparseLinearRegressionParams(PrivateParams):
                 "residual_bound must be None for calibration='paper', which prints no such form, "
                 f"got {self.residual_bound!r}; use calibration='tight'"
             )
+        check_response_truncation(self.truncation, self.calibration, self.residual_bound)
 
 
 def step_sensitivity(
@@ -105,26 +129,38 @@ def witnesses(
 
     ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
     round with the largest ‖β‖₁ is taken; for the values, among those that selected nothing of the support.
+    For the choice of s: a row that every model fits, and one that none does. Where a choice makes several
+    fits, the first one's rounds are taken.
     """
+    found, response_bound = {}, params.response_bound
+    if params.truncation == "private_quantiles":
+        response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
+        found[LABEL], published = quantile_witness(params.response_bound, d), published[1:]
+    if params.sparsity_choice in ("holdout", "cross_validation"):
+        row, far = np.zeros((1, d)), np.full(1, 1e9)
+        found[sparsity.LABEL] = (row, 0 * far, row, far)
     coef: FloatArray = np.zeros(d)
     best = {"step: selection": coef, "step: values": coef}
-    for t in range(len(published) // 2):
+    for t in range(min(len(published) // 2, params.n_iterations)):
         selected, values = published[2 * t][:, 0].astype(int), published[2 * t + 1]
         labels = list(best) if not coef[selected].any() else ["step: selection"]
         for label in labels:
             best[label] = max(best[label], coef, key=lambda iterate: float(np.abs(iterate).sum()))
         released = SparseRelease(support=selected[:, None], values=values[:, :1], n_features=d)
         coef = project_l2_ball(released.dense(), params.coef_bound)[:, 0]
-    return {label: _opposite_rows(iterate, params) for label, iterate in best.items()}
+    rounds = {label: _opposite_rows(iterate, response_bound, params) for label, iterate in best.items()}
+    return {**rounds, **found}
 
 
-def _opposite_rows(coef: FloatArray, params: DPSparseLinearRegressionParams) -> Neighbors:
+def _opposite_rows(
+    coef: FloatArray, response_bound: float, params: DPSparseLinearRegressionParams
+) -> Neighbors:
     along, off = params.covariate_bound * np.sign(coef), params.covariate_bound * (coef == 0)
     row, other = (along + off)[None, :], (along - off)[None, :]
     if params.residual_bound is not None:
         far = np.full(1, 1e6)
         return row, far, row, -far
-    response = np.full(1, -params.response_bound)
+    response = np.full(1, -response_bound)
     return row, response, other, response
 
 
@@ -145,33 +181,87 @@ def _opposite_rows(coef: FloatArray, params: DPSparseLinearRegressionParams) -> 
         "step_size": 2.0,
     },
     witnesses=witnesses,
+    forms={
+        "private quantiles": Form(
+            keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")
+        ),
+        "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
+        "s by noise level": Form(
+            keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
+        ),
+        "s by hold-out": Form(keywords={"sparsity": 2, "sparsity_choice": "holdout"}),
+        "s by cross-validation": Form(
+            keywords={"sparsity": 2, "sparsity_choice": "cross_validation", "sparsity_share": 0.3}
+        ),
+        "s by printed cross-validation": Form(
+            keywords={"sparsity": 2, "sparsity_choice": "printed_cross_validation"},
+            calibrations=("paper",),
+            protected=False,
+        ),
+    },
 )
 def dp_sparse_linear_regression(
     sample: Sample, params: DPSparseLinearRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    step = 1.5 / params.covariate_bound**2 if params.step_size is None else params.step_size
+    loss_bound = params.response_bound**2 / 2 if params.loss_bound is None else params.loss_bound
+    return with_chosen_sparsity(
+        sample,
+        params,
+        transcript,
+        fit=sparse_fit,
+        noise=planned_noise,
+        models=_fitted,
+        loss=ResponseLoss(params.response_bound, loss_bound),
+    )
+
+
+def sparse_fit(
+    sample: Sample,
+    params: DPSparseLinearRegressionParams,
+    transcript: Transcript,
+    noise_factor: float = 1.0,
+) -> FloatArray:
+    """Return one fit's last iterate, (d, R); its noise is ``noise_factor`` times what (ε, δ) needs."""
+    step, noise = _step_size(params), planned_noise(params).scaled(noise_factor)
     if params.calibration == "paper":
         rounds = params.n_iterations
         failed = unmet_conditions(params.epsilon / rounds, params.delta / rounds, params.sparsity)
         transcript.note("conditions", failed)
-    negative_gradient = _negative_gradient(sample, params)
+    level, response_bound = response_truncation(
+        transcript, sample, params.response_bound, params.truncation, noise.quantile_epsilon
+    )
+    negative_gradient = _negative_gradient(sample, level, params)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for t in range(params.n_iterations):
         sensitivity = step_sensitivity(
-            largest_residual(coef, params), params.covariate_bound, step, sample.n_rows
+            largest_residual(coef, response_bound, params), params.covariate_bound, step, sample.n_rows
         )
         moved = coef + step * negative_gradient(coef)
         if params.calibration == "tight":
-            released = _released_tightly(moved, sensitivity, t, params, transcript)
+            selection, values = noise.rounds[t]
+            released = noisy_top_k(
+                transcript,
+                moved,
+                linf_sensitivity=sensitivity,
+                sparsity=params.sparsity,
+                selection_multiplier=selection,
+                release_multiplier=values,
+                label="step",
+            )
+            noise_std = values * np.sqrt(params.sparsity) * sensitivity
         else:
-            released = _released_as_printed(moved, sensitivity, params, transcript)
+            released, noise_std = _released_as_printed(moved, sensitivity, params, transcript)
+        if t == params.n_iterations - 1 and params.sparsity_choice == "noise_level":
+            released = replace(released, values=prune(released.values, noise_std))
         coef = project_l2_ball(released.dense(), params.coef_bound)
     return coef
 
 
-def largest_residual(coef: FloatArray, params: DPSparseLinearRegressionParams) -> float | FloatArray:
+def largest_residual(
+    coef: FloatArray, response_bound: float | FloatArray, params: DPSparseLinearRegressionParams
+) -> float | FloatArray:
     """Return the bound on |x'β − y| that the sensitivity of a round uses, () or (R,).
 
     ``tight``: at the current iterate, R + x_max ‖β‖₁. ``paper``: over the ball, R + x_max √s C.
@@ -179,29 +269,9 @@ def largest_residual(coef: FloatArray, params: DPSparseLinearRegressionParams) -
     if params.residual_bound is not None:
         return params.residual_bound
     if params.calibration == "tight":
-        return np.asarray(params.response_bound + params.covariate_bound * np.abs(coef).sum(axis=0))
+        return np.asarray(response_bound + params.covariate_bound * np.abs(coef).sum(axis=0))
     largest_norm = float(np.sqrt(params.sparsity)) * params.coef_bound
-    return params.response_bound + params.covariate_bound * largest_norm
-
-
-def _released_tightly(
-    moved: FloatArray,
-    sensitivity: FloatArray,
-    t: int,
-    params: DPSparseLinearRegressionParams,
-    transcript: Transcript,
-) -> SparseRelease:
-    rounds = planned_multipliers(params.epsilon, params.delta, params.sparsity, params.n_iterations)
-    selection, release = rounds[t]
-    return noisy_top_k(
-        transcript,
-        moved,
-        linf_sensitivity=sensitivity,
-        sparsity=params.sparsity,
-        selection_multiplier=selection,
-        release_multiplier=release,
-        label="step",
-    )
+    return response_bound + params.covariate_bound * largest_norm
 
 
 def _released_as_printed(
@@ -209,11 +279,11 @@ def _released_as_printed(
     sensitivity: FloatArray,
     params: DPSparseLinearRegressionParams,
     transcript: Transcript,
-) -> SparseRelease:
+) -> tuple[SparseRelease, FloatArray]:
     rounds = params.n_iterations
     printed = printed_multiplier(params.epsilon / rounds, params.delta / rounds, params.sparsity)
     # In units of the true sensitivity; the paper's, with its B = 4 (R + C √s x_max) x_max, is twice as large.
-    return peeling(
+    released = peeling(
         transcript,
         moved,
         linf_sensitivity=sensitivity,
@@ -221,38 +291,61 @@ def _released_as_printed(
         noise_multiplier=2 * printed,
         label="step",
     )
+    return released, np.asarray(np.sqrt(2) * 2 * printed * sensitivity)
+
+
+def _step_size(params: DPSparseLinearRegressionParams) -> float:
+    return 1.5 / params.covariate_bound**2 if params.step_size is None else params.step_size
+
+
+def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[FloatArray]:
+    """Return what the same steps give without noise, within the same bounds, for every s of the grid."""
+    n, step = len(params.grid), _step_size(params)
+    mask = None if sample.row_mask is None else np.repeat(sample.row_mask, n, axis=1)
+    wide = Sample(sample.X, sample.y, row_mask=mask, n_replicates=sample.n_replicates * n)
+    descent = _negative_gradient(wide, params.response_bound, params)
+    coef: FloatArray = np.zeros((sample.n_features, wide.n_replicates))
+    for _ in range(params.n_iterations):
+        moved = coef + step * descent(coef)
+        for g, s in enumerate(params.grid):
+            coef[:, g::n] = project_l2_ball(hard_threshold(moved[:, g::n], s), params.coef_bound)
+    return [coef[:, g::n] for g in range(n)]
 
 
 @lru_cache(maxsize=4096)
-def planned_multipliers(
-    epsilon: float, delta: float, sparsity: int, n_rounds: int
-) -> tuple[tuple[float, float], ...]:
-    """Return the least (selection, release) multipliers of every round that are together (ε, δ)-DP."""
+def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
+    """Return the least noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
+    epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
+    if params.calibration == "paper":
+        budget = Budget(epsilon=epsilon, delta=delta, shares={LABEL: part}, gaussian=False)
+        return FitNoise(
+            sparsity=params.sparsity, quantile_epsilon=budget.selection_epsilon(LABEL, len(LEVELS))
+        )
+    alone = least_noise(epsilon, delta, params.sparsity, params.n_iterations)
+    if params.truncation == "private_quantiles":
+        return alone.with_quantiles(len(LEVELS), share=part, epsilon=epsilon, delta=delta)
+    return alone
+
+
+@lru_cache(maxsize=4096)
+def least_noise(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> FitNoise:
+    """Return the least noise at which the rounds are together (ε, δ)-DP."""
     growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
     shares = growth ** np.arange(n_rounds)
     rhos = concentrated_rho(epsilon, delta) * shares / shares.sum()
-    rounds = [multipliers(float(rho), sparsity, _SELECTION_SHARE) for rho in rhos[:-1]]
-    rounds.append(multipliers(float(rhos[-1]), sparsity, _LAST_SELECTION_SHARE))
-
-    def planned(factor: float) -> list[Event]:
-        events: list[Event] = []
-        for selection, release in rounds:
-            ratio = 2 / (factor * selection)
-            events.append(BoundedRangeEvent(label="", epsilon=ratio, sensitivity=1.0, count=sparsity))
-            events.append(GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0))
-        return events
-
-    factor = least_noise_factor(planned, epsilon, delta)
-    return tuple((factor * selection, factor * release) for selection, release in rounds)
+    selections = [*[_SELECTION_SHARE] * (n_rounds - 1), _LAST_SELECTION_SHARE]
+    rounds = [multipliers(float(rho), sparsity, part) for rho, part in zip(rhos, selections, strict=True)]
+    noise = FitNoise(sparsity=sparsity, rounds=tuple(rounds))
+    return noise.scaled(least_noise_factor(noise.events, epsilon, delta))
 
 
 def _negative_gradient(
-    sample: Sample, params: DPSparseLinearRegressionParams
+    sample: Sample, level: float | FloatArray, params: DPSparseLinearRegressionParams
 ) -> Callable[[FloatArray], FloatArray]:
     design = Design(sample, params.covariate_bound)
     y = sample.response()[:, None]
     if params.residual_bound is None:
-        y = truncate(y, params.response_bound)
+        y = np.clip(y, -level, level)
 
     def at(coef: FloatArray) -> FloatArray:
         residual = y - design.predict(coef)

@@ -7,9 +7,15 @@
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R, ``sparsity`` s,
 ``selection_bound``.
 
+Truncation and sparsity may be chosen from the data (:mod:`dpalgos.tuning`). ``"private_quantiles"``: S is
+selected as above; then the released 2.5 % and 97.5 % quantiles of the s selected columns, 2s selections that
+take ``truncation_share`` of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
+here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.losses.MeanLoss`.
+
 Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (:func:`entry_sensitivity`,
 attained by the rows R·1 and −R·1), hence every |m_j| too. The selection and the release of the s selected
-entries both use m, and both are charged; given the published S, the s entries move by √s λ in ℓ2.
+entries both use m, and both are charged; given the published S, the s entries move by √s λ in ℓ2, by
+‖u − l‖₂ / n where they are truncated to intervals [l_j, u_j].
 
 Calibrations
     ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share f of ρ
@@ -25,7 +31,7 @@ stay near τ; about two standard deviations is a good level. With skewed noise t
 coordinate is not zero, so the default is R, as printed.
 
 Post-processing, free: ``shrinkage="james_stein"`` of the s released values by their known noise level;
-``pruning="noise_level"`` sets to zero the values that noise alone explains (:func:`prune`).
+``sparsity_choice="noise_level"``.
 
 References
 ----------
@@ -40,28 +46,43 @@ import numpy as np
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
 from dpalgos.mechanisms.shrinkage import james_stein
-from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k, multipliers, selected_l2_sensitivity
+from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k, multipliers
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.params import choice, positive
 from dpalgos.sample import Sample
+from dpalgos.tuning import sparsity
+from dpalgos.tuning.losses import MeanLoss
+from dpalgos.tuning.noise_level import prune
+from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
+from dpalgos.tuning.sparsity import SparsityParams, nested_models
+from dpalgos.tuning.truncation import (
+    LABEL,
+    LEVELS,
+    check_truncation,
+    private_interval,
+    quantile_witness,
+    share,
+    truncated_means,
+    truncation_choice,
+)
 from dpalgos.typing import FloatArray
 
 _SELECTION_SHARE = 0.6  # where selection and values see the same truncation
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSparseMeanParams(PrivateParams):
+class DPSparseMeanParams(SparsityParams):
     """Keywords of :func:`dp_sparse_mean`."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")
-    sparsity: int = count("s, number of non-zero entries of the answer")
+    truncation: str = truncation_choice()
+    truncation_share: float = share("quantiles (of the selected columns, together)", default=0.1)
     selection_bound: float | None = positive(
         "select by entries truncated to ± this bound, at most value_bound; None: value_bound",
         default=None,
@@ -70,20 +91,22 @@ class DPSparseMeanParams(PrivateParams):
     shrinkage: str | None = choice(
         "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None
     )
-    pruning: str | None = choice(
-        "'noise_level': drop values that noise alone explains; or None", ("noise_level", None), default=None
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.selection_bound is None:
-            return
+        check_truncation(self.truncation, self.calibration)
         if self.calibration == "paper":
-            raise InputError(
-                "selection_bound must be None for calibration='paper', which prints no such form, "
-                f"got {self.selection_bound!r}; use calibration='tight'"
-            )
-        if self.selection_bound > self.value_bound:
+            if self.selection_bound is not None:
+                raise InputError(
+                    "selection_bound must be None for calibration='paper', which prints no such form, "
+                    f"got {self.selection_bound!r}; use calibration='tight'"
+                )
+            if self.truncation == "private_quantiles":
+                raise InputError(
+                    "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
+                    "use calibration='tight'"
+                )
+        elif (self.selection_bound or 0.0) > self.value_bound:
             raise InputError(
                 f"selection_bound must be at most value_bound = {self.value_bound:g}, "
                 f"got {self.selection_bound!r}; leave it out to select by the same truncation"
@@ -95,11 +118,31 @@ def entry_sensitivity(value_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(2 * value_bound / n_rows)
 
 
+def values_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity ‖u − l‖₂/n of selected entries truncated to intervals of widths (s, R).
+
+    Attained by a row of upper ends against one of lower ends; √s · 2R/n for [−R, R].
+    """
+    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
+
+
 def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return the neighbours R·1 and −R·1, which move every entry by its sensitivity."""
+    """Return the neighbours R·1 and −R·1, which move every entry by its sensitivity.
+
+    For the choice of s: rows far along what the last fold's released path would drop, and against it.
+    """
     row, response = np.full((1, d), params.value_bound), np.zeros(1)
     both = (row, response, -row, response)
-    return {"mean: selection": both, "mean: values": both}
+    found = {"mean: selection": both, "mean: values": both, LABEL: quantile_witness(params.value_bound, d)}
+    if params.sparsity_choice in ("holdout", "cross_validation"):
+        of_a_fit = 3 if params.truncation == "private_quantiles" else 2
+        first = 0 if params.sparsity_choice == "holdout" else of_a_fit * (sparsity.N_FOLDS - 1)
+        support, values = published[first][:, :1].astype(int), published[first + of_a_fit - 1][:, :1]
+        path = SparseRelease(support=support, values=values, n_features=d).dense()
+        models = nested_models(path, params.grid)
+        far = 1e9 * np.sign(models[-1] - models[0]).T
+        found[sparsity.LABEL] = (far, response, -far, response)
+    return found
 
 
 @register(
@@ -112,40 +155,54 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
     parameters=DPSparseMeanParams,
     example={"value_bound": 1.0, "sparsity": 2},
     witnesses=witnesses,
+    forms={
+        "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
+        "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
+        "s by noise level": Form(
+            keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
+        ),
+        "s by hold-out": Form(
+            keywords={"sparsity_choice": "holdout", "sparsity": 3, "sparsity_grid": (1, 3)}
+        ),
+        "s by cross-validation": Form(
+            keywords={"sparsity_choice": "cross_validation", "sparsity_grid": (1, 2), "sparsity_share": 0.3}
+        ),
+        "s by hold-out, private quantiles": Form(
+            keywords={"sparsity_choice": "holdout", "sparsity": 3, "truncation": "private_quantiles"}
+        ),
+        "s by printed cross-validation": Form(
+            keywords={"sparsity_choice": "printed_cross_validation"}, calibrations=("paper",), protected=False
+        ),
+    },
 )
 def dp_sparse_mean(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     """Return the sparse mean, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    means = sample.means(truncate(sample.X, params.value_bound))
-    sensitivity = entry_sensitivity(params.value_bound, sample.n_rows)
-    release = _selected_by_gumbel if params.calibration == "tight" else _peeled_as_printed
-    released, noise_std = release(sample, means, sensitivity, params, transcript)
+    return with_chosen_sparsity(
+        sample,
+        params,
+        transcript,
+        fit=sparse_mean,
+        noise=planned_noise,
+        models=_thresholded_means,
+        loss=MeanLoss(params.value_bound**2 if params.loss_bound is None else params.loss_bound),
+    )
+
+
+def sparse_mean(
+    sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float = 1.0
+) -> FloatArray:
+    """Return one sparse mean, (d, R), whose noise is ``noise_factor`` times what (ε, δ) needs."""
+    if params.calibration == "paper":
+        released, noise_std = _peeled_as_printed(sample, params, transcript)
+    else:
+        released, noise_std = _selected_by_gumbel(sample, params, transcript, noise_factor)
     values = released.values
     if params.shrinkage == "james_stein":
         values = james_stein(values, noise_std**2)
-    if params.pruning == "noise_level":
-        values = values * (prune(released.values, noise_std) != 0)
+    if params.sparsity_choice == "noise_level":
+        values = np.where(prune(released.values, noise_std) != 0, values, 0.0)
     return SparseRelease(support=released.support, values=values, n_features=sample.n_features).dense()
-
-
-def prune(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
-    """Set to zero what noise of a known level alone explains: free post-processing.
-
-    Parameters
-    ----------
-    values : (k, R) array
-        Released values.
-    noise_std : float or (R,) array
-        Standard deviation of their noise; public.
-
-    Returns
-    -------
-    (k, R) array
-        Values above noise_std · √(2 log(10 k)) in magnitude, zeros for the others.
-    """
-    return np.asarray(
-        np.where(np.abs(values) > noise_std * np.sqrt(2 * np.log(10 * len(values))), values, 0.0)
-    )
 
 
 def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
@@ -161,51 +218,59 @@ def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
     return f"the peeling lemma needs {', '.join(failed)}; the certificate is by zero-concentrated DP instead"
 
 
+def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
+    if params.truncation == "none":
+        transcript.unprotected("entries that are not truncated")
+        return sample.means(sample.X)
+    return sample.means(truncate(sample.X, params.value_bound))
+
+
+def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:
+    return nested_models(sample.means(truncate(sample.X, params.value_bound)), params.grid)
+
+
 def _selected_by_gumbel(
-    sample: Sample,
-    means: FloatArray,
-    sensitivity: FloatArray,
-    params: DPSparseMeanParams,
-    transcript: Transcript,
+    sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float
 ) -> tuple[SparseRelease, FloatArray]:
-    scores, score_sensitivity, share = means, sensitivity, _SELECTION_SHARE
+    means, bound = _means(sample, params, transcript), params.value_bound
+    scores, score_bound = means, bound
     if params.selection_bound is not None:
-        scores = sample.means(truncate(sample.X, params.selection_bound))
-        score_sensitivity = entry_sensitivity(params.selection_bound, sample.n_rows)
-        share = _SELECTION_SHARE * float(np.sqrt(params.selection_bound / params.value_bound))
-    selection, release = planned_multipliers(params.epsilon, params.delta, params.sparsity, share)
+        score_bound = params.selection_bound
+        scores = sample.means(truncate(sample.X, score_bound))
+    noise = planned_noise(params).scaled(noise_factor)
+    ((selection, multiplier),) = noise.rounds
     support = gumbel_top_k(
         transcript,
         scores,
-        sensitivity=score_sensitivity,
+        sensitivity=entry_sensitivity(score_bound, sample.n_rows),
         noise_multiplier=selection,
         k=params.sparsity,
         label="mean: selection",
         by_magnitude=True,
     )
-    l2_sensitivity = np.asarray(selected_l2_sensitivity(sensitivity, params.sparsity))
+    selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
+    if params.truncation == "private_quantiles":
+        lower, upper = private_interval(
+            transcript, sample, bound, epsilon=noise.quantile_epsilon, columns=support
+        )
+        selected, widths = truncated_means(sample, lower, upper, support), upper - lower
+    l2_sensitivity = values_sensitivity(widths, sample.n_rows)
     values = transcript.gaussian(
-        np.take_along_axis(means, support, axis=0),
-        l2_sensitivity=l2_sensitivity,
-        noise_multiplier=release,
-        label="mean: values",
+        selected, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label="mean: values"
     )
     released = SparseRelease(support=support, values=values, n_features=len(means))
-    return released, np.asarray(release * l2_sensitivity)
+    return released, np.asarray(multiplier * l2_sensitivity)
 
 
 def _peeled_as_printed(
-    sample: Sample,
-    means: FloatArray,
-    sensitivity: FloatArray,
-    params: DPSparseMeanParams,
-    transcript: Transcript,
+    sample: Sample, params: DPSparseMeanParams, transcript: Transcript
 ) -> tuple[SparseRelease, FloatArray]:
     transcript.note("conditions", unmet_conditions(params.epsilon, params.delta, params.sparsity))
     printed = printed_multiplier(params.epsilon, params.delta, params.sparsity)
+    sensitivity = entry_sensitivity(params.value_bound, sample.n_rows)
     released = peeling(
         transcript,
-        means,
+        _means(sample, params, transcript),
         linf_sensitivity=sensitivity,
         sparsity=params.sparsity,
         noise_multiplier=printed,
@@ -215,17 +280,18 @@ def _peeled_as_printed(
 
 
 @lru_cache(maxsize=4096)
-def planned_multipliers(
-    epsilon: float, delta: float, sparsity: int, selection_share: float
-) -> tuple[float, float]:
-    """Return the least multipliers of a selection of s and the release of their values that are (ε, δ)-DP."""
-    selection, release = multipliers(concentrated_rho(epsilon, delta), sparsity, selection_share)
-
-    def planned(factor: float) -> list[Event]:
-        return [
-            BoundedRangeEvent(label="", epsilon=2 / (factor * selection), sensitivity=1.0, count=sparsity),
-            GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0),
-        ]
-
-    factor = least_noise_factor(planned, epsilon, delta)
-    return factor * selection, factor * release
+def planned_noise(params: DPSparseMeanParams) -> FitNoise:
+    """Return the least noise at which one fit is (ε, δ)-DP."""
+    part = _SELECTION_SHARE
+    if params.selection_bound is not None:
+        part *= float(np.sqrt(params.selection_bound / params.value_bound))
+    split = multipliers(concentrated_rho(params.epsilon, params.delta), params.sparsity, part)
+    alone = FitNoise(sparsity=params.sparsity, rounds=(split,))
+    if params.truncation == "private_quantiles":
+        return alone.with_quantiles(
+            len(LEVELS) * params.sparsity,
+            share=params.truncation_share,
+            epsilon=params.epsilon,
+            delta=params.delta,
+        )
+    return alone.scaled(least_noise_factor(alone.events, params.epsilon, params.delta))

@@ -21,7 +21,8 @@ over corners is at most their sum. So with H_μ(ε) the δ of that release, and 
     δ(ε + κ) ≤ H_2m(ε) + 2 H_m(ε)   (logistic; the last two are negligible),
     δ(ε + κ) ≤ 2 H_2m(ε) + 2 H_√2m(ε)   (Gaussian).
 
-The solver is deterministic and ends with ‖∇F‖ ≤ γ = L/n², or nothing is released; F is Λ/n-strongly convex,
+The solver is deterministic and ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻¹⁴) (below that lies rounding), or nothing
+is released, a refusal that is outside the guarantee as every refusal of data is. F is Λ/n-strongly convex,
 so that the answer is within nγ/Λ of θ on either data set and, given θ, a Gaussian release with μ₂ = 2nγ/(Λτ):
 its privacy loss adds to every corner's, μ² + μ₂² in the place of μ², and H_μ₂ for the corner 0.
 
@@ -50,10 +51,11 @@ from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian import gaussian_delta
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.families import Family, get_family
+from dpalgos.families import Family, check_labels, get_family
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.ridge import minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
@@ -62,6 +64,8 @@ _FAMILIES = ("gaussian", "logistic")
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
 _LARGEST_EPSILON = 1e6
+_FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
+_FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +134,7 @@ def witnesses(
     parameters=ObjectivePerturbationGLMParams,
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
     witnesses=witnesses,
+    check_data=check_labels,
     public="response_bound for Gaussian responses",
 )
 def objective_perturbation_glm(
@@ -140,11 +145,15 @@ def objective_perturbation_glm(
     lipschitz = family.residual_bound * params.covariate_bound
     noise, certified = _calibrated(family, params)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
-    tolerance = lipschitz / n**2
+    tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
-    X = clip_rows_l2(sample.X, params.covariate_bound)
+    X = clip_rows_l2(sample.X.astype(float, copy=False), params.covariate_bound)
     risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
-    minimum = minimize(risk, most_steps=params.n_iterations, step_size=params.step_size).coef
+    most, step = params.n_iterations, params.step_size
+    if sample.n_features <= _FEW_COLUMNS:
+        minimum = minimize(risk, most_steps=most, step_size=step).coef
+    else:
+        minimum = minimize_by_products(risk, tolerance, most_steps=most, step_size=step)
     if not (np.linalg.norm(risk.gradient(minimum), axis=0) <= tolerance).all():
         raise InputError(
             f"n_iterations must let the solver reach the public tolerance, got {params.n_iterations} with "

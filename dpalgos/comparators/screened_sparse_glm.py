@@ -15,12 +15,11 @@ which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), 
 by at most 2 c₁ ρ(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
 β, ‖h(x) r‖ ≤ c₂ ρ(a), so that a step's mean moves by at most 2 c₂ ρ(a) / n (:func:`step_sensitivity`): one
 Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for the
-selection, each coordinate of the last of four batches 16 times that of the first, and the rest for the steps,
-growing threefold; then all noise is scaled down to what is just proved. v is a product with the whole design,
-in its precision: see `Design.rounding`.
+selection (`dpalgos.mechanisms.batched_top_k`), the rest for the steps, growing threefold; then all noise is
+scaled down to what is just proved. v is a product with the whole design, in its precision: see
+`Design.rounding`.
 
-Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only. The
-largest coordinates are found under any noise: it is the last ones that need the budget.
+Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only.
 Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69 % of the signal of uniform entries.
 Weights that depend on x alone leave the equation unbiased at the truth, as does truncating predictors where
 they are small: for logistic regression with |x'β| ≤ log 3, probabilities from ¼ to ¾.
@@ -37,24 +36,20 @@ import numpy as np
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.errors import InputError
 from dpalgos.families import Family, get_family
+from dpalgos.mechanisms.batched_top_k import batch_events, batch_multipliers, batch_sizes, batched_top_k
 from dpalgos.mechanisms.checks import check_how_many, check_probability
 from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.sample import Design, Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
-_BATCHES = (
-    4  # of a selection; each coordinate of the last one gets _BATCH_GROWTH times the share of the first
-)
-_BATCH_GROWTH = 16.0
 _PREDICTOR_BOUND = float(np.log(3))
 
 
@@ -172,7 +167,7 @@ def witnesses(
     if params.response_bound is not None:
         response += np.ceil(2 * params.response_bound) + 2
     selected = np.empty(0, dtype=int)
-    for batch in range(len(batch_sizes(params.sparsity, params.n_screenings)[0])):
+    for batch in range(len(batch_sizes(screening_sizes(params)[0]))):
         candidates = np.delete(np.arange(d), selected)
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
     row = np.zeros((1, d))
@@ -182,7 +177,7 @@ def witnesses(
 
 @register(
     name="screened_sparse_glm",
-    title="Screen, then fit (GLM)",
+    title="Screen, then fit",
     order=21,
     task="glm",
     reference="ours; one private selection, then noisy steps with bounded instruments",
@@ -198,23 +193,22 @@ def witnesses(
         "threshold": None,
     },
     witnesses=witnesses,
+    public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(
     sample: Sample, params: ScreenedSparseGLMParams, transcript: Transcript
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
-    sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    family = params.made()
-    y = family.encode(sample.response())
-    sizes = batch_sizes(sparsity, params.n_screenings)
+    check_how_many("sparsity", params.sparsity, sample.n_features)
+    sizes = screening_sizes(params)
     selections, steps = planned_multipliers(
         params.epsilon, params.delta, sizes, params.n_iterations, params.selection_share
     )
     coef: FloatArray = np.empty((0, sample.n_replicates))
-    selected = _Selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), y, params)
-    for batches, multipliers in zip(sizes, selections, strict=True):
-        support = _screened(selected, coef, batches, multipliers, transcript)
-        selected = _Selected(sample, support, y, params)
+    selected = _Selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), params)
+    for k, multipliers in zip(sizes, selections, strict=True):
+        support = _screened(selected, coef, k, multipliers, transcript)
+        selected = _Selected(sample, support, params)
         coef, noise_std = _fitted(selected, steps, transcript)
     transcript.note("noise_std", noise_std)
     if params.threshold is not None:
@@ -233,54 +227,46 @@ def sampling_variance(params: ScreenedSparseGLMParams, n_rows: FloatArray) -> Fl
     return np.zeros_like(n_rows) if params.family == "gaussian" else 1 / (n_rows * params.curvature)
 
 
-def batch_sizes(sparsity: int, n_screenings: int) -> tuple[tuple[int, ...], ...]:
-    """Return how many coordinates each batch of each screening selects."""
-    screenings = np.array_split(np.arange(sparsity), n_screenings)
-    return tuple(
-        tuple(len(batch) for batch in np.array_split(part, min(len(part), _BATCHES))) for part in screenings
-    )
+def screening_sizes(params: ScreenedSparseGLMParams) -> tuple[int, ...]:
+    """Return how many coordinates each screening selects."""
+    return tuple(len(part) for part in np.array_split(np.arange(params.sparsity), params.n_screenings))
 
 
 @lru_cache(maxsize=4096)
 def planned_multipliers(
-    epsilon: float, delta: float, sizes: tuple[tuple[int, ...], ...], n_steps: int, selection_share: float
+    epsilon: float, delta: float, screened: tuple[int, ...], n_steps: int, selection_share: float
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
     """Return the least multipliers of all batches, and of the steps, that are together (ε, δ)-DP."""
-    rho = concentrated_rho(epsilon, delta)
-    weights = [
-        [_BATCH_GROWTH ** (b / max(len(batches) - 1, 1)) for b in range(len(batches))] for batches in sizes
-    ]
-    total = sum(float(np.dot(batches, w)) for batches, w in zip(sizes, weights, strict=True))
-    selections = [[float(np.sqrt(total / (2 * selection_share * rho * w))) for w in part] for part in weights]
+    rho, n_screenings = concentrated_rho(epsilon, delta), len(screened)
+    sizes = [batch_sizes(k) for k in screened]
+    shares = [selection_share * rho * k / sum(screened) for k in screened]
+    selections = [batch_multipliers(share, batches) for share, batches in zip(shares, sizes, strict=True)]
     growing = _GROWTH ** (np.arange(n_steps) / max(n_steps - 1, 1))
-    spent = 2 * (1 - selection_share) * rho * growing / growing.sum()
-    steps = [float(np.sqrt(len(sizes) / step)) for step in spent]
+    spent = (1 - selection_share) * rho / n_screenings * growing / growing.sum()
+    steps = np.sqrt(1 / (2 * spent))
 
     def planned(factor: float) -> list[Event]:
-        chosen: list[Event] = [
-            BoundedRangeEvent(label="", epsilon=2 / (factor * multiplier), sensitivity=1.0, count=size)
-            for part, multipliers in zip(sizes, selections, strict=True)
-            for size, multiplier in zip(part, multipliers, strict=True)
-        ]
-        return chosen + [
-            GaussianEvent(label="", noise_multiplier=factor * step, l2_sensitivity=1.0, count=len(sizes))
-            for step in steps
-        ]
+        events: list[Event] = []
+        for batches, selection in zip(sizes, selections, strict=True):
+            events += batch_events(batches, [factor * multiplier for multiplier in selection])
+        for step in steps:
+            released = GaussianEvent(label="", noise_multiplier=factor * float(step), l2_sensitivity=1.0)
+            events += [released] * n_screenings
+        return events
 
     factor = least_noise_factor(planned, epsilon, delta)
-    scaled = tuple(tuple(factor * multiplier for multiplier in part) for part in selections)
-    return scaled, tuple(factor * step for step in steps)
+    scaled = tuple(tuple(factor * multiplier for multiplier in selection) for selection in selections)
+    return scaled, tuple(factor * float(step) for step in steps)
 
 
 class _Selected:
     """The selected columns of each replicate's rows, and residuals on them."""
 
-    def __init__(
-        self, sample: Sample, support: IntArray, y: FloatArray, params: ScreenedSparseGLMParams
-    ) -> None:
+    def __init__(self, sample: Sample, support: IntArray, params: ScreenedSparseGLMParams) -> None:
         self.sample, self.support, self.params = sample, support, params
-        self._family, self._y = params.made(), y
-        design = Design(sample, params.covariate_bound)
+        self._family = params.made()
+        self._y = self._family.encode(sample.response())
+        design = Design(sample, params.covariate_bound, single=True)
         mask = sample.row_mask
         self._rows = [slice(None) if mask is None else mask[:, r] for r in range(sample.n_replicates)]
         self._X = [design.columns(support[:, r])[rows] for r, rows in enumerate(self._rows)]
@@ -314,32 +300,20 @@ class _Selected:
 
 
 def _screened(
-    selected: _Selected,
-    coef: FloatArray,
-    sizes: Sequence[int],
-    noise_multipliers: Sequence[float],
-    transcript: Transcript,
+    selected: _Selected, coef: FloatArray, k: int, noise_multipliers: Sequence[float], transcript: Transcript
 ) -> IntArray:
-    """Return the support with more coordinates, chosen by their covariance with the residual, (s, R)."""
-    sample, support, bound = selected.sample, selected.support, screening_bound(selected.params)
-    design = Design(sample, bound)
-    scores = design.mean_product(selected.residuals(coef))
-    sensitivity = score_sensitivity(selected.largest_residual(coef), bound, sample.n_rows)
-    for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
-        left = np.ones(scores.shape, dtype=bool)
-        np.put_along_axis(left, support, False, axis=0)
-        candidates = np.nonzero(left.T)[1].reshape(sample.n_replicates, -1).T
-        chosen = gumbel_top_k(
-            transcript,
-            np.take_along_axis(scores, candidates, axis=0),
-            sensitivity=design.rounding * sensitivity,
-            noise_multiplier=noise_multiplier,
-            k=k,
-            label="scores",
-            by_magnitude=True,
-        )
-        support = np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])
-    return support
+    """Return the support with k more coordinates, chosen by their covariance with the residual, (s, R)."""
+    bound, n_rows = screening_bound(selected.params), selected.sample.n_rows
+    design = Design(selected.sample, bound, single=True)
+    return batched_top_k(
+        transcript,
+        design.mean_product(selected.residuals(coef)),
+        selected.support,
+        sensitivity=design.rounding * score_sensitivity(selected.largest_residual(coef), bound, n_rows),
+        sizes=batch_sizes(k),
+        noise_multipliers=noise_multipliers,
+        label="scores",
+    )
 
 
 def _fitted(

@@ -10,11 +10,26 @@ array([[0.5]])
 import importlib
 import pkgutil
 from functools import cache
+from typing import Protocol
 
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.families.base import Family
+from dpalgos.sample import Sample
 
-__all__ = ["Family", "family_names", "get_family"]
+__all__ = ["Family", "check_labels", "family_names", "get_family"]
+
+
+class HasFamily(Protocol):
+    """Parameters of an estimator that name a family."""
+
+    def made(self) -> Family:
+        """Return the family with its public constants."""
+        ...
+
+
+def check_labels(sample: Sample, params: HasFamily) -> None:
+    """Refuse responses that are no labels of the family."""
+    params.made().encode(sample.response())
 
 
 @cache

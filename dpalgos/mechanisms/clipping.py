@@ -14,9 +14,9 @@ def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
     return np.asarray(X * (bound / np.maximum(norms, bound)))
 
 
-def truncate(values: FloatArray, bound: float) -> FloatArray:
-    """Clip every entry to [-bound, bound] (Π_R of paper A for scalars)."""
-    return np.clip(values, -bound, bound)
+def truncate(values: FloatArray, bound: float | FloatArray) -> FloatArray:
+    """Clip every entry to [-bound, bound] (Π_R of paper A for scalars); bounds may be one per replicate."""
+    return np.clip(values, -np.asarray(bound), bound)
 
 
 def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:

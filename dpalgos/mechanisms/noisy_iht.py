@@ -51,7 +51,7 @@ def noisy_iht(
     n_features: int,
     n_rounds: int,
     step_size: float,
-    project: Callable[[FloatArray], FloatArray] = lambda coef: coef,
+    project: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
     """Return the last iterate, (d, R), from θ = 0.
 
@@ -69,7 +69,7 @@ def noisy_iht(
     step_size : float
         η.
     project : callable
-        Applied to every iterate, e.g. onto a ball; post-processing.
+        Applied to every iterate, e.g. onto a ball, or the identity; post-processing.
     """
     coef: FloatArray = np.zeros((n_features, transcript.n_replicates))
     for t in range(n_rounds):

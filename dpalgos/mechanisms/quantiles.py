@@ -31,7 +31,7 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_positive, check_probability, check_rows
 from dpalgos.mechanisms.histogram import stability_histogram
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 RANK_SENSITIVITY = 1.0
 
@@ -64,6 +64,7 @@ def exponential_quantiles(
     epsilon: float,
     label: str,
     row_mask: BoolArray | None = None,
+    columns: IntArray | None = None,
 ) -> FloatArray:
     """Release quantiles of columns on public ranges.
 
@@ -76,13 +77,16 @@ def exponential_quantiles(
     levels : sequence of Q floats
         In (0, 1).
     lower, upper : float or (m,) array
-        Public ranges, lower < upper.
+        Public ranges of the columns, lower < upper.
     epsilon : float
         Of each quantile of each column: Q m events of this bounded range.
     label : str
         Names the quantiles in the record.
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses.
+    columns : (k, R) int array, optional
+        Released indices of the k different columns that each replicate asks about; then m is k in all that
+        is said here of costs and of the result. All columns if omitted.
 
     Returns
     -------
@@ -100,30 +104,35 @@ def exponential_quantiles(
     """
     n_replicates = transcript.n_replicates
     rows, weights = check_rows(values, row_mask, n_replicates, n_dimensions=(1, 2))
-    columns = rows.reshape(len(rows), -1)
-    m, chosen = columns.shape[1], _check_levels(levels)
-    low, high = _check_range(lower, upper, m)
+    matrix, chosen = rows.reshape(len(rows), -1), _check_levels(levels)
+    low, high = _check_range(lower, upper, matrix.shape[1])
     epsilon = check_positive("epsilon", epsilon)
-    ranks = [_Ranks(columns[:, j], weights, low[j], high[j]) for j in range(m)]
+    if columns is None:
+        columns = np.asarray(np.repeat(np.arange(matrix.shape[1])[:, None], n_replicates, axis=1))
+    m = len(columns)
+    asked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column's ranks, for which places and replicates
+    for j in np.unique(columns):
+        place, replicate = np.nonzero(columns == j)
+        used = weights if weights.shape[1] == 1 else weights[:, replicate]
+        asked.append((_Ranks(matrix[:, j], used, low[j], high[j]), place, replicate))
 
     def draw() -> FloatArray:
         uniforms = ndtr(transcript.noise.normal(m, len(chosen)))
-        drawn = [
-            [rank.draw(level, epsilon, uniform) for level, uniform in zip(chosen, by_level, strict=True)]
-            for rank, by_level in zip(ranks, uniforms, strict=True)
-        ]
-        return np.array(drawn)
+        drawn = np.empty_like(uniforms)
+        for ranks, places, replicates in asked:
+            for q, level in enumerate(chosen):
+                drawn[places, q, replicates] = ranks.draw(level, epsilon, uniforms[places, q, replicates])
+        return drawn
 
     # Scores at a few public points stand for the score function in the record.
-    probes = np.concatenate([rank.scores_at_probes(level) for rank in ranks for level in chosen])
+    probes = np.empty((m, len(chosen), len(_PROBES), n_replicates))
+    for ranks, places, replicates in asked:
+        for q, level in enumerate(chosen):
+            probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
     event = BoundedRangeEvent(
         label=label, epsilon=epsilon, sensitivity=RANK_SENSITIVITY, count=m * len(chosen)
     )
-    released = transcript.publish(
-        np.broadcast_to(probes, (len(probes), n_replicates)),
-        draw,
-        event,
-    )
+    released = transcript.publish(probes.reshape(-1, n_replicates), draw, event)
     return released[0] if rows.ndim == 1 else released
 
 

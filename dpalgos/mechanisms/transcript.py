@@ -10,7 +10,14 @@ from typing import cast
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, FailureEvent, GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.accounting.events import (
+    Event,
+    FailureEvent,
+    GaussianEvent,
+    GaussianSketchEvent,
+    PureEvent,
+    UnprotectedEvent,
+)
 from dpalgos.accounting.relation import Relation
 from dpalgos.noise import Noise
 from dpalgos.typing import FloatArray, IntArray
@@ -164,6 +171,10 @@ class Transcript:
     def may_fail(self, delta: float, label: str) -> None:
         """Charge a probability ``delta`` that the rest of the record does not hold."""
         self.events.append(FailureEvent(label=label, relation=self._relation, delta=delta))
+
+    def unprotected(self, label: str) -> None:
+        """Record that something private is used without any protection: the run proves nothing."""
+        self.events.append(UnprotectedEvent(label=label, relation=self._relation))
 
     def note(self, name: str, value: FloatArray | float | str) -> None:
         """Keep a diagnostic; it must follow from released or public quantities."""

@@ -96,7 +96,9 @@ def _plain_steps(sample: Sample, params: IHTGLMParams, step_size: float) -> Floa
     """Return the last of ``n_iterations`` steps; without classes, wide designs are read block by block."""
     family = params.made()
     gradient = (
-        Risk(family, sample).gradient if family.classes else wide_gradient(sample, Design(sample), family)
+        Risk(family, sample).gradient
+        if family.classes
+        else wide_gradient(sample, Design(sample, single=True), family)
     )
     coef: FloatArray = np.zeros((sample.n_features, *family.classes, sample.n_replicates))
     for _ in range(params.n_iterations):

@@ -22,10 +22,11 @@ from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 COEF = np.array([1.0, -0.5, 0.25])
-EVERY = dpalgos.catalog()
-PRIVATE = [(e, c) for e in EVERY for c in e.calibrations]
-ALL = [(e, None) for e in EVERY if not e.private] + PRIVATE
-IDS = {"ids": lambda value: getattr(value, "name", value)}
+EVERY = [variant for e in dpalgos.catalog() for variant in e.variants]
+CALIBRATED = [(e, c) for e in EVERY for c in e.calibrations]
+PRIVATE = [(e, c) for e, c in CALIBRATED if e.protected]
+ALL = [(e, None) for e in EVERY if not e.private] + CALIBRATED
+IDS = {"ids": lambda value: getattr(value, "label", value)}
 every = pytest.mark.parametrize(("estimator", "calibration"), ALL, **IDS)
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 
@@ -159,7 +160,8 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
 def test_noise_has_the_declared_scale(estimator, calibration):
     n_replicates = 3000
     recorded = record(estimator, calibration, *problem(), n_replicates=n_replicates)
-    numbers = [p for p in zip(releases(recorded), recorded.published, strict=True) if p[1].dtype.kind == "f"]
+    released = zip(releases(recorded), recorded.published, strict=True)
+    numbers = [p for p in released if not isinstance(p[0][0], BoundedRangeEvent) and p[1].dtype.kind == "f"]
     if not numbers:
         return  # nothing but selections, whose laws the tests of the mechanisms check
     (event, value), published = numbers[0]
@@ -169,13 +171,13 @@ def test_noise_has_the_declared_scale(estimator, calibration):
         second_moment = np.einsum("rkp,rkq->pq", published, published) / (n_replicates * event.n_rows)
         np.testing.assert_allclose(second_moment, value[0], rtol=0.01, atol=0.01 * np.trace(value[0]))
         return
-    noise = (published - value).ravel()
     if isinstance(event, GaussianEvent):
-        std = event.noise_multiplier * np.max(event.l2_sensitivity)
+        std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
     else:
-        std = np.sqrt(2) * np.max(event.sensitivity) / event.epsilon
-    ratio = noise.std() / std
-    assert abs(noise.mean()) < 5 * std / np.sqrt(noise.size)
+        std = np.sqrt(2) * np.asarray(event.sensitivity) / event.epsilon
+    noise = ((published - value) / std).ravel()
+    ratio = noise.std()
+    assert abs(noise.mean()) < 5 / np.sqrt(noise.size)
     assert 0.93 < ratio < 1.07
     for wrong in (2 / 3, 3 / 2):  # the band above would catch these
         assert not 0.93 < ratio * wrong < 1.07
@@ -231,10 +233,15 @@ def test_without_noise_nothing_is_random(estimator, calibration):
 @every
 def test_the_seed_decides(estimator, calibration):
     X, y = problem()
-    first, again = (estimate(estimator, calibration, X, y, seed=3).estimate for _ in range(2))
+    # A large ε, lest noise explain every value where such values are dropped.
+    changes = {"epsilon": 50.0} if estimator.private else {}
+    first, again, other = (
+        estimate(estimator, calibration, X + 0.5, y, seed=seed, changes=changes).estimate
+        for seed in (3, 3, 4)
+    )
     np.testing.assert_array_equal(first, again)
     if estimator.private:
-        assert (first != estimate(estimator, calibration, X, y, seed=4).estimate).any()
+        assert (first != other).any()
 
 
 @every
@@ -386,7 +393,7 @@ def test_the_catalogue_entry_is_complete(estimator, calibration):
     assert estimator.summary
     assert entry["name"] == estimator.name
     assert all(item["doc"] for item in entry["parameters"])
-    assert len({other.order for other in EVERY}) == len(EVERY)
+    assert len({other.order for other in dpalgos.catalog()}) == len(dpalgos.catalog())
     assert estimator.function.__doc__
 
 

@@ -15,6 +15,7 @@ from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
 from dpalgos.central.dp_glm import printed_multiplier
 from dpalgos.families import family_names, get_family
 from dpalgos.noise import Noise, NoNoise
+from dpalgos.release import draw_release, plan_release
 from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -436,3 +437,20 @@ def test_a_mechanism_known_as_a_whole_adds_its_epsilon_and_delta():
     )
     spent = spending([whole])
     assert (spent.rho, spent.pure_epsilon, spent.failure) == (pytest.approx(0.08), 0.4, 1e-6)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson", "multinomial"])
+def test_releases_with_hardened_noise(family):
+    X, y, _ = problem(family, n=200)
+    keywords = {"family": family, "covariate_bound": 2.0, "n_iterations": 3, **BUDGET, **FAMILIES[family]}
+    plan = plan_release("dp_glm", 200, 4, keywords)
+    released = draw_release(plan, Sample(X, y))
+    assert released.estimate.shape == ((4, 3) if family == "multinomial" else (4,))
+    assert np.isfinite(released.estimate).all()
+    assert 0.95 * 0.5 < released.epsilon <= 0.5
+
+
+def test_objective_perturbation_has_no_hardened_noise():
+    keywords = {"family": "logistic", "covariate_bound": 2.0, **BUDGET}
+    with pytest.raises(dpalgos.InputError, match="minimum has no hardened sampler"):
+        plan_release("objective_perturbation_glm", 200, 4, keywords)

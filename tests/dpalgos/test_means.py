@@ -5,12 +5,13 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.api import build_params, run
-from dpalgos.central.dp_sparse_mean import entry_sensitivity, prune, unmet_conditions
+from dpalgos.central.dp_sparse_mean import entry_sensitivity, unmet_conditions
 from dpalgos.comparators.clipped_mean import mean_sensitivity
 from dpalgos.comparators.karwa_vadhan_mean import interval_sensitivity
 from dpalgos.noise import NoNoise
 from dpalgos.release import draw_release, plan_release
 from dpalgos.sample import Sample
+from dpalgos.tuning.noise_level import prune
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 KNOWN = {"mean_bound": 10.0, "std_bounds": (1.0, 1.0)}
@@ -152,7 +153,7 @@ def test_pruning_drops_what_noise_explains():
     assert kept[5:].any(axis=0).mean() < 0.1
     X, _ = gaussian_rows(4000, 60, rng, s=5)
     keywords = {"value_bound": 13.0, "sparsity": 15}
-    pruned = silent("dp_sparse_mean", X, **BUDGET, **keywords, pruning="noise_level")
+    pruned = silent("dp_sparse_mean", X, **BUDGET, **keywords, sparsity_choice="noise_level")
     assert set(np.flatnonzero(pruned)) <= set(range(5))
 
 
@@ -179,7 +180,7 @@ def test_shrinkage_of_the_selected_values():
         ({"selection_bound": 2.0}, "selection_bound must be at most value_bound = 1"),
         ({"selection_bound": 0.5, "calibration": "paper"}, "selection_bound must be None for calibration"),
         ({"selection_bound": -1.0}, "selection_bound must be a positive finite number"),
-        ({"pruning": "yes"}, "pruning must be one of"),
+        ({"sparsity_choice": "yes"}, "sparsity_choice must be one of"),
         ({"sparsity": 0}, "sparsity must be a whole number of at least 1"),
     ],
 )

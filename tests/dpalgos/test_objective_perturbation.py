@@ -8,6 +8,10 @@ from scipy.special import expit
 import dpalgos
 from dpalgos.accounting.gaussian import gaussian_delta
 from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
+from dpalgos.families import get_family
+from dpalgos.ridge import minimize_by_products
+from dpalgos.risk import Risk, minimize
+from dpalgos.sample import Sample
 
 NAME = "objective_perturbation_glm"
 
@@ -149,3 +153,48 @@ def test_utility():
     }
     answers = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), replicates=20, **keywords).estimate
     assert np.mean(np.linalg.norm(answers - coef[:, None], axis=0)) < 0.1
+
+
+@pytest.mark.parametrize("family", ["logistic", "gaussian"])
+def test_both_solvers_find_the_same_minimum(family):
+    rng = np.random.default_rng(0)
+    X, y, _ = logistic_problem(1500, 12)
+    if family == "gaussian":
+        y = y + rng.standard_t(1, len(y))
+    mask = rng.random((len(y), 4)) < 0.5
+    made = get_family(family, response_bound=0.5 if family == "gaussian" else None)
+    sample = Sample(X, y, row_mask=mask, n_replicates=4)
+    risk = Risk(
+        made, sample, ridge=np.array([0.01, 0.02, 0.05, 0.1]), tilt=0.05 * rng.standard_normal((12, 4))
+    )
+    formed = minimize(risk)
+    multiplied = minimize_by_products(risk, np.full(4, 1e-12), most_steps=60)
+    assert formed.found.all()
+    assert np.linalg.norm(risk.gradient(multiplied), axis=0).max() <= 1e-12
+    np.testing.assert_allclose(multiplied, formed.coef, atol=1e-9)
+
+
+def test_products_with_the_hessian():
+    rng = np.random.default_rng(1)
+    X, y, _ = logistic_problem(300, 5)
+    risk = Risk(get_family("logistic"), Sample(X, y, n_replicates=2), ridge=0.3)
+    coef, direction = rng.standard_normal((2, 5, 2))
+    product = risk.curvature_product(coef)(direction)
+    hessian = risk.curvature(coef, np.ones((1, 1)))[:, 0, :, 0]
+    np.testing.assert_allclose(product, np.einsum("rde,er->dr", hessian, direction), rtol=1e-12)
+    moved = (risk.gradient(coef + 1e-6 * direction) - risk.gradient(coef - 1e-6 * direction)) / 2e-6
+    np.testing.assert_allclose(product, moved, atol=1e-6)
+
+
+def test_many_columns():
+    X, y, coef = logistic_problem(3000, 300)
+    mask = np.random.default_rng(0).random((3000, 3)) < 0.8
+    keywords = {"family": "logistic", "epsilon": 20.0, "delta": 1e-3, "covariate_bound": 10.0}
+    answers = dpalgos.estimate(
+        NAME, X, y, rng=np.random.default_rng(3), replicates=3, row_mask=mask, **keywords
+    ).estimate
+    single = dpalgos.estimate(
+        NAME, X[mask[:, 1]], y[mask[:, 1]], rng=np.random.default_rng(3).spawn(3)[1], **keywords
+    ).estimate
+    np.testing.assert_allclose(answers[:, 1], single, atol=1e-6)
+    assert np.linalg.norm(answers - coef[:, None], axis=0).max() < 2

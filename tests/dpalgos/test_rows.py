@@ -90,11 +90,22 @@ def test_rounding_stays_within_its_factor():
         values = np.ones((256, 1))
         other = X.copy()
         X[7], other[7] = 1, -1  # the sensitivity: 2 b c / n with b = c = 1
-        means = [Design(Sample(rows)).mean_product(values) for rows in (X, other)]
+        means = [Design(Sample(rows), single=True).mean_product(values) for rows in (X, other)]
         worst = max(worst, float(np.abs(means[0] - means[1]).max() * 256 / 2))
     rounding = HeldRows(np.ones((1, 1), np.float32)).rounding
     assert 1 < worst <= rounding < 1.005
     assert HeldRows(np.ones((1, 1))).rounding == 1
+
+
+def test_who_does_not_count_rounding_gets_double_precision():
+    X, y = logistic(500, 10, np.float32)
+    keywords = {"covariate_bound": 1.0, "response_bound": 1.0, "sparsity": 3, "epsilon": 1.0, "delta": 1e-5}
+    single, double = (
+        dpalgos.estimate("screened_sparse_regression", rows, y, rng=np.random.default_rng(0), **keywords)
+        for rows in (X, X.astype(float))
+    )
+    np.testing.assert_allclose(single.estimate, double.estimate, rtol=1e-9)
+    assert single.events[0].sensitivity == double.events[0].sensitivity
 
 
 def test_sensitivities_count_the_rounding():
@@ -111,7 +122,7 @@ def test_a_box_is_never_left_by_rounding():
     X = np.full((3, 2), 5.0, np.float32)
     bound = 0.1  # between two numbers of single precision, nearest to the upper one
     assert float(np.float32(bound)) > bound
-    assert Design(Sample(X), bound).columns(np.array([0])).astype(float).max() <= bound
+    assert Design(Sample(X), bound, single=True).columns(np.array([0])).astype(float).max() <= bound
 
 
 @pytest.mark.parametrize(

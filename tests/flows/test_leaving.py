@@ -1,10 +1,11 @@
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from flows.leaving import prompt_end
+from flows.leaving import _watch, prompt_end
 from flows.processes import ProcessIdentity
 
 BUSY = """
@@ -42,7 +43,7 @@ def busy(home, grace):
 def test_what_does_not_end_after_a_signal_is_ended_with_what_it_started(tmp_path, number):
     process, child = busy(tmp_path, 0.3)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "interrupted, and not waiting longer than 0 s" in said
     assert "run the same command again" in said
@@ -55,10 +56,18 @@ def test_a_second_signal_does_not_wait(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "heard\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "interrupted twice" in said
     assert not child.is_alive()
+
+
+def test_two_signals_that_arrive_at_once_are_two():
+    reading, writing = socket.socketpair()
+    said = []
+    writing.send(bytes([signal.SIGINT, signal.SIGINT]))
+    _watch(reading, said.append, 3600)
+    assert said == ["interrupted twice, so not waiting for the blocks in flight"]
 
 
 def test_what_ends_by_itself_is_left_alone():

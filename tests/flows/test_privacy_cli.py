@@ -129,6 +129,24 @@ def test_a_regression_is_released(dpcost, data, config):
     assert "drawn now and charged" in out
 
 
+def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
+    opened(dpcost)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, (200, 2)), columns=["age", "weight"])
+    path = tmp_path / "classes.csv"
+    table.assign(cost=rng.integers(0, 3, 200)).to_csv(path, index=False)
+    settings = config(
+        bounds="covariate_bound = 1.5",
+        params='family = "multinomial"\nn_classes = 3\nn_iterations = 2',
+        y='y = "cost"',
+    )
+    answers = [json.loads(ask(dpcost, path, settings, "--json", estimator="dp_glm")[1]) for _ in range(2)]
+    named = [f"{column}, class {k}" for column in ("age", "weight") for k in range(3)]
+    assert list(answers[0]["estimate"]) == named
+    assert answers[1]["replayed"]
+    assert answers[1]["estimate"] == answers[0]["estimate"]
+
+
 @pytest.mark.parametrize(
     ("changes", "estimator", "message"),
     [
@@ -142,6 +160,15 @@ def test_a_regression_is_released(dpcost, data, config):
         ({"y": 'user_id = "cost"'}, "dp_mean", "columns.user_id must be left out"),
         ({"y": "colour = 1"}, "dp_mean", "columns.colour"),
         ({"bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}, "adassp", "columns.y is needed"),
+        (
+            {
+                "bounds": "covariate_bound = 1.0",
+                "params": 'family = "logistic"',
+                "y": 'y = "cost"',
+            },
+            "dp_glm",
+            "y must hold 0 or 1 for family='logistic'",
+        ),
         ({}, "ols", "must be a private one"),
         ({}, "dp_men", "did you mean 'dp_mean'"),
     ],

@@ -68,6 +68,8 @@ def test_every_claim_is_about_something_that_its_study_has():
             continue
         there = {(item.name, item.form) for item in panels[claim.panel]}
         assert (claim.estimator, claim.form) in there, claim.id
+        steps = {step for item in panels[claim.panel] for step in item.steps if item.name == claim.estimator}
+        assert claim.steps in (steps or {None}), claim.id
         for other in ("than", "baseline"):
             name = getattr(claim.test, other, claim.estimator)
             assert name in {item for item, _ in there}, claim.id

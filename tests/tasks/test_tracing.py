@@ -18,6 +18,7 @@ from tasks.render import write_report
 from tasks.run_block import run_block
 from tasks.spec import SpecError
 from tasks.tracing import RATES, rate_metric, rate_of
+from tasks.tracing_page import tracing_facts
 
 STUDY = """
 title = "Who was there?"
@@ -182,7 +183,7 @@ def test_the_report(tmp_path, home):
         for said in (
             f"an AUC of {best:.3f}",
             f"an AUC of at most {auc_ceiling(0.5, 1 / 1600):.3f}, and {gaussian_auc_ceiling(mu):.3f} where",
-            "No attack passes what its certificate allows.",
+            "No attack passes what its certificate allows (all tests together at 99 % confidence).",
             "Theory predicts",
             "sparse: n = 40, d = 80",
             "TPR at FPR 0.1",
@@ -200,6 +201,20 @@ def test_the_report(tmp_path, home):
     svg = (tmp_path / "out" / "figures" / "main.svg").read_text()
     assert re.search(r"\(ε, δ\) allows", svg)
     assert "Gaussian noise allows" in svg
+
+
+def test_a_certificate_that_an_attack_contradicts_is_named(tmp_path):
+    study = load(tmp_path)
+    rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=6, seed=1)])
+    assert tracing_facts(study, rows).exceeding == ()
+    # A release without noise that claims ε = .5: the sample mean's scores under the private cell's name.
+    bold = rows[rows["cell"] == "sample_mean:dense:n=40"].set_index(["metric", "replicate"])["value"]
+    private = rows["cell"] == "clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"
+    places = rows.loc[private, ["metric", "replicate"]].itertuples(index=False, name=None)
+    rows.loc[private, "value"] = [bold[place] for place in places]
+    found = tracing_facts(study, rows).exceeding
+    assert {cell for cell, _ in found} == {"clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"}
+    assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,33 @@ def test_the_sparse_sum_is_s_and_not_s_log_d():
     assert np.mean(ratios) + 10 * error < np.log(d)
 
 
+@pytest.mark.slow
+def test_an_accurate_private_sparse_mean_gives_s_as_well():
+    # Lemma 3.2 is about exactly this: (ε, δ)-private, mean squared error near 0, its own prior.
+    n, d, s, repeats = 8000, 400, 5, 30
+    ratios, squared = [], []
+    for seed in range(repeats):
+        attack, members, _, estimate = experiment(
+            "prior_mean",
+            n,
+            d,
+            "dp_sparse_mean",
+            seed,
+            fresh=1,
+            settings={"sparsity": s},
+            value_bound=8.0,
+            sparsity=s,
+            epsilon=0.9,
+            delta=n**-1.5,
+        )
+        ratios.append(sum_ratio(attack, *members, estimate)[0])
+        squared.append(np.sum((estimate - attack.mean) ** 2))
+    error = np.std(ratios, ddof=1) / np.sqrt(repeats)
+    assert np.mean(squared) < 0.05
+    assert np.mean(ratios) == pytest.approx(1.0, abs=3 * error)
+    assert np.mean(ratios) + 6 * error < np.log(d)
+
+
 def test_shrinking_an_estimate_lowers_the_sum_by_its_derivative():
     attack, members, _, estimate = experiment("prior_mean", 50, 2000, "sample_mean", 0)
     whole, part = (sum_ratio(attack, *members, c * estimate)[0] for c in (1.0, 0.3))

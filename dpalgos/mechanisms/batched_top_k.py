@@ -1,0 +1,89 @@
+"""The k largest in batches of ever less noise.
+
+The largest coordinates are found under any noise: it is the last ones, near the others, that need the budget.
+Batches are selections by one Gumbel vector each (`dpalgos.mechanisms.top_k`) among what is left; each
+coordinate of the last of four batches gets 16 times the ρ of one in the first. These numbers were found on
+simulated sparse regressions; only accuracy depends on them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpalgos.accounting.events import BoundedRangeEvent, Event
+from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.typing import FloatArray, IntArray
+
+_BATCHES = 4
+_GROWTH = 16.0
+
+
+def batch_sizes(k: int) -> tuple[int, ...]:
+    """Return how many coordinates each batch selects, k in all."""
+    return tuple(len(batch) for batch in np.array_split(np.arange(k), min(k, _BATCHES)))
+
+
+def batch_multipliers(rho: float, sizes: Sequence[int]) -> tuple[float, ...]:
+    """Return the Gumbel scale over sensitivity of each batch; m costs 1/(2m²) a coordinate, together ρ."""
+    weights = _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
+    return tuple(float(m) for m in np.sqrt(np.dot(sizes, weights) / (2 * rho * weights)))
+
+
+def batch_events(sizes: Sequence[int], multipliers: Sequence[float]) -> list[Event]:
+    """Return the events of a selection, for planning."""
+    return [
+        BoundedRangeEvent(label="", epsilon=2 / multiplier, sensitivity=1.0, count=size)
+        for size, multiplier in zip(sizes, multipliers, strict=True)
+    ]
+
+
+def batched_top_k(
+    transcript: Transcript,
+    scores: FloatArray,
+    support: IntArray,
+    *,
+    sensitivity: float | FloatArray,
+    sizes: Sequence[int],
+    noise_multipliers: Sequence[float],
+    label: str,
+) -> IntArray:
+    """Release which scores outside a public support are largest in magnitude, batch after batch.
+
+    Parameters
+    ----------
+    transcript : Transcript
+    scores : (d, R) array
+        Private.
+    support : (s, R) int array
+        Coordinates that are taken already; public.
+    sensitivity : float or (R,) array
+        How far a neighbour moves any one score.
+    sizes, noise_multipliers : sequences
+        Of the batches.
+    label : str
+
+    Returns
+    -------
+    (s + k, R) int array
+        The support, then the new coordinates.
+
+    Notes
+    -----
+    What a batch publishes are places among the coordinates that are left, in ascending order.
+    """
+    for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
+        left = np.ones(scores.shape, dtype=bool)
+        np.put_along_axis(left, support, False, axis=0)
+        candidates = np.nonzero(left.T)[1].reshape(scores.shape[1], -1).T
+        chosen = gumbel_top_k(
+            transcript,
+            np.take_along_axis(scores, candidates, axis=0),
+            sensitivity=sensitivity,
+            noise_multiplier=noise_multiplier,
+            k=k,
+            label=label,
+            by_magnitude=True,
+        )
+        support = np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])
+    return support

@@ -1,0 +1,179 @@
+"""Where to truncate: at public bounds, between private quantiles, or not at all.
+
+``"bound"``             at the public bounds ± R, whatever rule in n and d gave them (the default)
+``"private_quantiles"`` between the 2.5 % and 97.5 % quantiles, released within the public bounds and paid for
+``"none"``              nowhere, with the noise that ± R would need: not private, for any R
+
+Quantiles. Each is drawn by the exponential mechanism on [−R, R] (:mod:`dpalgos.mechanisms.quantiles`): a rank
+moves by at most 1, one event of bounded range each; truncation at released levels is post-processing of
+them. A share of ρ pays for all of them together. Quantiles that come back reversed are swapped, and the
+interval is widened to a public minimum.
+
+None. A single row moves the sum as far as it likes, so that no noise covers it. The run records an
+unprotected event, which certifies ε = ∞, and exists for ``calibration="paper"`` only.
+
+Truncating 5 % of the rows biases a mean towards its middle, and the two sides cancel only for symmetric data.
+
+References
+----------
+Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles by Lei 2011, Algorithm 1', and
+does not count them).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dpalgos.catalog import Neighbors
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.quantiles import exponential_quantiles, ordered_interval
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import checked, choice
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray, IntArray
+
+LEVELS = (0.025, 0.975)
+LABEL = "quantiles"
+
+_CHOICES = ("bound", "private_quantiles", "none")
+_NARROWEST = 1e-3  # of the public range
+_WITNESS_ROWS = 41  # so many that one rank lies below 2.5 %, and the score moves by the whole rank
+
+
+def truncation_choice() -> Any:
+    """Declare the keyword ``truncation``."""
+    return choice(
+        "'bound': at the public bound; 'private_quantiles': between released 2.5 % and 97.5 % quantiles; "
+        "'none': not at all, which is not private (calibration='paper' only)",
+        _CHOICES,
+        default="bound",
+    )
+
+
+def share(what: str, *, default: float) -> Any:
+    """Declare a share of the budget, in (0, 1)."""
+    return checked(f"share of the budget that {what} takes", _check_share, default=default)
+
+
+def check_truncation(truncation: str, calibration: str) -> None:
+    """Refuse to leave data as they are unless a printed algorithm is asked for."""
+    if truncation == "none" and calibration != "paper":
+        raise InputError(
+            "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "
+            "no noise covers; calibration='paper' runs it, and certifies nothing"
+        )
+
+
+def check_response_truncation(truncation: str, calibration: str, residual_bound: float | None) -> None:
+    """Refuse as above, and where residuals are clipped, which leaves no response to be truncated."""
+    check_truncation(truncation, calibration)
+    if truncation != "bound" and residual_bound is not None:
+        raise InputError(
+            f"truncation must be 'bound' where residuals are clipped, got {truncation!r}; leave out one "
+            "of truncation and residual_bound"
+        )
+
+
+def private_interval(
+    transcript: Transcript, sample: Sample, bound: float, *, epsilon: float, columns: IntArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Release the quantiles between which columns are to be truncated.
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where they are released and recorded.
+    sample : Sample
+        Whose columns, truncated to ± ``bound``.
+    bound : float
+        Public.
+    epsilon : float
+        Of each of the two quantiles of a column.
+    columns : (m, R) int array, optional
+        Released indices of the columns that each replicate asks about; all if omitted.
+
+    Returns
+    -------
+    lower, upper : (m, R) arrays
+    """
+    released = exponential_quantiles(
+        transcript,
+        sample.X,
+        levels=LEVELS,
+        lower=-bound,
+        upper=bound,
+        epsilon=epsilon,
+        label=LABEL,
+        row_mask=sample.row_mask,
+        columns=columns,
+    )
+    return interval_of(released, bound)
+
+
+def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper ends (m, R) of released quantiles (m, 2, R)."""
+    lower, upper = ordered_interval(released[:, 0], released[:, 1], 2 * _NARROWEST * bound)
+    return np.maximum(lower, -bound), np.minimum(upper, bound)
+
+
+def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
+    """Return the level ± which truncates a response, (R,), from its released quantiles (1, 2, R)."""
+    lower, upper = interval_of(released, bound)
+    return np.asarray(np.maximum(np.abs(lower), np.abs(upper))[0])
+
+
+def response_truncation(
+    transcript: Transcript, sample: Sample, bound: float, truncation: str, epsilon: float
+) -> tuple[float | FloatArray, float | FloatArray]:
+    """Return where responses are to be truncated, and the bound on them that noise is for; both ±.
+
+    ``bound`` is the public one and ``epsilon`` that of each of two quantiles. The two values are the same,
+    () or (R,), but for ``"none"``: there the first is infinite.
+    """
+    if truncation == "private_quantiles":
+        released = exponential_quantiles(
+            transcript,
+            sample.response()[:, None],
+            levels=LEVELS,
+            lower=-bound,
+            upper=bound,
+            epsilon=epsilon,
+            label=LABEL,
+            row_mask=sample.row_mask,
+        )
+        level = symmetric_bound(released, bound)
+        return level, level
+    if truncation == "none":
+        transcript.unprotected("responses that are not truncated")
+        return np.inf, bound
+    return bound, bound
+
+
+def truncated_means(
+    sample: Sample, lower: FloatArray, upper: FloatArray, columns: IntArray | None = None
+) -> FloatArray:
+    """Return the means over each replicate's rows of columns truncated to its intervals, (m, R).
+
+    The intervals are (m, R), of the columns (m, R) that each replicate looks at, or of all.
+    """
+    means = np.empty_like(lower)
+    for r in range(lower.shape[1]):
+        values = sample.X if columns is None else sample.X[:, columns[:, r]]
+        rows = values if sample.row_mask is None else values[sample.row_mask[:, r]]
+        means[:, r] = np.clip(rows, lower[:, r], upper[:, r]).mean(axis=0)
+    return means
+
+
+def quantile_witness(bound: float, d: int) -> Neighbors:
+    """Return neighbours that move every rank, and every score, by 1: of many rows at R one goes to −R."""
+    rows, responses = np.full((_WITNESS_ROWS, d), bound), np.full(_WITNESS_ROWS, bound)
+    other_rows, other_responses = rows.copy(), responses.copy()
+    other_rows[0], other_responses[0] = -bound, -bound
+    return rows, responses, other_rows, other_responses
+
+
+def _check_share(name: str, value: Any) -> float:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0 < float(value) < 1:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=0.1")
+    return float(value)

@@ -1,0 +1,38 @@
+"""Blocks side by side only as far as their data fit into memory together."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SHARE = 0.5  # of the machine's memory, for data
+
+
+class Room:
+    """Memory for the data of blocks that run in threads of one process.
+
+    Parameters
+    ----------
+    capacity : int
+        Bytes.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self._taken = capacity, 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Wait until ``size`` bytes are free, and hold them; what is larger than the room is let in alone."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken == 0 or self._taken + size <= self._capacity)
+            self._taken += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= size
+                self._changed.notify_all()
+
+
+ROOM = Room(int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))

@@ -1,0 +1,305 @@
+"""Sparse generalized linear models: sensitivities, limits, budgets, and errors on the paper's design."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import dpalgos
+from data.simulations.glms import uniform_glm
+from dpalgos.accounting.odometer import spending
+from dpalgos.api import build_params, run
+from dpalgos.comparators.screened_sparse_glm import (
+    instrument_radius,
+    planned_multipliers,
+    sampling_variance,
+)
+from dpalgos.mechanisms.batched_top_k import batch_multipliers, batch_sizes
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise import NoNoise
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 0.5, "delta": 1e-5}
+FAMILIES = {
+    "logistic": {"family": "logistic"},
+    "gaussian": {"family": "gaussian", "response_bound": 2.0},
+    "poisson": {"family": "poisson", "response_bound": 3.0},
+}
+THRESHOLDING = {"covariate_bound": 0.8, "sparsity": 2, "n_iterations": 4, "step_size": 3.0}
+SCREENING = {"covariate_bound": 0.8, "sparsity": 3, "n_iterations": 3, "step_size": 4.0}
+
+
+def sample_of(n, d, s, seed=0, family="logistic"):
+    data = uniform_glm(np.random.default_rng(seed), n, d, family=family, sparsity=s, single_precision=True)
+    return Sample(data.X, data.y), data.truth
+
+
+def silent(name, X, y, **keywords):
+    estimator = dpalgos.get_estimator(name)
+    transcript = Transcript(NoNoise([np.random.default_rng(0)]))
+    return run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)[:, 0]
+
+
+def error(name, sample, truth, seed=0, **keywords):
+    answer = dpalgos.estimate(name, sample, rng=np.random.default_rng(seed), **keywords).estimate
+    return float(np.linalg.norm(answer - truth))
+
+
+def labels(family, rng, n):
+    """Responses that the family allows, some of them far away."""
+    if family == "logistic":
+        return rng.integers(0, 2, n).astype(float)
+    wild = 30 * rng.standard_t(2, n)
+    return wild if family == "gaussian" else np.abs(np.round(wild))
+
+
+class RandomRows:
+    """Random neighbours whose responses a family allows."""
+
+    def __init__(self, neighbors, name, family, d=7, **keywords):
+        self.check = neighbors(name, d, **BUDGET, **FAMILIES[family], **keywords)
+        self.family, self.d = family, d
+
+    def largest(self, seed):
+        rng = np.random.default_rng(seed)
+        X, y = 5 * rng.standard_t(2, (6, self.d)), labels(self.family, rng, 6)
+        other_X, other_y = X.copy(), y.copy()
+        other_X[1], other_y[1] = 10 * rng.standard_t(2, self.d), labels(self.family, rng, 1)[0]
+        first = self.check.record(X, y, seed)
+        return max(self.check.excesses(first, self.check.replay(other_X, other_y, first)).values())
+
+    def of_the_witness(self):
+        """Largest move of each label's value, over the declared sensitivity."""
+        y = np.zeros(1)
+        first = self.check.record(np.ones((1, self.d)), y)
+        reached = {}
+        for label, data in self.check.estimator.witnesses(self.check.params, self.d, first.published).items():
+            one, two = (self.check.replay(*rows, first) for rows in (data[:2], data[2:]))
+            reached[label] = self.check.excesses(one, two)[label]
+        return reached
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("name", "keywords"),
+    [
+        ("dp_sparse_glm", THRESHOLDING),
+        ("dp_sparse_glm", {**THRESHOLDING, "coef_bound": 0.3}),
+        ("screened_sparse_glm", SCREENING),
+        ("screened_sparse_glm", {**SCREENING, "n_screenings": 2, "clip_norm": 9.0, "predictor_bound": 0.4}),
+    ],
+)
+def test_neighbors_move_by_the_sensitivity(neighbors, family, name, keywords):
+    rows = RandomRows(neighbors, name, family, **keywords)
+    assert max(rows.largest(seed) for seed in range(40)) <= 1 + 1e-9
+    assert min(rows.of_the_witness().values()) >= 0.999
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_printed_noise_is_certified_by_the_worst_iterate(neighbors, family):
+    rows = RandomRows(neighbors, "dp_sparse_glm", family, **THRESHOLDING, calibration="paper")
+    assert max(rows.largest(seed) for seed in range(40)) <= 1 + 1e-9
+    reached = min(rows.of_the_witness().values())
+    assert reached >= (0.5 if family == "logistic" else 0.999)  # half of the supremum at β = 0
+
+
+def test_logistic_sensitivity_follows_the_iterate(neighbors):
+    """Equal residuals sigmoid(σ ‖β‖₁) and opposite entries off the support: attained at any iterate."""
+    d, bound = 6, 2.0
+    check = neighbors(
+        "dp_sparse_glm", d, **BUDGET, family="logistic", covariate_bound=bound, sparsity=1, n_iterations=6
+    )
+    first = check.record(np.ones((1, d)), np.zeros(1), seed=3)
+    coef, moves = np.zeros(d), []
+    for t in range(6):
+        along, off = bound * np.sign(coef), bound * (coef == 0)
+        one, two = (check.replay(row[None, :], np.zeros(1), first) for row in (along + off, along - off))
+        moved = np.abs(one.values[2 * t] - two.values[2 * t]).max()
+        moves.append(moved)
+        assert moved == pytest.approx(float(np.max(first.events[2 * t].sensitivity)), rel=1e-12)
+        coef = np.zeros(d)
+        coef[first.published[2 * t][:, 0].astype(int)] = first.published[2 * t + 1][:, 0]
+    assert max(moves) > 1.5 * moves[0]  # rises from half of its supremum
+
+
+def test_an_intercept_is_a_column_like_any_other(neighbors):
+    keywords = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 2, "n_iterations": 3}
+    check = neighbors("dp_sparse_glm", 4, **BUDGET, **keywords)
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        X, other = (np.column_stack([rng.uniform(-0.1, 0.1, (3, 3)), np.ones(3)]) for _ in range(2))
+        y = rng.integers(0, 2, 3).astype(float)
+        other[1:], other_y = X[1:], np.r_[1 - y[0], y[1:]]
+        first = check.record(X, y, seed)
+        assert max(check.excesses(first, check.replay(other, other_y, first)).values()) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("coef_bound", [None, 0.2])
+def test_without_noise_it_is_hard_thresholding(coef_bound):
+    data = uniform_glm(np.random.default_rng(0), 400, 30, sparsity=5)
+    keywords = {"family": "logistic", "covariate_bound": 0.7, "sparsity": 5, "n_iterations": 6}
+    ours = silent("dp_sparse_glm", data.X, data.y, **BUDGET, **keywords, step_size=3.0, coef_bound=coef_bound)
+    clipped, coef = np.clip(data.X, -0.7, 0.7), np.zeros(30)
+    for _ in range(6):
+        coef = coef + 3.0 * clipped.T @ (data.y - expit(clipped @ coef)) / 400
+        coef[np.argsort(-np.abs(coef))[5:]] = 0
+        coef *= 1 if coef_bound is None else min(1, coef_bound / np.linalg.norm(coef))
+    np.testing.assert_allclose(ours, coef, atol=1e-12)
+
+
+def test_without_noise_screening_solves_the_instrumented_equation():
+    data = uniform_glm(np.random.default_rng(0), 4000, 40, sparsity=4)
+    keywords = {"covariate_bound": 1.0, "sparsity": 4, "n_iterations": 60, "threshold": None}
+    answer = silent("screened_sparse_glm", data.X, data.y, **BUDGET, family="logistic", **keywords)
+    support = np.flatnonzero(answer)
+    rows = data.X[:, support]
+    weights = np.minimum(1, 1.05 * np.sqrt(4 / 3) / np.linalg.norm(rows, axis=1))
+    predicted = np.clip(rows @ answer[support], -np.log(3), np.log(3))
+    np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
+
+
+def test_a_second_screening_finds_what_a_correlated_column_hides():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 30))
+    X[:, 1] = 0.7 * X[:, 0] + 0.7 * X[:, 1]
+    y = 2 * X[:, 0] - 1.4 * X[:, 1] + 0.1 * rng.standard_normal(20_000)  # covariance with the second: 0
+    X[:, 2:6] += 0.3 * X[:, [0]]  # has some, and no effect
+    keywords = {"family": "gaussian", "response_bound": 3.0, "covariate_bound": 1.4, "sparsity": 2}
+    once, twice = (
+        silent("screened_sparse_glm", X, y, **BUDGET, **keywords, n_screenings=rounds, n_iterations=20)
+        for rounds in (1, 2)
+    )
+    assert once[1] == 0
+    assert twice[1] < 0 < twice[0]
+
+
+def test_budgets():
+    sample, _ = sample_of(2000, 50, 5)
+    shared = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 10}
+    rng = np.random.default_rng(0)
+    tight = dpalgos.estimate("dp_sparse_glm", sample, rng=rng, **shared)
+    screened = dpalgos.estimate("screened_sparse_glm", sample, rng=rng, **shared)
+    for result in (tight, screened):
+        assert 0.499 < result.certified_epsilon <= 0.5
+    paper = dpalgos.estimate(
+        "dp_sparse_glm", sample, rng=rng, **shared, calibration="paper", n_iterations=50, step_size=1.0
+    )
+    # (5/24) (ε/T)² / log(T/δ) in every round, and the printed B is four times the sensitivity.
+    assert spending(paper.events).rho == pytest.approx(5 / 24 * 0.5**2 / np.log(50e5) / 50 / 16)
+    assert paper.certified_epsilon < 0.02
+    # The printed scale: (ηB/n) 2 √(3 s log(T/δ)) T/ε with B = 8 σ_x.
+    values = next(event for event in paper.events if event.label == "step: values")
+    scale = 8 / 2000 * 2 * np.sqrt(30 * np.log(50e5)) * 50 / 0.5
+    assert values.sensitivity / values.epsilon == pytest.approx(scale * sample.rows.rounding)
+
+
+def test_later_coordinates_and_steps_get_less_noise():
+    assert batch_sizes(10) == (3, 3, 2, 2)
+    assert batch_sizes(2) == (1, 1)
+    multipliers = batch_multipliers(0.1, (3, 3, 2, 2))
+    assert sum(k / (2 * m**2) for k, m in zip((3, 3, 2, 2), multipliers, strict=True)) == pytest.approx(0.1)
+    selections, steps = planned_multipliers(0.5, 1e-5, (10,), 3, 0.5)
+    assert all(later < earlier for earlier, later in pairwise(selections[0]))
+    assert all(later < earlier for earlier, later in pairwise(steps))
+    assert selections[0][0] / selections[0][-1] == pytest.approx(4)
+    assert (steps[0] / steps[-1]) ** 2 == pytest.approx(3)
+
+
+def test_constants_derive_from_the_public_second_moment():
+    estimator = dpalgos.get_estimator("screened_sparse_glm")
+    shared = {**BUDGET, "family": "logistic", "covariate_bound": 2.0, "sparsity": 6}
+    default, given = (
+        build_params(estimator, {**shared, **extra}) for extra in ({}, {"covariate_second_moment": 0.5})
+    )
+    assert (default.second_moment, default.step) == pytest.approx((4 / 3, 3.0))
+    assert (given.second_moment, given.step) == pytest.approx((0.5, 8.0))
+    assert instrument_radius(given, 6) == pytest.approx(1.05 * np.sqrt(3))
+    assert sampling_variance(given, np.array([800.0])) == pytest.approx(1 / 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        (
+            "dp_sparse_glm",
+            {"family": "multinomial"},
+            "family must be one of 'gaussian', 'logistic', 'poisson'",
+        ),
+        ("screened_sparse_glm", {"family": "probit"}, "family must be one of"),
+        ("dp_sparse_glm", {"family": "poisson"}, "response_bound is needed by family='poisson'"),
+        ("screened_sparse_glm", {"response_bound": 2.0}, "response_bound must be None for family='logistic'"),
+        ("dp_sparse_glm", {"sparsity": 9}, "sparsity must be a whole number from 1 to 5"),
+        ("screened_sparse_glm", {"sparsity": 9}, "sparsity must be a whole number from 1 to 5"),
+        ("screened_sparse_glm", {"n_averaged": 3}, "n_averaged must be at most n_iterations = 2, got 3"),
+        ("screened_sparse_glm", {"n_screenings": 3}, "n_screenings must be at most sparsity = 2, got 3"),
+        (
+            "screened_sparse_glm",
+            {"selection_share": 1.0},
+            "selection_share must lie strictly between 0 and 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(name, changes, message):
+    X, y = np.ones((4, 5)), np.array([0.0, 1.0, 0.0, 1.0])
+    keywords = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 2, **changes}
+    with pytest.raises(dpalgos.InputError, match=message):
+        dpalgos.estimate(name, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
+
+
+@pytest.mark.parametrize("name", ["dp_sparse_glm", "screened_sparse_glm"])
+def test_labels_outside_the_family_are_refused(name):
+    keywords = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 2}
+    with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'"):
+        dpalgos.estimate(
+            name,
+            np.ones((3, 4)),
+            np.array([-1.0, 1.0, 1.0]),
+            rng=np.random.default_rng(0),
+            **BUDGET,
+            **keywords,
+        )
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_other_families_find_their_coefficients(family):
+    sample, truth = sample_of(20_000, 200, 4, family=family)
+    keywords = {**BUDGET, "family": family, "response_bound": 4.0, "covariate_bound": 1.0, "sparsity": 4}
+    screened = error("screened_sparse_glm", sample, truth, **keywords)
+    assert screened < 0.2
+    assert error("dp_sparse_glm", sample, truth, **keywords) < 0.6
+    assert screened > 0.01
+
+
+def test_errors_on_a_small_sparse_design():
+    n = 20_000
+    shared = {"epsilon": 0.5, "delta": 1 / (2 * n), "family": "logistic", "covariate_bound": 1.0}
+    found = {"screened": [], "tight": [], "paper": []}
+    for seed in range(4):
+        sample, truth = sample_of(n, 1000, 5, seed=seed)
+        found["screened"].append(error("screened_sparse_glm", sample, truth, sparsity=5, **shared))
+        found["tight"].append(error("dp_sparse_glm", sample, truth, sparsity=10, step_size=8.0, **shared))
+        printed = {"calibration": "paper", "sparsity": 10, "n_iterations": 50, "step_size": 1.0}
+        found["paper"].append(error("dp_sparse_glm", sample, truth, **printed, **shared))
+    means = {name: float(np.mean(errors)) for name, errors in found.items()}
+    assert means["screened"] <= 0.15
+    assert means["tight"] <= 0.6
+    assert means["paper"] > 2.0  # further than the zero vector
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "s", "wanted"), [(40_000, 10, 0.13), (40_000, 20, 0.19), (40_000, 40, 0.32), (80_000, 10, 0.085)]
+)
+def test_figure_2_of_paper_b(n, s, wanted):
+    """Screening at ε = .5 is nearer than hard thresholding without privacy at 2 s, on every data set."""
+    private = {"epsilon": 0.5, "delta": 1 / (2 * n), "family": "logistic", "covariate_bound": 1.0}
+    iht = {"family": "logistic", "sparsity": 2 * s, "n_iterations": 50, "step_size": 1.0}
+    errors, without = [], []
+    for seed in range(6):
+        sample, truth = sample_of(n, 10_000, s, seed=seed)
+        errors.append(error("screened_sparse_glm", sample, truth, seed, sparsity=s, **private))
+        without.append(error("iht_glm", sample, truth, **iht))
+        del sample
+    assert np.mean(errors) <= wanted, errors
+    assert all(ours < theirs for ours, theirs in zip(errors, without, strict=True)), (errors, without)

@@ -1,0 +1,55 @@
+"""Blocks wait for memory, and what is larger than all of it runs alone."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tasks.memory import Room
+from tasks.problems import Simulation
+from tasks.study_file import load_study
+
+STUDIES = Path(__file__).parents[2] / "flows" / "studies"
+
+
+@pytest.mark.parametrize(("sizes", "most"), [([40] * 6, 2), ([500, 10, 500, 10], 1), ([0] * 5, 5)])
+def test_no_more_is_held_than_there_is(sizes, most):
+    room, inside, together, lock = Room(100), [], [], threading.Lock()
+    met = threading.Barrier(most)
+
+    def block(size):
+        with room.hold(size):
+            with lock:
+                inside.append(size)
+                together.append(list(inside))
+            met.wait(timeout=10)  # as many as may be inside at once are
+            with lock:
+                inside.remove(size)
+
+    threads = [threading.Thread(target=block, args=(size,)) for size in sizes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len(held) == 1 or sum(held) <= 100 for held in together)
+    assert len(together) == len(sizes)
+
+
+def test_a_failure_gives_the_memory_back():
+    room = Room(10)
+    with pytest.raises(ZeroDivisionError), room.hold(10):
+        raise ZeroDivisionError
+    with room.hold(10):
+        pass
+
+
+def test_the_sparse_study_says_what_it_needs():
+    spec = load_study(STUDIES / "glm_sparse.toml")
+    problem = spec.panel("twice the rows").problem
+    assert isinstance(problem, Simulation)
+    assert problem.n_bytes(80_000) == 3_200_000_000
+    assert Simulation(kind="simulation", model="gaussian_mean", d=10).n_bytes(5) == 400
+    smoke, standard = (spec.blocks(p, replicates=3, seed=1) for p in ("smoke", "standard"))
+    assert {block.panel for block in smoke} == {"s 10"}
+    assert {block.panel for block in standard} == {panel.name for panel in spec.panels}
+    assert all(block.replicates == 1 for block in standard)  # one data set at a time

@@ -1,0 +1,140 @@
+"""Studies whose horizontal axis is the number of steps, and logarithms of errors beside them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.catalogue import find_study
+from reports.page import split_steps
+from reports.results import summarise, validate_results
+from reports.view import View
+from tasks.block import compute_block
+from tasks.budget import budget_split
+from tasks.page import build_page
+
+STUDY = """
+title = "Steps"
+question = "How many?"
+data = "simulated"
+task = "glm"
+size_label = "steps T"
+metric_label = "ℓ2 distance"
+grid = { n = [400], epsilon = [0.5, 2.0], delta = ["1/(2*n)"] }
+replicates = { smoke = 2, standard = 3, paper = 3 }
+headline = { n = 400, steps = 4, epsilon = 0.5, delta = "1/(2*n)", panel = "dense" }
+
+[[panels]]
+name = "dense"
+problem = { kind = "simulation", model = "uniform_glm", d = 3 }
+
+[[estimators]]
+name = "zero"
+
+[[estimators]]
+name = "glm"
+params = { family = "logistic" }
+
+[[estimators]]
+name = "dp_glm"
+form = "long steps"
+calibrations = ["tight", "paper"]
+steps = [1, 4, 2]
+params = { family = "logistic", covariate_bound = "sqrt(d)", n_iterations = "T", step_size = "8/T" }
+"""
+PAGE = {
+    "data": [],
+    "budgets": {},
+    "command": "",
+    "rerun_commands": [],
+    "profile": "standard",
+    "started": "",
+    "finished": "",
+    "machine": "",
+}
+
+
+@pytest.fixture
+def study(tmp_path, home):
+    (tmp_path / "steps.toml").write_text(STUDY)
+    return find_study(str(tmp_path / "steps.toml"))
+
+
+@pytest.fixture
+def results(study):
+    blocks = study.blocks("standard", replicates=3, seed=1)
+    return validate_results(pd.concat([compute_block(block) for block in blocks], ignore_index=True))
+
+
+def test_a_cell_for_every_number_of_steps(study):
+    (block,) = study.blocks("standard", replicates=3, seed=1)
+    tight = [cell for cell in block.cells if cell.calibration == "tight" and cell.epsilon == 0.5]
+    assert [cell.variant for cell in tight] == [f"dense, long steps, T={T}" for T in (1, 4, 2)]
+    assert [cell.params["n_iterations"] for cell in tight] == [1, 4, 2]
+    assert [cell.params["step_size"] for cell in tight] == [8.0, 2.0, 4.0]
+    (smoke,) = study.blocks("smoke", replicates=2, seed=1)
+    assert {cell.variant for cell in smoke.cells} == {
+        "dense",
+        "dense, long steps, T=1",
+        "dense, long steps, T=4",
+    }
+
+
+def test_logarithms_stand_beside_the_errors(results):
+    pairs = results.pivot_table(index=["cell", "replicate"], columns="metric", values="value", dropna=False)
+    np.testing.assert_allclose(pairs["log_squared_error"], 2 * np.log(pairs["l2_error"]))
+    assert (pairs["l2_error"] > 0).all()
+
+
+def test_the_budget_is_split_at_the_largest_number(study):
+    assert budget_split(study)["dp_glm|long steps"] == {"gradient": pytest.approx(1.0)}
+
+
+def test_every_number_in_a_figure_is_a_cells(study, results):
+    page = build_page(study, results, PAGE)
+    assert (page.x_column, page.x_symbol, page.rows_symbol) == ("T", "T", "n")
+    view = View.build(summarise(results), page)
+    series = {(s.info.name, s.calibration): s for s in view.series(view.headline)}
+    assert view.headline_size == 4
+    for calibration in ("tight", "paper"):
+        line = series["dp_glm", calibration]
+        assert [point.x for point in line.points] == [1, 2, 4]
+        assert line.form == "long steps"
+        for point in line.points:
+            assert point.cell.startswith(f"dp_glm:dense+long steps+T={point.x:g}:{calibration}:eps=0.5")
+            values = results.query("cell == @point.cell and metric == 'l2_error'")["value"]
+            assert point.mean == pytest.approx(values.mean())
+            assert point.n == 400
+    flat = series["glm", "none"]
+    assert [point.x for point in flat.points] == [1, 2, 4]
+    assert len({point.mean for point in flat.points}) == 1
+    guide = page.guides[0]
+    assert guide.n == (1.0, 2.0, 4.0)
+    assert len(set(guide.value)) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("long steps, T=50", ("long steps", 50)), ("T=5", ("", 5)), ("at T=5 or so", ("at T=5 or so", None))],
+)
+def test_steps_are_at_the_end_of_a_form(form, expected):
+    found, steps = split_steps(form)
+    assert (found, None if np.isnan(steps) else steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 4, ", "", "headline.steps must be one of the study's (1, 2, 4), got None"),
+        ("steps = 4, ", "steps = 3, ", "headline.steps must be one of the study's (1, 2, 4), got 3"),
+        ("steps = [1, 4, 2]", "steps = []", "'T' has no value here"),
+        ("steps = [1, 4, 2]", "steps = [1, 1]", "each entry must be there once, got 1 twice"),
+        ("n = [400]", "n = [400, 800]", "grid.n must be one size where steps are the horizontal axis"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
+    assert old in STUDY
+    (tmp_path / "mine.toml").write_text(STUDY.replace(old, new, 1))
+    with pytest.raises(ValueError) as refused:
+        find_study(str(tmp_path / "mine.toml"))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
