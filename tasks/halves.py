@@ -121,6 +121,10 @@ class RandomHalves(ProblemBase):
         dataset = get_dataset(self.dataset)
         return {"n": n, "d": dataset.n_boids * len(dataset.columns) + 1}
 
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of all frames, once in a block, whatever n is."""
+        return 4 * get_dataset(self.dataset).n_rows * self.sizes(n)["d"]
+
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of a few replicates, which run together."""
         n_blocks = -(-replicates // _BATCH)

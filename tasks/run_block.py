@@ -34,14 +34,10 @@ def run_block(
     """
     spec = Block.from_dict(block)
     one_blas_thread()
-<<<<<<< HEAD
     beside = Path(path).with_suffix(".selected.json")
     selected: Selected = json.loads(beside.read_bytes()) if only and beside.exists() else {}
-    rows = compute_block(spec, load_prepared(design["path"]) if design else None, only, selected)
-=======
     with ROOM.hold(problem_of(spec).n_bytes(spec.n)):
-        rows = compute_block(spec, load_prepared(design["path"]) if design else None, only)
->>>>>>> main
+        rows = compute_block(spec, load_prepared(design["path"]) if design else None, only, selected)
     seconds = float(rows["seconds"].sum())
     if only is not None:
         stored = pd.read_parquet(path)

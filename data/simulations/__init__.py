@@ -36,8 +36,6 @@ class Simulated:
     noise_std : float
         Standard deviation of every entry about its mean, or of the responses about theirs; the bound of
         entries that are ± a bound.
-    second_moment : float
-        E x_ij², where the entries of a design are independent, centred and alike; NaN for means.
     information : (d,) or (d, d) array or None
         Covariance of (y − E[y|x]) x, or its diagonal if it is diagonal; None for means.
     """
@@ -46,7 +44,6 @@ class Simulated:
     y: FloatArray | None
     truth: FloatArray
     noise_std: float = 1.0
-    second_moment: float = float("nan")
     information: FloatArray | None = None
 
 
