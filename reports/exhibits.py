@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,7 +17,7 @@ from reports.figures import PRINTED_DASH, bare_axes
 from reports.labels import add_banner
 from reports.numbers import num, rule_text, setting, short
 from reports.page import Exhibits, FilmFrame
-from reports.picture import Picture, banner
+from reports.picture import Picture, Shown, banner
 from reports.svg import drawing, new_figure
 from reports.view import Series, Setting, View
 
@@ -27,18 +26,6 @@ _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _FONT = 11.5
 _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A heading, a computed sentence, and a picture or a table whose first `n_labels` columns are words."""
-
-    heading: str
-    text: str
-    picture: Picture | None = None
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    n_labels: int = 0
 
 
 def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:
