@@ -13,11 +13,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy import stats
 
 from reports.numbers import num, setting, span, words
 from tasks.draws import Strict
+from tasks.rules import evaluate
 from tasks.spec import StudySpec
 
 CONFIDENCE = 0.99
@@ -93,9 +94,13 @@ class Guarantee(Test):
         """Compare certified with asked ε."""
         rows = evidence.private(claim.estimator, calibration)
         rows = rows[rows["certified_epsilon"].notna()]
+        if claim.panel:
+            rows = rows[rows["variant"] == claim.variant()]
         if rows.empty:
             return Verdict(OPEN, "The study has no answer of this kind.")
         shares = rows["certified_epsilon"] / rows["epsilon"]
+        if shares.max() == math.inf:
+            return Verdict(FAILS, "The noise proves no finite ε.")
         worst = rows.iloc[int(shares.to_numpy().argmax())]
         proved = (
             f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
@@ -182,6 +187,44 @@ class BeatsZero(Test):
         return Verdict(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
 
 
+class Level(Test):
+    """The mean of a metric is at least, or at most, a rule in n, d and s, at every size."""
+
+    kind: Literal["level"]
+    metric: str
+    at_least: float | str | None = None
+    at_most: float | str | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Level":
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("a level needs one of at_least and at_most; give just one")
+        return self
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare with the level at each size."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration, self.metric)
+        problem = evidence.spec.panel(claim.panel).problem
+        sign = 1 if self.at_most is None else -1
+        rule = self.at_least if self.at_most is None else self.at_most
+        assert rule is not None  # checked when the file was read
+        levels, signs = [], []
+        for n, values in ours.items():
+            level = evaluate(rule, problem.sizes(n), what="level")
+            low, high = mean_interval(sign * (values - level))
+            levels.append(level)
+            signs.append(1 if low > 0 else -1 if high < 0 else 0)
+        if not signs:
+            return Verdict(OPEN, "The study has no answer of this kind.")
+        means = [float(values.mean()) for values in ours.values()]
+        text = f"Means are {span(means)} over {_sizes(evidence, ours)}, against {span(levels)}"
+        if -1 in signs:
+            return Verdict(FAILS, f"{text}.")
+        if 2 * sum(signs) < len(signs):
+            return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+        return Verdict(HOLDS, f"{text}.")
+
+
 class Untestable(Test):
     """No run can decide it, and why."""
 
@@ -193,7 +236,9 @@ class Untestable(Test):
         return Verdict(OPEN, self.why)
 
 
-AnyTest = Annotated[Guarantee | ErrorRatio | GapShrinks | BeatsZero | Untestable, Field(discriminator="kind")]
+AnyTest = Annotated[
+    Guarantee | ErrorRatio | GapShrinks | BeatsZero | Level | Untestable, Field(discriminator="kind")
+]
 
 
 class Claim(Strict):

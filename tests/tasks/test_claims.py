@@ -131,6 +131,18 @@ def test_a_guarantee_is_what_the_noise_proves():
     assert math.isnan(verdict(test, {"zero": {100: 1.0}}).value)
 
 
+def test_a_level_at_every_size():
+    errors = {"dp_mean": {100: 2.0, 1000: 3.0}}
+    assert verdict({"kind": "level", "metric": "l2_error", "at_least": 1.9}, errors).value == 1.0
+    assert verdict({"kind": "level", "metric": "l2_error", "at_most": 2.5}, errors).value == 0.0
+    high = verdict({"kind": "level", "metric": "l2_error", "at_least": "log(n)"}, errors)
+    assert high.value == 0.0
+    assert high.text.endswith("over n = 100–1,000, against 4.61–6.91.")
+    assert math.isnan(verdict({"kind": "level", "metric": "auc", "at_most": 1.0}, errors).value)
+    with pytest.raises(ValueError, match="one of at_least and at_most"):
+        verdict({"kind": "level", "metric": "auc"}, errors)
+
+
 def test_intervals_against_scipy():
     from scipy import stats
 
