@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,8 @@ from tasks.digest import cache_key, page_key
 from tasks.exhibits import exhibit
 from tasks.faults import guarded
 from tasks.fetch import fetch
+from tasks.genome import genome_map
+from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
 from tasks.manifest import now
 from tasks.parquet import parquet
@@ -99,7 +101,7 @@ def run_study(
         )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
-        shown = run.exhibited(tables, blocks, parts)
+        shown = [*run.exhibited(tables, blocks, parts), *run.mapped(blocks, designs)]
         report = run.rendered(tables, [results, *shown], context)
         index = write_index(run.out)
     _attach(spec, report)
@@ -213,6 +215,20 @@ class _Run:
         table, folder = tables[head.problem.dataset], str(self.out / self.spec.name)
         key = page_key("exhibits", table["sha256"], [part["sha256"] for part in own], folder)
         return [self._now(exhibit, key, table, own, folder)]
+
+    def mapped(self, blocks: list[Block], designs: Designs) -> list[Record]:
+        """Write what the report shows of genotypes: one release of the headline's cells."""
+        head = self.spec.headline
+        if not isinstance(self.spec.head_panel.problem, GroupDifferences):
+            return []
+        own = [block for block in blocks if block.panel == head.panel]
+        nearest = min(own, key=lambda block: abs(block.n - head.n))
+        asked = [cell for cell in nearest.cells if cell.calibration == "none"]
+        block = replace(nearest, cells=(*asked, *self.spec.headline_cells(blocks)))
+        design, folder = designs[block.panel], str(self.out / self.spec.name)
+        assert design is not None  # genotypes are never simulated here
+        key = cache_key("genome", block.to_dict(), design["sha256"], folder)
+        return [self._now(genome_map, key, block.to_dict(), design, folder)]
 
     def rendered(
         self, tables: dict[str, dict[str, Any]], results: list[Record], context: dict[str, Any]

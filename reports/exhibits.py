@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -14,24 +13,12 @@ from reports import svg
 from reports.exhibit_figures import film_figure, roc_figure, selection_figure
 from reports.numbers import num, rule_text, setting, short, words
 from reports.page import Exhibits
-from reports.picture import Picture, banner
+from reports.picture import Picture, Shown, banner
 from reports.view import Series, Setting, View
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _MOST_PANELS = 5
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A heading, a computed sentence, and a picture or a table whose first `n_labels` columns are words."""
-
-    heading: str
-    text: str
-    picture: Picture | None = None
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    n_labels: int = 0
 
 
 def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:

@@ -196,6 +196,29 @@ class Exhibits:
 
 
 @dataclass(frozen=True)
+class Genome:
+    """A comparison of genotypes, SNP by SNP.
+
+    Attributes
+    ----------
+    chromosomes, positions : tuple of str, of int
+        Where each SNP lies.
+    truth : tuple of float
+        The differences among everybody.
+    s : int
+        How many of the largest are asked for.
+    estimates : mapping of str to tuple of float
+        Cell → its answer in the first repetition.
+    """
+
+    chromosomes: tuple[str, ...]
+    positions: tuple[int, ...]
+    truth: tuple[float, ...]
+    s: int
+    estimates: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
 class Tracing:
     """What the results table can't say about attacks.
 
@@ -262,6 +285,8 @@ class StudyPage:
         Label and relative address, shown under "Reproduce", e.g. the scorecard.
     exhibits : Exhibits, optional
         For a classification of frames.
+    genome : Genome, optional
+        For a comparison of genotypes.
     tracing : Tracing or None
         Of a study that measures attacks in the place of errors.
     """
@@ -296,6 +321,7 @@ class StudyPage:
     size_symbol: str = ""
     links: tuple[tuple[str, str], ...] = ()
     exhibits: Exhibits | None = None
+    genome: Genome | None = None
     tracing: Tracing | None = None
 
     def estimator(self, name: str) -> EstimatorInfo:

@@ -15,6 +15,18 @@ class Picture:
     png: bytes | None = None
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A heading, a computed sentence, and a picture or a table whose first `n_labels` columns are words."""
+
+    heading: str
+    text: str
+    picture: Picture | None = None
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    n_labels: int = 0
+
+
 def banner(data_source: str, brief: bool = False) -> str:
     """Return the warning that goes on the page and on every figure; empty unless a stand-in was used."""
     if data_source == "stand-in":

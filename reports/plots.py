@@ -11,12 +11,13 @@ import pandas as pd
 from reports import chart, svg
 from reports.certified import CertifiedFigure, certified_range, draw_certified
 from reports.chart import PANEL_REACH, LineFigure, Reference, Size
-from reports.exhibits import Shown, draw_exhibits
+from reports.exhibits import draw_exhibits
 from reports.figures import draw
+from reports.genome import draw_genome
 from reports.headline import condition, guides_of, rank
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
-from reports.picture import Picture, banner
+from reports.picture import Picture, Shown, banner
 from reports.tables import flagged_sizes
 from reports.view import Series, Setting, View
 
@@ -81,7 +82,7 @@ def draw_all(view: View, summary: pd.DataFrame) -> Pictures:
         rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
-    shown = draw_exhibits(view, summary)
+    shown = (*draw_exhibits(view, summary), *draw_genome(view, summary))
     return Pictures(main, narrow, card, _certified(view, where, series), groups, shown)
 
 

@@ -60,18 +60,11 @@ class _Outcome:
 
 
 def _run_cell(cell: Cell, block: Block, draw: Draw, selected: Selected | None) -> _Outcome:
-    seed = derive_seed(block.seed, block.study, cell.key)
     measured, certified = None, np.nan
     status, message = "ok", ""
     start = time.perf_counter()
     try:
-        result = dpalgos.estimate(
-            cell.estimator,
-            draw.sample,
-            rng=draw.generator(seed),
-            replicates=draw.replicates,
-            **cell.keywords(),
-        )
+        result = answer(cell, block, draw)
         measured = draw.measure(result.estimate)
         certified = result.certified_epsilon
         if selected is not None and (counts := draw.selection(result.estimate)):
@@ -84,6 +77,17 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, selected: Selected | None) -
     if measured is not None and not np.isfinite(measured).all():
         measured, status, message = None, "failed", "the estimate is not finite"
     return _Outcome(draw, measured, certified, seconds, status, message)
+
+
+def answer(cell: Cell, block: Block, draw: Draw) -> dpalgos.Result:
+    """Return a cell's answer on a draw: the same again for the same replicates."""
+    return dpalgos.estimate(
+        cell.estimator,
+        draw.sample,
+        rng=draw.generator(derive_seed(block.seed, block.study, cell.key)),
+        replicates=draw.replicates,
+        **cell.keywords(),
+    )
 
 
 def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome]) -> pd.DataFrame:

@@ -29,9 +29,10 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
+from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
 from tasks.limit import METRIC as DELETION_SHIFT
-from tasks.problems import AnyProblem, GroupDifferences, Subsamples
+from tasks.problems import AnyProblem, Subsamples
 from tasks.rules import evaluate_all
 from tasks.simulated import Simulation
 from tasks.spec import Panel, StudySpec, delta_at

@@ -18,11 +18,12 @@ from data.registry import get_dataset
 from data.store import home
 from tasks.draws import Prepared
 from tasks.faults import guarded
+from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
 from tasks.policy import BY_KEY
 from tasks.prepare_groups import groups_bytes, load_groups, prepare_groups
 from tasks.prepare_traced import holds_traced, load_traced, prepare_traced, traced_bytes
-from tasks.problems import GroupDifferences, Subsamples
+from tasks.problems import Subsamples
 from tasks.records import Record, written
 from tasks.tracing import GroupTracing
 

@@ -22,7 +22,7 @@ from data.prepare_snp import (
 )
 from data.refs import GenotypeRef
 from data.table import Repair
-from tasks.problems import GroupDifferences
+from tasks.groups import GroupDifferences
 
 _FACTS = ("sizes", "group_names", "private", "notes")
 

@@ -1,8 +1,8 @@
 """What the estimators of a panel are given, and what their answers are compared with.
 
 A problem says how data arise, and what is measured: random subsamples of a dataset, fresh draws of a
-simulation (`tasks.simulated`), random halves of labelled frames (`tasks.halves`), members and non-members to
-be told apart (`tasks.tracing`).
+simulation (`tasks.simulated`), genotypes of two groups (`tasks.groups`), random halves of labelled frames
+(`tasks.halves`), members and non-members to be told apart (`tasks.tracing`).
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 import dpalgos
 from data.prepare import Design, draw_rows, full_sample_target
-from data.prepare_snp import GroupDifference, draw_people, paired_rows, person_mask
 from tasks.cells import Block, row_generators
-from tasks.draws import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase
+from tasks.draws import Draw, Estimation, Prepared, ProblemBase
+from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
 from tasks.simulated import Simulation
 from tasks.tracing import GroupTracing, Tracing
@@ -78,56 +78,6 @@ class Subsamples(ProblemBase):
             to_target=design.to_z,
             batched=True,
         )
-
-
-class GroupDifferences(ProblemBase):
-    """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
-
-    ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
-    the rows is the same.
-    """
-
-    kind: Literal["group_differences"]
-    dataset: str
-    n_snps: Annotated[int, Field(strict=True, ge=1)]
-    s: Annotated[int, Field(strict=True, ge=1)]
-    selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
-    unit: Literal["person", "pair"]
-
-    @property
-    def source(self) -> str:
-        """Name of the dataset."""
-        return self.dataset
-
-    @property
-    def protected(self) -> bool:
-        """Whether the SNPs are chosen without a look at those who are compared."""
-        return self.selection != "all_subjects"
-
-    def sizes(self, n: int) -> dict[str, int]:
-        """Return n, d and s."""
-        return {"n": n, "d": self.n_snps, "s": self.s}
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return one block: the design is small."""
-        return [(0, replicates, n_cells * replicates * (n * self.n_snps + ELEMENTS_BESIDE))]
-
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
-        """Yield all replicates at once, or one after another where each has rows of its own."""
-        assert isinstance(design, GroupDifference)
-        drawn = draw_people(design.sizes, block.n, row_generators(block))
-        if self.unit == "person":
-            mask = person_mask(drawn, len(design.X))
-            sample = dpalgos.Sample(design.X, row_mask=mask, n_replicates=block.replicates)
-            yield Estimation(
-                sample=sample, first=0, replicates=block.replicates, target=design.target, batched=True
-            )
-            return
-        for r in range(block.replicates):
-            sample = dpalgos.Sample(paired_rows(design.X, drawn, r))
-            yield Estimation(
-                sample=sample, first=block.first + r, replicates=1, target=design.target, batched=False
-            )
 
 
 AnyProblem = Subsamples | Simulation | GroupDifferences | RandomHalves | Tracing | GroupTracing

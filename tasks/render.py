@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reports.study import render_study
 from tasks.digest import RENDERING
 from tasks.exhibits import load_exhibits
 from tasks.faults import guarded
+from tasks.genome import load_genome
 from tasks.manifest import build_manifest
 from tasks.page import build_page
 from tasks.policy import BY_KEY
@@ -43,6 +45,7 @@ def write_report(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) 
     out = results_path.parent
     results = pd.read_parquet(results_path)
     page = build_page(spec, results, manifest, load_exhibits(spec, out))
+    page = replace(page, genome=load_genome(spec, out))
     files = render_study(results, page)
     card = card_from(page, results, files.get(CARD_FIGURE))
     files["card.json"] = card.to_json().encode()

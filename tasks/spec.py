@@ -11,8 +11,9 @@ from dpalgos.accounting.gaussian import check_budget
 from dpalgos.api import build_params
 from tasks.cells import Block, Cell
 from tasks.draws import Strict
+from tasks.groups import GroupDifferences
 from tasks.halves import SMOKE_FRAMES, RandomHalves
-from tasks.problems import GroupDifferences, Problem, Subsamples
+from tasks.problems import Problem, Subsamples
 from tasks.rules import evaluate, evaluate_all
 from tasks.simulated import SimulatedProblem
 

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
-from tasks.problems import GroupDifferences, Subsamples
+from tasks.problems import Subsamples
 from tasks.simulated import Simulation
 from tasks.spec import (
     AssumptionSpec,

@@ -1,0 +1,157 @@
+"""What a comparison of genotypes shows: one release along the genome, and how many true hits are found."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports import palette, svg
+from reports.chart import line_color, text_color
+from reports.figures import bare_axes
+from reports.labels import add_banner
+from reports.numbers import count, num, setting
+from reports.page import Genome
+from reports.picture import Picture, Shown, banner
+from reports.svg import drawing, new_figure
+from reports.view import Series, Setting, View
+
+RECALL = "support_recall"
+_FONT = 11.5
+_MOST_PANELS = 5  # beside the truth
+_WIDTH, _LEFT, _RIGHT, _TALL, _GAP, _BOTTOM = 960.0, 46.0, 12.0, 104.0, 34.0, 44.0
+
+
+def draw_genome(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:
+    """Return a map of one release and a table of recalls; nothing for a study of something else."""
+    genome, where = view.page.genome, view.headline
+    if genome is None or where is None:
+        return ()
+    shown = (_map(view, genome, where), _recalls(view, summary, genome, where))
+    return tuple(item for item in shown if item is not None)
+
+
+def _map(view: View, genome: Genome, where: Setting) -> Shown | None:
+    x = view.headline_size
+    found: list[tuple[Series, float, np.ndarray]] = []
+    for series in view.series(where):
+        point = None if x is None else series.at(x)
+        if point is not None and series.role != "zero" and point.cell in genome.estimates:
+            found.append((series, point.mean, np.abs(genome.estimates[point.cell])))
+    if not found or x is None:
+        return None
+    without = [one for one in found if one[0].role == "nonprivate"]
+    private = sorted((one for one in found if one[0].role != "nonprivate"), key=lambda one: one[1])
+    panels = [(series, answer) for series, _, answer in [*without, *private][:_MOST_PANELS]]
+    truth = np.abs(genome.truth)
+    wanted = set(_largest(truth, genome.s))
+    facts = [f"{series.label} {len(wanted & set(_largest(answer, genome.s)))}" for series, answer in panels]
+    text = (
+        f"The first repetition at {view.page.x_symbol} = {setting(x)}: the size of the difference at each of "
+        f"{len(truth):,} SNPs, in order of their places on the chromosomes. Rings are at the {genome.s} SNPs "
+        f"that differ most among everybody; so many of them are among the {genome.s} largest entries of an "
+        f"answer: {'; '.join(facts)}."
+    )
+    figure = _map_figure(view, genome, truth, panels)
+    alt = f"Differences along the genome. {text}"
+    if warning := banner(view.page.dataset.data_source):
+        alt = f"{warning}. {alt}"
+    picture = Picture("genome", alt, svg.to_svg(figure, "genome", alt), svg.to_png(figure))
+    return Shown("Where on the genome", text, picture)
+
+
+def _map_figure(
+    view: View, genome: Genome, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]
+) -> Figure:
+    rows = len(panels) + 1
+    height = _BOTTOM + rows * (_TALL + _GAP)
+    order = np.lexsort((genome.positions, [_rank(name) for name in genome.chromosomes]))
+    names = [genome.chromosomes[j] for j in order]
+    wanted = np.isin(order, _largest(truth, genome.s))
+    with drawing():
+        fig = new_figure(_WIDTH, height)
+        for i in range(rows):
+            low = height - (i + 1) * (_TALL + _GAP) + 6
+            box = (_LEFT / _WIDTH, low / height, 1 - (_LEFT + _RIGHT) / _WIDTH, _TALL / height)
+            ax = fig.add_axes(box)
+            answer = truth if i == 0 else panels[i - 1][1]
+            color = palette.INK if i == 0 else line_color(panels[i - 1][0])
+            _panel(ax, answer[order], wanted, names, color)
+            ax.tick_params(axis="x", labelbottom=i == rows - 1)
+            title = "Everybody, without privacy" if i == 0 else panels[i - 1][0].brief
+            shade = palette.INK if i == 0 else text_color(panels[i - 1][0])
+            ax.set_title(title, fontsize=_FONT, color=shade, loc="left", pad=4)
+        fig.text(0.5, 6 / height, "chromosome", ha="center", va="bottom", fontsize=_FONT, color=palette.INK)
+        if text := banner(view.page.dataset.data_source, brief=True):
+            add_banner(fig, text, 1 - 12 / _WIDTH, 1 - 8 / height, _FONT * 0.92)
+    return fig
+
+
+def _panel(ax: Axes, answer: np.ndarray, wanted: np.ndarray, names: list[str], color: str) -> None:
+    bare_axes(ax)
+    places = np.arange(len(answer))
+    ax.set_xlim(-1, len(answer))
+    ax.set_ylim(0, 1.12 * max(float(answer.max()), 1e-9))
+    ticks, labels, start = [], [], 0
+    for i, (name, group) in enumerate(groupby(names)):
+        size = len(list(group))
+        if i % 2:
+            ax.axvspan(start - 0.5, start + size - 0.5, color=palette.GRID, alpha=0.5, linewidth=0)
+        if size > len(names) / 40:
+            ticks.append(start + size / 2)
+            labels.append(name)
+        start += size
+    ax.set_xticks(ticks, labels)
+    ax.locator_params(axis="y", nbins=3)
+    ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.85, length=0, pad=4)
+    told = answer > 0
+    ax.scatter(
+        places[told],
+        answer[told],
+        s=5 if told.mean() > 0.2 else 16,
+        color=color,
+        alpha=0.75,
+        linewidths=0,
+        zorder=3,
+    )
+    rings = ax.scatter(places[wanted], answer[wanted], s=34, facecolors="none", linewidths=1.1, zorder=4)
+    rings.set_edgecolor(palette.WARN)
+    rings.set_clip_on(False)
+
+
+def _recalls(view: View, summary: pd.DataFrame, genome: Genome, where: Setting) -> Shown | None:
+    recalls = summary[summary["metric"] == RECALL].set_index("cell")["mean"]
+    series = [one for one in view.series(where) if one.role != "zero"]
+    sizes = sorted({p.x for one in series for p in one.points})
+    rows, last = [], []
+    for one in series:
+        cells = {p.x: p.cell for p in one.points}
+        means = [float(recalls.get(cells.get(x, ""), np.nan)) for x in sizes]
+        if not np.isfinite(means).any():
+            continue
+        rows.append((one.label, *(f"{100 * mean:.0f} %" if np.isfinite(mean) else "" for mean in means)))
+        last.append(f"{one.label} {num(genome.s * means[-1])}")
+    if not rows:
+        return None
+    symbol = view.page.x_symbol
+    text = (
+        f"Share of the {count(genome.s, 'SNP')} that differ most among everybody found among as many largest "
+        f"entries of an answer, means over repetitions. At {symbol} = {setting(sizes[-1])}: "
+        f"{'; '.join(last)} of {genome.s}. Choosing at random would find "
+        f"{num(genome.s**2 / len(genome.truth))}."
+    )
+    columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))
+    return Shown("Are the largest differences found?", text, None, columns, tuple(rows), 1)
+
+
+def _largest(magnitudes: np.ndarray, s: int) -> list[int]:
+    """Return the places of the s largest above zero; of equals, the first."""
+    order = np.argsort(-np.asarray(magnitudes), kind="stable")[:s]
+    return [int(j) for j in order if magnitudes[j] > 0]
+
+
+def _rank(chromosome: str) -> float:
+    return float(chromosome) if chromosome.isdigit() else np.inf
