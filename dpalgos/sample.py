@@ -78,6 +78,24 @@ class Sample:
         self.n_replicates = n_replicates
         self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
 
+    def derived(
+        self,
+        *,
+        rows: BoolArray | None = None,
+        row_mask: BoolArray | None = None,
+        n_replicates: int | None = None,
+    ) -> "Sample":
+        """Return a sample of the same data, or of some rows (n,) of it, which are not validated again.
+
+        ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
+        """
+        taken = object.__new__(Sample)
+        taken.X = self.X if rows is None else self.X[rows]
+        taken.y = self.y if self.y is None or rows is None else self.y[rows]
+        taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
+        taken.row_mask = row_mask
+        return taken
+
     @property
     def n_features(self) -> int:
         """Number of columns d."""
