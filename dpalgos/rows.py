@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
 LARGEST_VALUE = 1e60
@@ -71,6 +71,13 @@ class Rows(ABC):
     @abstractmethod
     def array(self) -> FloatArray:
         """Return all rows, or refuse if they are not in memory."""
+
+    def taken(self, chosen: BoolArray) -> "HeldRows":
+        """Return some of the rows (n,), which are not validated again; refused if they are streamed."""
+        some = object.__new__(HeldRows)
+        some._array = self.array()[chosen]
+        some.shape, some.dtype, some.largest = some._array.shape, self.dtype, self.largest
+        return some
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return a copy of some columns, (n, k)."""

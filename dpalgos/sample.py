@@ -85,6 +85,24 @@ class Sample:
         assert self.row_mask is None
         return Sample(self.rows, self.y)
 
+    def derived(
+        self,
+        *,
+        rows: BoolArray | None = None,
+        row_mask: BoolArray | None = None,
+        n_replicates: int | None = None,
+    ) -> "Sample":
+        """Return a sample of the same data, or of some rows (n,) of it, which are not validated again.
+
+        ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
+        """
+        taken = object.__new__(Sample)
+        taken.rows = self.rows if rows is None else self.rows.taken(rows)
+        taken.y = self.y if self.y is None or rows is None else self.y[rows]
+        taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
+        taken.row_mask = row_mask
+        return taken
+
     @property
     def n_features(self) -> int:
         """Number of columns d."""

@@ -302,7 +302,7 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
     """Return what the same steps give without noise, within the same bounds, for every s of the grid."""
     n, step = len(params.grid), _step_size(params)
     mask = None if sample.row_mask is None else np.repeat(sample.row_mask, n, axis=1)
-    wide = Sample(sample.X, sample.y, row_mask=mask, n_replicates=sample.n_replicates * n)
+    wide = sample.derived(row_mask=mask, n_replicates=sample.n_replicates * n)
     descent = _negative_gradient(wide, params.response_bound, params)
     coef: FloatArray = np.zeros((sample.n_features, wide.n_replicates))
     for _ in range(params.n_iterations):

@@ -147,7 +147,5 @@ def as_printed(
 
 
 def _replicate(sample: Sample, r: int) -> Sample:
-    if sample.row_mask is None:
-        return Sample(sample.X, sample.y)
-    rows = sample.row_mask[:, r]
-    return Sample(sample.X[rows], None if sample.y is None else sample.y[rows])
+    rows = None if sample.row_mask is None else sample.row_mask[:, r]
+    return sample.derived(rows=rows, n_replicates=1)

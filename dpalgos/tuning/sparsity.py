@@ -132,10 +132,8 @@ def _without(sample: Sample, mask: BoolArray, tested: BoolArray) -> Sample:
     kept = mask & ~tested
     kept |= mask & ~kept.any(axis=0)
     if sample.row_mask is not None:
-        return Sample(sample.X, sample.y, row_mask=kept, n_replicates=sample.n_replicates)
-    chosen = kept[:, 0]
-    y = None if sample.y is None else sample.y[chosen]
-    return Sample(sample.X[chosen], y, n_replicates=sample.n_replicates)
+        return sample.derived(row_mask=kept)
+    return sample.derived(rows=kept[:, 0])
 
 
 class Loss(ABC):

@@ -6,12 +6,16 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from reports.headline import rank
 from reports.index import CARD_FIGURE, Card, card_from, render_index
-from reports.results import empty_results
+from reports.results import empty_results, summarise
 from reports.study import render_study
+from reports.tables import error_table
+from reports.view import View
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -180,6 +184,23 @@ def test_summary_csv_reads_back(files, results):
     frame = pd.read_csv(io.BytesIO(files["summary.csv"]))
     assert len(frame) == results["cell"].nunique()
     assert {"mean", "se", "median", "q10", "q90", "n_ok", "n_failed"} <= set(frame.columns)
+
+
+def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(results, page):
+    changed = results.copy()
+    unprotected = (changed["estimator"] == "dp_linear_regression") & (changed["calibration"] == "paper")
+    assert unprotected.any()
+    changed.loc[unprotected, "certified_epsilon"] = np.inf
+    changed.loc[unprotected, "value"] = 1e-6
+    view = View.build(summarise(changed), page)
+    series = {s.label: s for s in view.series(view.headline) if s.role == "unprotected"}
+    assert series
+    for size in view.sizes:
+        best = rank(view.series(view.headline), size).best
+        assert best is None or best[0].label not in series
+    rows = {row.name: row for row in error_table(view, view.headline).rows if row.role == "unprotected"}
+    assert [row.certified.text for row in rows.values()] == ["not private"] * len(rows)
+    assert all(row.flags for row in rows.values())
 
 
 @pytest.mark.parametrize("keep", ["nothing", "non-private"])

@@ -25,18 +25,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 from faults import FAULTS
 from toys import audit_toy, column_sums
 
-PRIVATE = [(e, c) for e in dpalgos.catalog() for c in e.calibrations]
+PRIVATE = [(v, c) for e in dpalgos.catalog() for v in e.variants if v.protected for c in v.calibrations]
 private = pytest.mark.parametrize(
     ("estimator", "calibration"),
     PRIVATE,
-    ids=lambda value: getattr(value, "name", value),
+    ids=lambda value: getattr(value, "label", value),
 )
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")
 QUICK = {"sheffet_ols": {"n_sketch_rows": 5}}
 
 
 def audited(estimator, calibration, seed, **options):
-    options = {"epsilon": 2.0, "delta": 1e-5, **QUICK.get(estimator.name, {}), **options}
+    settings = {**estimator.example, **QUICK.get(estimator.name, {})}
+    options = {"epsilon": 2.0, "delta": 1e-5, **settings, **options}
     return audit_estimator(
         estimator.name, calibration=calibration, rng=np.random.default_rng(seed), **options
     )

@@ -1,0 +1,154 @@
+"""Where to truncate: quantiles that are paid for, and no truncation, which nothing can pay for."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from data.simulations.means import gaussian_mean
+from dpalgos.accounting.composition import budget_shares
+from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.audit.lower_bound import audit_estimator
+from dpalgos.mechanisms.quantiles import exponential_quantiles
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise import Noise
+from dpalgos.release import plan_release
+from dpalgos.tuning.truncation import LABEL, interval_of
+
+BUDGET = {"epsilon": 0.5, "delta": 1e-4}
+REGRESSION = {"covariate_bound": 2.0, "response_bound": 3.0, "coef_bound": 2.0}
+BOUNDS = {
+    "dp_mean": {"value_bound": 4.0},
+    "dp_sparse_mean": {"value_bound": 4.0, "sparsity": 2},
+    "dp_linear_regression": REGRESSION,
+    "dp_sparse_linear_regression": {**REGRESSION, "sparsity": 2},
+}
+every = pytest.mark.parametrize("name", BOUNDS)
+
+
+def estimate(name, seed=0, n=200, **keywords):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    y = None if "mean" in name else X[:, 0] + rng.standard_normal(n)
+    return dpalgos.estimate(name, X, y, rng=rng, **{**BUDGET, **BOUNDS[name], **keywords})
+
+
+def mean_error(n, noise, n_sets=3, **keywords):
+    """Of 20 means within ±10, truncated within ±16."""
+    errors = []
+    for seed in range(n_sets):
+        rng = np.random.default_rng(seed)
+        data = gaussian_mean(rng, n, 20, noise=noise)
+        budget = {"epsilon": 0.5, "delta": 10 / n**1.1, "value_bound": 16.0}
+        answer = dpalgos.estimate("dp_mean", data.X, rng=rng, **budget, **keywords).estimate
+        errors.append(np.linalg.norm(answer - data.truth))
+    return float(np.mean(errors))
+
+
+@every
+def test_no_truncation_proves_nothing(name):
+    result = estimate(name, truncation="none", calibration="paper")
+    assert result.certified_epsilon == np.inf
+    assert any(isinstance(event, UnprotectedEvent) for event in result.events)
+
+
+@every
+def test_no_truncation_is_refused_where_something_is_to_be_proved(name):
+    with pytest.raises(
+        dpalgos.InputError, match=r"truncation must be .* for calibration='tight', got 'none'"
+    ):
+        estimate(name, truncation="none")
+    with pytest.raises(dpalgos.InputError, match="truncation must be"):
+        plan_release(name, 100, 3, {**BUDGET, **BOUNDS[name], "truncation": "none"})
+
+
+@pytest.mark.parametrize("name", ["dp_mean", "dp_linear_regression"])
+def test_an_audit_sees_that_no_truncation_is_not_private(name):
+    options = {**BUDGET, **BOUNDS[name], "truncation": "none", "calibration": "paper"}
+    found = audit_estimator(name, n_trials=2000, rng=np.random.default_rng(0), **options)
+    assert found.epsilon_lower_bound > 4 * BUDGET["epsilon"]
+
+
+@every
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_quantiles_get_their_share_and_the_whole_stays_within_the_budget(name, share):
+    result = estimate(name, truncation="private_quantiles", truncation_share=share)
+    assert 0.99 * BUDGET["epsilon"] <= result.certified_epsilon <= BUDGET["epsilon"]
+    assert budget_shares(result.events, BUDGET["delta"])[LABEL] == pytest.approx(share, rel=0.25)
+
+
+def test_printed_noise_with_quantiles_on_top_proves_less_than_was_asked():
+    alone = estimate("dp_mean", calibration="paper", n=50)
+    beside = estimate("dp_mean", calibration="paper", truncation="private_quantiles", n=50)
+    assert alone.certified_epsilon < beside.certified_epsilon
+
+
+def test_quantiles_at_a_large_epsilon_are_those_of_the_sample():
+    X = np.random.default_rng(0).standard_normal((5000, 2))
+    transcript = Transcript(Noise([np.random.default_rng(1)]))
+    released = exponential_quantiles(
+        transcript, X, levels=(0.025, 0.975), lower=-8, upper=8, epsilon=50.0, label=LABEL
+    )
+    lower, upper = interval_of(released, 8.0)
+    np.testing.assert_allclose([lower[:, 0], upper[:, 0]], np.quantile(X, (0.025, 0.975), axis=0), atol=0.02)
+
+
+def test_replicates_ask_about_columns_of_their_own():
+    X = np.random.default_rng(0).standard_normal((400, 5)) + 10 * np.arange(5)
+    columns = np.array([[4, 0, 2], [1, 3, 0]])
+    options = {"levels": (0.5,), "lower": -60, "upper": 60, "epsilon": 20.0, "label": LABEL}
+    transcript = Transcript(Noise(np.random.default_rng(1).spawn(3)))
+    medians = exponential_quantiles(transcript, X, columns=columns, **options)[:, 0]
+    np.testing.assert_allclose(medians, 10 * columns, atol=0.5)
+    assert transcript.events[0].count == 2
+    for r, rng in enumerate(np.random.default_rng(1).spawn(3)):
+        single = exponential_quantiles(Transcript(Noise([rng])), X, columns=columns[:, [r]], **options)
+        np.testing.assert_array_equal(medians[:, [r]], single[:, 0])
+
+
+def test_reversed_and_equal_quantiles_become_an_interval_of_a_public_width():
+    lower, upper = interval_of(np.array([[[1.0], [-2.0]], [[3.0], [3.0]], [[4.0], [4.0]]]), 4.0)
+    assert (lower < upper).all()
+    assert (np.abs([lower, upper]) <= 4.0).all()
+    assert (lower[0, 0], upper[0, 0]) == (-2.0, 1.0)
+
+
+def test_quantiles_help_symmetric_rows_and_bias_skewed_ones():
+    n = 100_000
+    safe, symmetric = mean_error(n, "gaussian"), mean_error(n, "gaussian", truncation="private_quantiles")
+    skewed = mean_error(n, "exponential", truncation="private_quantiles")
+    assert symmetric <= 0.5 * safe
+    assert skewed >= 1.5 * mean_error(n, "exponential")
+    assert skewed >= 4 * symmetric
+
+
+def test_no_hardened_quantiles():
+    with pytest.raises(dpalgos.InputError, match="quantiles has no hardened sampler"):
+        plan_release("dp_mean", 100, 3, {**BUDGET, "value_bound": 1.0, "truncation": "private_quantiles"})
+
+
+@every
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"truncation": "percentiles"}, "truncation must be one of"),
+        *[
+            ({"truncation_share": bad}, "truncation_share must lie strictly between 0 and 1")
+            for bad in (0, 1, -0.1, np.nan, "0.1", True, None)
+        ],
+    ],
+)
+def test_bad_keywords(name, keywords, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        estimate(name, **keywords)
+
+
+@pytest.mark.parametrize("name", ["dp_linear_regression", "dp_sparse_linear_regression"])
+def test_clipped_residuals_leave_no_response_to_truncate(name):
+    with pytest.raises(dpalgos.InputError, match="truncation must be 'bound' where residuals are clipped"):
+        estimate(name, truncation="private_quantiles", residual_bound=1.0)
+
+
+@pytest.mark.parametrize("name", ["dp_linear_regression", "dp_sparse_mean"])
+def test_printed_forms_without_quantiles(name):
+    with pytest.raises(dpalgos.InputError, match="for calibration='paper', got 'private_quantiles'"):
+        estimate(name, truncation="private_quantiles", calibration="paper")
