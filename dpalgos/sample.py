@@ -127,6 +127,29 @@ class Sample:
             return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)
         return np.asarray(Z.T @ self._float_mask / self.n_rows)
 
+    def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
+        """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R).
+
+        Block by block, and once for all estimators that ask for the same.
+        """
+        if (clip, bound) not in self._clipped_means:
+            n_columns = 1 if self.row_mask is None else self.n_replicates
+            total = np.zeros((self.n_features, n_columns))
+            for rows, block in self.rows.blocks():
+                clipped = clip(block.astype(np.float64, copy=False), bound)
+                if self.row_mask is None:
+                    total[:, 0] += clipped.sum(axis=0)
+                else:
+                    total += clipped.T @ self._float_mask[rows]
+            means = np.broadcast_to(total, (self.n_features, self.n_replicates)) / self.n_rows
+            means.flags.writeable = False
+            self._clipped_means[clip, bound] = means
+        return self._clipped_means[clip, bound]
+
+    @cached_property
+    def _clipped_means(self) -> dict[tuple[Callable[..., FloatArray], float], FloatArray]:
+        return {}
+
     def second_moments(self, Z: FloatArray) -> FloatArray:
         """Return the sums of z z' over each replicate's rows, as an (R, p, p) array.
 

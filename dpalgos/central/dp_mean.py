@@ -113,7 +113,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         transcript.unprotected("entries that are not truncated")
         means = sample.means(sample.X)
     else:
-        means = sample.means(truncate(sample.X, bound))
+        means = sample.clipped_means(truncate, bound)
     sensitivity = mean_sensitivity(widths, sample.n_rows)
     released = transcript.gaussian(
         means, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"

@@ -222,11 +222,11 @@ def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -
     if params.truncation == "none":
         transcript.unprotected("entries that are not truncated")
         return sample.means(sample.X)
-    return sample.means(truncate(sample.X, params.value_bound))
+    return sample.clipped_means(truncate, params.value_bound)
 
 
 def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:
-    return nested_models(sample.means(truncate(sample.X, params.value_bound)), params.grid)
+    return nested_models(sample.clipped_means(truncate, params.value_bound), params.grid)
 
 
 def _selected_by_gumbel(
@@ -236,7 +236,7 @@ def _selected_by_gumbel(
     scores, score_bound = means, bound
     if params.selection_bound is not None:
         score_bound = params.selection_bound
-        scores = sample.means(truncate(sample.X, score_bound))
+        scores = sample.clipped_means(truncate, score_bound)
     noise = planned_noise(params).scaled(noise_factor)
     ((selection, multiplier),) = noise.rounds
     support = gumbel_top_k(

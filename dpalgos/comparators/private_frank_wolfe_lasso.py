@@ -181,7 +181,7 @@ class _Mean:
 
     def __init__(self, sample: Sample, params: PrivateFrankWolfeLassoParams) -> None:
         bound = _needed(params.value_bound, "value_bound", "a mean (y=None)")
-        self._means = sample.means(truncate(sample.X, bound))
+        self._means = sample.clipped_means(truncate, bound)
         self.printed_gradient_bound = 2 * bound
 
     def negative_gradient(self, theta: FloatArray) -> FloatArray:

@@ -216,12 +216,17 @@ class _Ranks:
 
     def __init__(self, column: FloatArray, weights: FloatArray, lower: float, upper: float) -> None:
         truncated = np.clip(column, lower, upper)
-        order = np.argsort(truncated, kind="stable")
-        self._edges = np.concatenate([[lower], truncated[order], [upper]])
+        if weights.shape[1] == 1 and weights.all():  # sorting is ten times faster than ordering
+            ordered = np.sort(truncated)
+            self._below = np.arange(len(ordered) + 1.0)[:, None]
+        else:
+            order = np.argsort(truncated, kind="stable")
+            ordered = truncated[order]
+            # A row that a replicate does not use only splits an interval in two of equal score.
+            below = np.cumsum(weights[order], axis=0)
+            self._below = np.concatenate([np.zeros((1, below.shape[1])), below])
+        self._edges = np.concatenate([[lower], ordered, [upper]])
         self._lengths = np.diff(self._edges)
-        # A row that a replicate does not use only splits an interval in two of equal score.
-        below = np.cumsum(weights[order], axis=0)
-        self._below = np.concatenate([np.zeros((1, below.shape[1])), below])
 
     def draw(self, level: float, epsilon: float, uniforms: FloatArray) -> FloatArray:
         """Return the inverse of the distribution function at ``uniforms`` (R,)."""
