@@ -56,6 +56,9 @@ class Sample:
         The rows that each replicate uses; all rows if omitted.
     n_replicates : int
         R.
+    keeps_moments : bool
+        Whether gradients of squared errors are taken on X'X, made once: worth it where many fits, or fits of
+        many steps, share the rows.
 
     Raises
     ------
@@ -65,8 +68,15 @@ class Sample:
     """
 
     def __init__(
-        self, X: object, y: object = None, *, row_mask: object = None, n_replicates: int = 1
+        self,
+        X: object,
+        y: object = None,
+        *,
+        row_mask: object = None,
+        n_replicates: int = 1,
+        keeps_moments: bool = False,
     ) -> None:
+        self.keeps_moments = keeps_moments
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
         self.y = None if y is None else _finite_vector("y", y)
@@ -97,6 +107,7 @@ class Sample:
         ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
         """
         taken = object.__new__(Sample)
+        taken.keeps_moments = False
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
         taken.y = self.y if self.y is None or rows is None else self.y[rows]
         taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
@@ -145,6 +156,17 @@ class Sample:
             means.flags.writeable = False
             self._clipped_means[clip, bound] = means
         return self._clipped_means[clip, bound]
+
+    def gram(self, bound: float | None) -> FloatArray:
+        """Return X'X / n of rows truncated to ± ``bound``, (d, d), once for all who ask; needs no mask."""
+        if bound not in self._grams:
+            whole = self.X if bound is None else np.clip(self.X, -bound, bound)
+            self._grams[bound] = whole.T @ whole / len(whole)
+        return self._grams[bound]
+
+    @cached_property
+    def _grams(self) -> dict[float | None, FloatArray]:
+        return {}
 
     @cached_property
     def _clipped_means(self) -> dict[tuple[Callable[..., FloatArray], float], FloatArray]:
@@ -211,7 +233,8 @@ class Design:
     """
 
     def __init__(self, sample: Sample, bound: float | None = None, *, single: bool = False) -> None:
-        self._rows, self._mask, self._n_used = sample.rows, sample.row_mask, sample.n_rows
+        self._sample, self._rows = sample, sample.rows
+        self._mask, self._n_used = sample.row_mask, sample.n_rows
         self.dtype: np.dtype[np.floating] = self._rows.dtype if single else np.dtype(np.float64)
         self.rounding = self._rows.rounding if single else 1.0
         self._bound = None
@@ -245,6 +268,14 @@ class Design:
         """
         used, coef = self._used(coef)
         return self._mean(coef.shape[1], lambda block, rows: residual(block[:, used] @ coef, rows))
+
+    def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R)."""
+        if not self._sample.keeps_moments or self._mask is not None:
+            return lambda coef: self.mean_product(y - self.predict(coef))
+        gram = self._sample.gram(None if self._bound is None else float(self._bound))
+        cross = self.mean_product(y)
+        return lambda coef: cross - gram @ coef
 
     def mean_square(self, values: FloatArray) -> FloatArray:
         """Return the mean of v_i² over each replicate's rows for values (n, R), (R,)."""

@@ -17,6 +17,10 @@ _LOG_METRIC = "log_squared_error"
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
 
 
+# Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
+_CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
+
+
 class SimulatedProblem(ProblemBase):
     """Data from a model of `data.simulations`.
 
@@ -84,13 +88,18 @@ class Simulation(SimulatedProblem):
         single = bool(self.settings.get("single_precision"))
         return n * self.sizes(n)["d"] * (4 if single else 8)
 
+    def _shared(self, block: Block) -> bool:
+        """Whether so many cells fit the same many rows that their moments are worth making."""
+        d = self.sizes(block.n)["d"]
+        return len(block.cells) >= _CELLS and _ROWS * d <= block.n and d <= _LARGEST_MOMENTS
+
     def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         seed = self.data_seed(block)
         for replicate in range(block.first, block.first + block.replicates):
             data = self.simulate(replicate_generator(seed, replicate), block.n)
             yield Estimation(
-                sample=dpalgos.Sample(data.X, data.y),
+                sample=dpalgos.Sample(data.X, data.y, keeps_moments=self._shared(block)),
                 first=replicate,
                 replicates=1,
                 target=data.truth,

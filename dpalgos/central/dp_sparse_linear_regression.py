@@ -344,13 +344,12 @@ def _negative_gradient(
 ) -> Callable[[FloatArray], FloatArray]:
     design = Design(sample, params.covariate_bound)
     y = sample.response()[:, None]
-    if params.residual_bound is None:
-        y = np.clip(y, -level, level)
+    bound = params.residual_bound
+    if bound is None:
+        return design.negative_gradient(np.clip(y, -level, level))
 
     def at(coef: FloatArray) -> FloatArray:
         residual = y - design.predict(coef)
-        if params.residual_bound is not None:
-            np.clip(residual, -params.residual_bound, params.residual_bound, out=residual)
-        return design.mean_product(residual)
+        return design.mean_product(np.clip(residual, -bound, bound, out=residual))
 
     return at

@@ -197,14 +197,11 @@ class _Regression:
     def __init__(self, sample: Sample, params: PrivateFrankWolfeLassoParams) -> None:
         self._covariate_bound = _needed(params.covariate_bound, "covariate_bound", "a regression")
         self._response_bound = _needed(params.response_bound, "response_bound", "a regression")
-        self._design = Design(sample, self._covariate_bound)
-        self._response = truncate(sample.response(), self._response_bound)[:, None]
+        response = truncate(sample.response(), self._response_bound)[:, None]
+        self.negative_gradient = Design(sample, self._covariate_bound).negative_gradient(response)
         largest = self._response_bound + params.coef_l1_bound * self._covariate_bound
         self.printed_gradient_bound = largest * self._covariate_bound
         self._radius, self._adaptive = params.coef_l1_bound, params.calibration == "tight"
-
-    def negative_gradient(self, theta: FloatArray) -> FloatArray:
-        return self._design.mean_product(self._response - self._design.predict(theta))
 
     def largest_change(self, theta: FloatArray, t: int) -> float | FloatArray:
         # The printed noise does not adapt to θ; its certificate uses the largest ‖θ‖₁ before step t, of a run

@@ -62,10 +62,11 @@ def iht_linear_regression(
         one = iht_linear_regression(sample.once(), params, transcript)
         return np.repeat(one, sample.n_replicates, axis=1)
     design, y = Design(sample), sample.response()[:, None]
+    gradient_at = design.negative_gradient(y)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
     for _ in range(params.n_iterations):
-        gradient = design.mean_product(y - design.predict(coef))
+        gradient = gradient_at(coef)
         if params.step_size is not None:
             coef = hard_threshold(coef + params.step_size * gradient, sparsity)
             continue

@@ -351,3 +351,29 @@ def test_reference_errors_on_the_feasible_design():
     assert found["screened"] <= 0.05  # asked: .10
     assert found["tight"] <= 0.19
     assert found["paper"] > 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "keywords"),
+    [
+        ("iht_linear_regression", {"sparsity": 3}),
+        ("dp_sparse_linear_regression", {**BOUNDS, "sparsity": 3, "coef_bound": 1.0}),
+        ("private_frank_wolfe_lasso", {**BOUNDS, "coef_l1_bound": 2.0, "n_iterations": 20}),
+    ],
+)
+def test_fits_on_moments_are_fits_on_rows(name, keywords):
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-1.2, 1.2, (4000, 12))  # some entries leave the box
+    y = X[:, :3] @ [0.6, -0.5, 0.4] + rng.standard_normal(4000)
+    budget = {} if name.startswith("iht") else {"epsilon": 2.0, "delta": 1e-5}
+    answers = [
+        dpalgos.estimate(
+            name,
+            Sample(X, y, keeps_moments=moments),
+            rng=np.random.default_rng(1),
+            **budget,
+            **keywords,
+        ).estimate
+        for moments in (False, True)
+    ]
+    assert answers[1] == pytest.approx(answers[0], abs=1e-10)
