@@ -10,23 +10,33 @@ from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise import Noise
 
-D, S, R = 2_400, 50, 100
+R = 100
 EPSILON, DELTA, SENSITIVITY = 0.5, 1e-5, 1e-3
 REPEATS = 7
 
 
 def bench_top_k_against_peeling() -> dict:
-    """Time selection and release of S of D coordinates, and compare the noise at equal (ε, δ)."""
-    values = np.random.default_rng(0).standard_normal((D, R))
-    selection, release = multipliers(concentrated_rho(EPSILON, DELTA), S)
-    printed = printed_multiplier(EPSILON, DELTA, S)
+    """Compare at the size of the swarm."""
+    return _compared(d=2_400, s=50)
+
+
+def bench_top_k_against_peeling_wide() -> dict:
+    """Compare at the size of the sparse simulations."""
+    return _compared(d=4_000, s=40)
+
+
+def _compared(*, d: int, s: int) -> dict:
+    """Time selection and release of s of d coordinates, and compare the noise at equal (ε, δ)."""
+    values = np.random.default_rng(0).standard_normal((d, R))
+    selection, release = multipliers(concentrated_rho(EPSILON, DELTA), s)
+    printed = printed_multiplier(EPSILON, DELTA, s)
 
     def one_shot(transcript: Transcript) -> SparseRelease:
         return noisy_top_k(
             transcript,
             values,
             linf_sensitivity=SENSITIVITY,
-            sparsity=S,
+            sparsity=s,
             selection_multiplier=selection,
             release_multiplier=release,
             label="one shot",
@@ -37,7 +47,7 @@ def bench_top_k_against_peeling() -> dict:
             transcript,
             values,
             linf_sensitivity=SENSITIVITY,
-            sparsity=S,
+            sparsity=s,
             noise_multiplier=printed,
             label="peeling",
         )
@@ -53,7 +63,7 @@ def bench_top_k_against_peeling() -> dict:
     ratios = [b / a for a, b in zip(*seconds.values(), strict=True)]
     # Standard deviations: Gumbel (π/√6) g and Laplace √2 b for the choice, Gaussian and √2 b for the values.
     choice = np.sqrt(2) * printed / (selection * np.pi / np.sqrt(6))
-    values_ratio = np.sqrt(2) * printed / (release * np.sqrt(S))
+    values_ratio = np.sqrt(2) * printed / (release * np.sqrt(s))
     return {
         "figure": f"{np.median(ratios):.0f}× per replicate ({1e6 * fast:.0f} against {1e6 * slow:.0f} µs); "
         f"printed noise {printed / selection:.2f}× the scale "
