@@ -190,12 +190,19 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
 
 
 def _trend(view: View, items: list[tuple[str, Setting]], series: dict[Setting, tuple[Series, ...]]) -> str:
-    symbol, found = view.page.x_symbol, []
+    symbol, found, useless = view.page.x_symbol, [], []
     for caption, where in items:
         x = view.size_at(where)
-        best = None if x is None else rank(series[where], x).best
-        if best is not None:
-            found.append((best, caption, best[1].x))
+        ranking = None if x is None else rank(series[where], x)
+        if ranking is None or ranking.best is None:
+            continue
+        found.append((ranking.best, caption, ranking.best[1].x))
+        other = ranking.non_private
+        if other is not None and other[1].mean > ranking.zero:
+            useless.append(
+                f"At {caption} the zero vector ({num(ranking.zero)}) beats even the answer without privacy "
+                f"({other[0].name}, {num(other[1].mean)})."
+            )
     if not found:
         return ""
     sizes = {x for _, _, x in found}
@@ -205,7 +212,8 @@ def _trend(view: View, items: list[tuple[str, Setting]], series: dict[Setting, t
         for best, caption, x in found
     ]
     common = f" at {symbol} = {setting(found[0][2])}" if len(sizes) == 1 else ""
-    return f"Smallest mean private error{common}: {'; '.join(parts)}."
+    text = f"Smallest mean private error{common}: {'; '.join(parts)}."
+    return " ".join([text, *useless])
 
 
 def _slug(text: str) -> str:

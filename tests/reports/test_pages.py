@@ -238,3 +238,13 @@ def test_card_survives_storage_and_makes_an_index(
 
 def test_empty_index_says_how_to_start():
     assert b"make run" in render_index([])["index.html"]
+
+
+def test_a_zero_vector_that_beats_the_answer_without_privacy_is_said(results, page):
+    files = render_study(results, page)
+    assert "beats even the answer without privacy" not in files["report.md"].decode()
+    worse = results.copy()
+    worse.loc[worse["estimator"] == "ols", "value"] += 100.0
+    text = render_study(worse, page)["report.md"].decode()
+    assert "the zero vector" in text
+    assert "beats even the answer without privacy (" in text
