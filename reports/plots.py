@@ -18,6 +18,7 @@ from reports.headline import condition, guides_of, rank
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
 from reports.picture import Picture, Shown, banner
+from reports.slopes import slope_table
 from reports.tables import flagged_sizes
 from reports.view import Series, Setting, View
 
@@ -82,7 +83,7 @@ def draw_all(view: View, summary: pd.DataFrame) -> Pictures:
         rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
-    shown = (*draw_exhibits(view, summary), *draw_genome(view, summary))
+    shown = (*draw_exhibits(view, summary), *draw_genome(view, summary), *slope_table(view))
     return Pictures(main, narrow, card, _certified(view, where, series), groups, shown)
 
 
