@@ -164,6 +164,19 @@ class Sample:
             self._grams[bound] = whole.T @ whole / len(whole)
         return self._grams[bound]
 
+    def crossed(
+        self, bound: float | None, y: FloatArray, mean_product: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Return X'y / n of rows truncated to ± ``bound``, once for the same responses."""
+        key = (bound, y.shape, y.tobytes())
+        if key not in self._crosses:
+            self._crosses[key] = mean_product(y)
+        return self._crosses[key]
+
+    @cached_property
+    def _crosses(self) -> dict[tuple[float | None, tuple[int, ...], bytes], FloatArray]:
+        return {}
+
     @cached_property
     def _grams(self) -> dict[float | None, FloatArray]:
         return {}
@@ -273,8 +286,8 @@ class Design:
         """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R)."""
         if not self._sample.keeps_moments or self._mask is not None:
             return lambda coef: self.mean_product(y - self.predict(coef))
-        gram = self._sample.gram(None if self._bound is None else float(self._bound))
-        cross = self.mean_product(y)
+        bound = None if self._bound is None else float(self._bound)
+        gram, cross = self._sample.gram(bound), self._sample.crossed(bound, y, self.mean_product)
         return lambda coef: cross - gram @ coef
 
     def mean_square(self, values: FloatArray) -> FloatArray:

@@ -33,7 +33,8 @@ def slope_table(view: View) -> tuple[Shown, ...]:
     ]
     text = (
         f"Slopes of log error against log {page.x_symbol}, ± one standard error, at ε = "
-        f"{setting(where.epsilon)}. The privacy term is what the mean error has beyond the best one without privacy, as the root of the "
+        f"{setting(where.epsilon)}. The privacy term is what the mean error has beyond the best one without "
+        "privacy, as the root of the "
         "difference of their squares. Where nothing but independent sampling is at work a slope is −½, where "
         "nothing but the noise of a mean is, −1."
     )
