@@ -67,6 +67,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, selected: Selected | None) -
         result = answer(cell, block, draw)
         measured = draw.measure(result.estimate)
         certified = result.certified_epsilon
+        message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
         if selected is not None and (counts := draw.selection(result.estimate)):
             selected[cell.key] = counts
     except dpalgos.InputError as error:

@@ -82,7 +82,10 @@ def build_page(
         started=manifest["started"],
         finished=manifest["finished"],
         machine=manifest["machine"],
-        cells={cell: CellLabel(delta_rule=_rule_of(cell, symbol)) for cell in cells["cell"]},
+        cells={
+            str(cell): CellLabel(_rule_of(str(cell), symbol), _remarks(str(status), str(message)))
+            for cell, status, message in cells[["cell", "status", "message"]].to_numpy()
+        },
         unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
         panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
         x_column=spec.axis,
@@ -108,6 +111,11 @@ def _rule_of(cell: str, symbol: str) -> str:
         if part.startswith("delta="):
             return _rule_text(part.removeprefix("delta="), symbol)
     return ""
+
+
+def _remarks(status: str, message: str) -> tuple[str, ...]:
+    """Return what an answered cell has to say: conditions of a printed proof that do not hold."""
+    return (message,) if status == "ok" and message else ()
 
 
 def _estimator(name: str) -> EstimatorInfo:

@@ -58,6 +58,16 @@ def rows_of(block, **options):
     return rows.sort_values(["cell", "replicate"], ignore_index=True)
 
 
+def test_conditions_of_a_printed_proof_that_fail_are_said():
+    printed = replace(PRIVATE, calibration="paper")
+    rows = rows_of(replace(BLOCK, cells=(PLAIN, PRIVATE, printed)))
+    said = rows.groupby("calibration")["message"].unique()
+    assert said["none"].tolist() == said["tight"].tolist() == [""]
+    (message,) = said["paper"]
+    assert message.startswith("the peeling lemma needs epsilon <= 0.5, s >= 10")
+    assert set(rows["status"]) == {"ok"}
+
+
 def test_a_block_is_a_valid_table_and_always_the_same():
     rows = rows_of(BLOCK)
     assert rows.equals(rows_of(BLOCK))
