@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 _SHARE = 0.5  # of the machine's memory, for data
 
@@ -35,4 +35,9 @@ class Room:
                 self._changed.notify_all()
 
 
-ROOM = Room(int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+_ROOM = Room(int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+
+
+def room_for(size: int) -> AbstractContextManager[None]:
+    """Hold memory of this process's room; a function, since tasks travel to other processes, locks do not."""
+    return _ROOM.hold(size)

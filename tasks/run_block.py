@@ -15,7 +15,7 @@ from tasks.block import Selected, compute_block
 from tasks.cells import Block
 from tasks.faults import guarded
 from tasks.limit import compute_limit
-from tasks.memory import ROOM
+from tasks.memory import room_for
 from tasks.policy import BY_KEY
 from tasks.prepare import load_prepared
 from tasks.problems import problem_of
@@ -36,7 +36,7 @@ def run_block(
     one_blas_thread()
     beside = Path(path).with_suffix(".selected.json")
     selected: Selected = json.loads(beside.read_bytes()) if only and beside.exists() else {}
-    with ROOM.hold(problem_of(spec).n_bytes(spec.n)):
+    with room_for(problem_of(spec).n_bytes(spec.n)):
         rows = compute_block(spec, load_prepared(design["path"]) if design else None, only, selected)
     seconds = float(rows["seconds"].sum())
     if only is not None:

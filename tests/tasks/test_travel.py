@@ -1,0 +1,16 @@
+"""Tasks travel to the workers of other engines: what they hold must be pickled."""
+
+import cloudpickle
+import pytest
+
+from tasks.audit import audit
+from tasks.collect import collect
+from tasks.exhibits import exhibit
+from tasks.genome import genome_map
+from tasks.prepare import prepare
+from tasks.run_block import data_limit, run_block
+
+
+@pytest.mark.parametrize("task", [audit, collect, data_limit, exhibit, genome_map, prepare, run_block])
+def test_a_task_can_be_pickled(task):
+    assert cloudpickle.loads(cloudpickle.dumps(task)).name == task.name
