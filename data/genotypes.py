@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
-from data.errors import CorruptSource, CorruptTable, DataError
+from data.errors import CorruptSource, DataError
 from data.fetch import RawFile
-from data.refs import GenotypeRef
+from data.refs import GenotypeRef, verified_path
 from data.registry import Dataset
-from data.store import atomic_write, sha256_file
+from data.store import atomic_write
 from data.table import MAX_DROPPED_FRACTION, Repair, describe
 
 MISSING = -1
@@ -391,16 +391,7 @@ def _regular(blocks: Iterable[SnpBlock]) -> Iterator[SnpBlock]:
 
 
 def _opened(ref: GenotypeRef) -> pq.ParquetFile:
-    path = Path(ref.path)
-    try:
-        intact = sha256_file(path) == ref.sha256
-    except OSError:
-        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name}` again") from None
-    if not intact:
-        raise CorruptTable(
-            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name}` again"
-        )
-    return pq.ParquetFile(path)
+    return pq.ParquetFile(verified_path(ref))
 
 
 def _block(table: pa.Table) -> SnpBlock:

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
-from data.errors import CorruptSource, CorruptTable, DataError
+from data.errors import CorruptSource, DataError
 from data.fetch import RawFile
 from data.frames import store_frames
 from data.genotypes import store_genotypes
-from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict
+from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict, verified_path
 from data.registry import Dataset
 from data.store import atomic_write, sha256_file, store_dir
 from data.table import Repair, check_schema, describe, table_digest, typed
@@ -121,16 +121,7 @@ def read_table(ref: DatasetRef) -> pd.DataFrame:
     CorruptTable
         The file is gone or its checksum is not the reference's.
     """
-    path = Path(ref.path)
-    try:
-        intact = sha256_file(path) == ref.sha256
-    except OSError:
-        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name}` again") from None
-    if not intact:
-        raise CorruptTable(
-            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name}` again"
-        )
-    table: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
+    table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
     return table
 
 

@@ -10,7 +10,6 @@ halves, which flatters every estimator; splitting by simulation keeps them toget
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -18,11 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.errors import CorruptTable, DataError
+from data.errors import DataError
 from data.frames import LABEL, column_names
-from data.refs import FramesRef
+from data.refs import FramesRef, verified_path
 from data.registry import Dataset
-from data.store import sha256_file
 
 Scaling = Literal["public", "data"]
 Split = Literal["rows", "simulations"]
@@ -193,16 +191,7 @@ def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt
     CorruptTable
         The file is gone or its checksum is not the reference's.
     """
-    path = Path(ref.path)
-    try:
-        intact = sha256_file(path) == ref.sha256
-    except OSError:
-        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name}` again") from None
-    if not intact:
-        raise CorruptTable(
-            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name}` again"
-        )
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(verified_path(ref)) as file:
         for i in range(file.num_row_groups):
             yield _columns(file.read_row_group(i))
 

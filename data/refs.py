@@ -1,8 +1,11 @@
 """References to what the store holds: small enough to pass between tasks, exact enough to verify."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, Self
 
+from data.errors import CorruptTable
+from data.store import sha256_file
 from data.table import Repair
 
 
@@ -108,3 +111,23 @@ def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
     """Return the reference that `to_dict` wrote, of whichever class it was."""
     kinds: dict[str, type[DatasetRef]] = {"n_snps": GenotypeRef, "label_counts": FramesRef}
     return next((kind for key, kind in kinds.items() if key in plain), DatasetRef).from_dict(plain)
+
+
+def verified_path(ref: DatasetRef) -> Path:
+    """Return where a reference's file lies, once its checksum is that of the reference.
+
+    Raises
+    ------
+    CorruptTable
+        The file is gone or its checksum is not the reference's.
+    """
+    path = Path(ref.path)
+    try:
+        intact = sha256_file(path) == ref.sha256
+    except OSError:
+        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name}` again") from None
+    if not intact:
+        raise CorruptTable(
+            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name}` again"
+        )
+    return path

@@ -6,7 +6,6 @@ from pathlib import Path
 from data.registry import Dataset, get_dataset
 from tasks.halves import RandomHalves
 from tasks.problems import Subsamples
-from tasks.scorecard import load_scorecard
 from tasks.spec import SpecError, StudySpec
 from tasks.study_file import load_study
 
@@ -25,6 +24,8 @@ def with_evidence(studies: list[str]) -> list[str]:
     """Return the studies to run: where the scorecard is among them, those that it judges come first."""
     if SCORECARD not in studies:
         return studies
+    from tasks.claims import load_scorecard
+
     others = [study for study in studies if study != SCORECARD]
     return [*dict.fromkeys([*others, *load_scorecard().studies]), SCORECARD]
 

@@ -161,7 +161,7 @@ def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
 def studies(as_json: AsJson = False) -> None:
     """List the studies."""
     from flows.catalogue import SCORECARD, find_study, study_names
-    from tasks.scorecard import load_scorecard
+    from tasks.claims import load_scorecard
 
     found = [find_study(name) for name in study_names()]
     scorecard = load_scorecard()

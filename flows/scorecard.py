@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
 from prefect import flow, runtime
 from pydantic import Field
 
@@ -13,13 +12,13 @@ from flows import journal
 from flows.catalogue import find_study
 from flows.progress import say
 from flows.study import DEFAULT_SEED, REPORTS, recorded
-from tasks.claims import Evidence
+from tasks.claims import load_scorecard
 from tasks.digest import page_key
 from tasks.faults import guarded
 from tasks.manifest import now
 from tasks.records import Record, intact
 from tasks.render import write_index
-from tasks.scorecard import NAME, load_scorecard, score, write_scorecard
+from tasks.scorecard import NAME, read_evidence, score, write_scorecard
 from tasks.spec import Profile, StudySpec
 
 _UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
@@ -79,11 +78,7 @@ def rebuild_scorecard(folder: Path) -> None:
         last = {}
     context = {key: last.get(key, value) for key, value in _UNKNOWN.items()}
     specs, evidence = evidence_in(folder)
-    found = {
-        spec.name: Evidence(spec, pd.read_parquet(folder / spec.name / "results.parquet"))
-        for spec in specs
-        if spec.name in evidence
-    }
+    found = read_evidence(specs, {name: folder / name / "results.parquet" for name in evidence})
     context = {"study": NAME, **context, "started": now(), "evidence": evidence}
     write_scorecard(load_scorecard(), found, folder / NAME, context)
 

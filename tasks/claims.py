@@ -6,22 +6,25 @@ once with the least noise that proves the same guarantee. A verdict is 1 (holds)
 """
 
 import math
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 from scipy import stats
 
 from reports.numbers import num, setting, span, words
 from tasks.draws import Strict
 from tasks.rules import evaluate
-from tasks.spec import StudySpec
+from tasks.spec import SpecError, StudySpec
 
 CONFIDENCE = 0.99
+_FILE = Path(__file__).resolve().parent.parent / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
 
 
@@ -294,6 +297,23 @@ class Scorecard(Strict):
     def studies(self) -> tuple[str, ...]:
         """The studies whose results decide, each once."""
         return tuple(dict.fromkeys(claim.study for claim in self.claims))
+
+
+def load_scorecard(path: Path = _FILE) -> Scorecard:
+    """Read the claims.
+
+    Raises
+    ------
+    SpecError
+        In one sentence.
+    """
+    plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        return Scorecard(**plain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise SpecError(f"{path.name}: {where}: {first['msg']}") from None
 
 
 def mean_interval(values: pd.Series) -> tuple[float, float]:

@@ -2,15 +2,13 @@
 
 import hashlib
 import json
-import logging
-import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from prefect import task
-from pydantic import ValidationError
 
 import dpalgos
 from data.store import atomic_write, sha256_file
@@ -18,33 +16,14 @@ from reports.index import Card
 from reports.results import summarise, to_parquet_bytes, validate_results
 from reports.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.tables import summary_csv
-from tasks.claims import OPEN, Claim, Evidence, Scorecard, Verdict
+from tasks.claims import OPEN, Claim, Evidence, Scorecard, Verdict, load_scorecard
 from tasks.digest import RENDERING
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
 from tasks.records import Record, written
-from tasks.spec import SpecError, StudySpec, delta_at
+from tasks.spec import StudySpec, delta_at
 
 NAME = "scorecard"
-_log = logging.getLogger(__name__)
-_FILE = Path(__file__).resolve().parent.parent / "flows" / "claims.toml"
-
-
-def load_scorecard(path: Path = _FILE) -> Scorecard:
-    """Read the claims.
-
-    Raises
-    ------
-    SpecError
-        In one sentence.
-    """
-    plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    try:
-        return Scorecard(**plain)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise SpecError(f"{path.name}: {where}: {first['msg']}") from None
 
 
 @task(name="score", **BY_KEY)
@@ -53,12 +32,13 @@ def score(
     key: str, specs: list[dict[str, Any]], tables: dict[str, str], out: str, context: dict[str, Any]
 ) -> Record:
     """Judge all claims and write the scorecard; ``tables`` are the results tables' paths, by study."""
-    evidence = {}
-    for plain in specs:
-        spec = StudySpec(**plain)
-        if spec.name in tables:
-            evidence[spec.name] = Evidence(spec, pd.read_parquet(tables[spec.name]))
+    evidence = read_evidence([StudySpec(**plain) for plain in specs], tables)
     return write_scorecard(load_scorecard(), evidence, Path(out), context)
+
+
+def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
+    """Return the evidence of the studies whose results tables are given, by name."""
+    return {s.name: Evidence(s, pd.read_parquet(tables[s.name])) for s in specs if s.name in tables}
 
 
 def write_scorecard(

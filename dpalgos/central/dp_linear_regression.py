@@ -83,11 +83,6 @@ class DPLinearRegressionParams(PrivateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.residual_bound is not None and self.calibration == "paper":
-            raise InputError(
-                "residual_bound must be None for calibration='paper', which prints no such form, "
-                f"got {self.residual_bound!r}; use calibration='tight'"
-            )
         check_response_truncation(self.truncation, self.calibration, self.residual_bound)
         if self.truncation == "private_quantiles" and self.calibration == "paper":
             raise InputError(

@@ -47,7 +47,6 @@ from dpalgos.accounting.budget import Budget, concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_mean import unmet_conditions
-from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
@@ -100,11 +99,6 @@ class DPSparseLinearRegressionParams(SparsityParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.residual_bound is not None and self.calibration == "paper":
-            raise InputError(
-                "residual_bound must be None for calibration='paper', which prints no such form, "
-                f"got {self.residual_bound!r}; use calibration='tight'"
-            )
         check_response_truncation(self.truncation, self.calibration, self.residual_bound)
 
 

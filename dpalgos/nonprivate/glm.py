@@ -55,7 +55,7 @@ class GLMParams(Params):
 def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = glm(Sample(sample.X, sample.y), params, transcript)
+        one = glm(sample.once(), params, transcript)
         return np.repeat(one, sample.n_replicates, axis=-1)
     minimum = minimize(Risk(params.made(), sample))
     if not minimum.found.all():

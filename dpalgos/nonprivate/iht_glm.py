@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.families import Family, family_names, get_family
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.nonprivate.glm import GLMParams
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import Params, choice, count, positive
+from dpalgos.params import count, positive
 from dpalgos.risk import Risk, wide_gradient
 from dpalgos.sample import Design, Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -35,26 +35,14 @@ _GROWTH = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class IHTGLMParams(Params):
+class IHTGLMParams(GLMParams):
     """Keywords of :func:`iht_glm`."""
 
-    family: str = choice("distribution of the responses given their mean", family_names())
     sparsity: int = count("s, number of columns of X with coefficients other than zero")
-    n_classes: int | None = count(
-        "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
-    )
     n_iterations: int = count("the most iterations (exactly so many with a given step_size)", default=200)
     step_size: float | None = positive(
         "η; None: as large as lets the risk fall at every step", default=None, optional=True
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.made()
-
-    def made(self) -> Family:
-        """Return the family, its residuals not clipped."""
-        return get_family(self.family, n_classes=self.n_classes)
 
 
 @register(

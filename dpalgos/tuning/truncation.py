@@ -65,7 +65,12 @@ def check_truncation(truncation: str, calibration: str) -> None:
 
 
 def check_response_truncation(truncation: str, calibration: str, residual_bound: float | None) -> None:
-    """Refuse as above, and where residuals are clipped, which leaves no response to be truncated."""
+    """Refuse as above, clipped residuals in a printed algorithm, and both choices together."""
+    if residual_bound is not None and calibration == "paper":
+        raise InputError(
+            "residual_bound must be None for calibration='paper', which prints no such form, "
+            f"got {residual_bound!r}; use calibration='tight'"
+        )
     check_truncation(truncation, calibration)
     if truncation != "bound" and residual_bound is not None:
         raise InputError(

@@ -8,8 +8,8 @@ import pytest
 
 from flows.catalogue import find_study
 from reports.results import validate_results
-from tasks.claims import Claim, Evidence, Verdict, difference_interval, mean_interval
-from tasks.scorecard import judge, load_scorecard, verdict_table, write_scorecard
+from tasks.claims import Claim, Evidence, Verdict, difference_interval, load_scorecard, mean_interval
+from tasks.scorecard import judge, verdict_table, write_scorecard
 
 SPEC = find_study("mean_comparison")
 PANEL = "low-dimensional"
