@@ -37,7 +37,7 @@ def genome_map(key: str, block: dict[str, Any], design: Record, out: str) -> Rec
     draw = next(problem_of(first).draws(first, prepared))
     content = {
         "chromosomes": prepared.snps["chromosome"].astype(str).tolist(),
-        "positions": prepared.snps["position"].astype(int).tolist(),
+        "positions": prepared.snps["position"].fillna(0).astype(int).tolist(),  # some files know none
         "truth": prepared.target.round(_DECIMALS).tolist(),
         "estimates": {
             cell.key: draw.columns(answer(cell, first, draw).estimate)[:, 0].round(_DECIMALS).tolist()

@@ -80,3 +80,13 @@ def test_the_map_shows_the_very_release_of_the_first_repetition(block, tmp_path)
     for cell, estimate in genome.estimates.items():
         assert np.linalg.norm(np.array(estimate) - design.target) == pytest.approx(first[cell], abs=1e-4)
     assert record["path"].endswith("genome.json")
+
+
+def test_snps_whose_place_is_not_known_are_mapped_in_their_order(block, tmp_path):
+    design = prepared(40)
+    design.snps["position"] = np.nan
+    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
+    genome_map.fn("key", block.to_dict(), {"path": str(tmp_path / "design.npz")}, str(tmp_path))
+    genome = load_genome(SPEC, tmp_path)
+    assert genome.positions == (0,) * 40
+    assert np.array(genome.truth) == pytest.approx(design.target, abs=1e-6)
