@@ -175,11 +175,19 @@ def _sum_of_epsilons(events: Sequence[Event]) -> float:
 
 
 def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:
-    """Return the costs with equal ones counted together: composition does not depend on their order."""
+    """Return the costs with equal ones counted together: composition does not depend on their order.
+
+    All Gaussian ones are one, exactly: their dominating pairs compose to a shift by √Σ 1/z².
+    """
     counts: dict[tuple[str, float], int] = {}
+    precision = 0.0
     for kind, parameter, count in costs:
-        counts[kind, parameter] = counts.get((kind, parameter), 0) + count
-    return tuple((kind, parameter, count) for (kind, parameter), count in counts.items())
+        if kind == "gaussian" and parameter > 0:
+            precision += count / parameter**2
+        else:
+            counts[kind, parameter] = counts.get((kind, parameter), 0) + count
+    others = [(kind, parameter, count) for (kind, parameter), count in counts.items()]
+    return (*([("gaussian", precision**-0.5, 1)] if precision else []), *others)
 
 
 def _dominated(event: Event) -> Cost:

@@ -103,3 +103,21 @@ def test_losses_agree_with_the_closed_form():
     for z, count in ((47.3, 50), (5.0, 1), (1.0, 3)):
         closed = certified_epsilon([gaussian(z, count)], DELTA)
         assert closed <= pld_epsilon((("gaussian", z, count),), DELTA) <= closed * 1.002
+
+
+def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    for epsilon, count in ((0.02, 400), (0.3, 7)):
+        fine = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
+        exact = fine.get_epsilon_for_delta(DELTA)
+        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((("pure", epsilon, count),), DELTA)
+        assert pld_epsilon((("pure", epsilon, count),), DELTA) <= exact + 2e-4
+
+
+def test_gaussian_releases_beside_others_count_as_one():
+    pure = PureEvent(label="p", epsilon=0.01, sensitivity=1.0, count=3)
+    apart = certified_epsilon([gaussian(20.0, 4), gaussian(15.0, 9), pure], DELTA)
+    assert apart == certified_epsilon([gaussian((4 / 400 + 9 / 225) ** -0.5), pure], DELTA)
+    assert certified_epsilon([gaussian(0.0), pure], DELTA) == np.inf
