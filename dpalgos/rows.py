@@ -11,7 +11,10 @@ b and factors of at most c, B of them to a block, the computed sum of a block is
 what moves by Δ = 2 b c moves by at most (1 + γ (B + 1)) Δ as computed, entry by entry and in ℓ2.
 :attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸), by which a private
 estimator that asks for single precision multiplies its sensitivity; the others get double precision, block by
-block. There the factor is below 1 + 10⁻⁵, like the rounding of everything else here, and counted as 1.
+block. Moments X'X and X'y stand for such a sum too: row i's part of entry j of X'y − X'Xβ, β public, is
+products x_j y and x_j x_k β_k whose magnitudes sum to b c at most, c = R + b ‖β‖₁.
+
+In double precision the factor is below 1 + 10⁻⁵, like the rounding of everything else here, and counted as 1.
 """
 
 from abc import ABC, abstractmethod

@@ -17,6 +17,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Elements of one (rows × replicates) array that fit the cache beside their companions.
 _GROUP_ELEMENTS = 160_000
+_TILE = 500  # columns of X'X that are summed together
 # (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
 Residual = Callable[[FloatArray, slice], FloatArray]
 
@@ -157,28 +158,40 @@ class Sample:
             self._clipped_means[clip, bound] = means
         return self._clipped_means[clip, bound]
 
-    def gram(self, bound: float | None) -> FloatArray:
-        """Return X'X / n of rows truncated to ± ``bound``, (d, d), once for all who ask; needs no mask."""
-        if bound not in self._grams:
-            whole = self.X if bound is None else np.clip(self.X, -bound, bound)
-            self._grams[bound] = whole.T @ whole / len(whole)
-        return self._grams[bound]
+    def gram(self, bound: float | None, dtype: np.dtype[np.floating]) -> FloatArray:
+        """Return X'X / n of rows truncated to ± ``bound``, (d, d), once for all who ask; needs no mask.
+
+        In single precision products of a block are summed in it, and blocks in double (see `dpalgos.rows`).
+        """
+        key = (bound, dtype)
+        if key not in self._grams:
+            whole = self.rows.array().astype(dtype, copy=False)
+            whole = whole if bound is None else np.clip(whole, -bound, bound)
+            total = whole.T @ whole if dtype == np.float64 else _summed_gram(whole, self.rows.block_size)
+            self._grams[key] = total / len(whole)
+        return self._grams[key]
 
     def crossed(
-        self, bound: float | None, y: FloatArray, mean_product: Callable[[FloatArray], FloatArray]
+        self,
+        bound: float | None,
+        dtype: np.dtype[np.floating],
+        y: FloatArray,
+        mean_product: Callable[[FloatArray], FloatArray],
     ) -> FloatArray:
         """Return X'y / n of rows truncated to ± ``bound``, once for the same responses."""
-        key = (bound, y.shape, y.tobytes())
+        key = (bound, dtype, y.shape, y.tobytes())
         if key not in self._crosses:
             self._crosses[key] = mean_product(y)
         return self._crosses[key]
 
     @cached_property
-    def _crosses(self) -> dict[tuple[float | None, tuple[int, ...], bytes], FloatArray]:
+    def _crosses(
+        self,
+    ) -> dict[tuple[float | None, np.dtype[np.floating], tuple[int, ...], bytes], FloatArray]:
         return {}
 
     @cached_property
-    def _grams(self) -> dict[float | None, FloatArray]:
+    def _grams(self) -> dict[tuple[float | None, np.dtype[np.floating]], FloatArray]:
         return {}
 
     @cached_property
@@ -283,11 +296,17 @@ class Design:
         return self._mean(coef.shape[1], lambda block, rows: residual(block[:, used] @ coef, rows))
 
     def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R)."""
-        if not self._sample.keeps_moments or self._mask is not None:
-            return lambda coef: self.mean_product(y - self.predict(coef))
+        """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
+
+        Residuals are taken in double precision, or on moments, so that :attr:`rounding` is all that their
+        products add: each row's x_j y and the x_j x_k β_k are such products.
+        """
         bound = None if self._bound is None else float(self._bound)
-        gram, cross = self._sample.gram(bound), self._sample.crossed(bound, y, self.mean_product)
+        if not self._sample.keeps_moments or self._mask is not None:
+            exact = Design(self._sample, bound)
+            return lambda coef: self.mean_product(y - exact.predict(coef))
+        gram = self._sample.gram(bound, self.dtype)
+        cross = self._sample.crossed(bound, self.dtype, y, self.mean_product)
         return lambda coef: cross - gram @ coef
 
     def mean_square(self, values: FloatArray) -> FloatArray:
@@ -317,6 +336,20 @@ class Design:
     def _truncated(self, block: FloatArray) -> FloatArray:
         block = block.astype(self.dtype, copy=False)
         return block if self._bound is None else np.clip(block, -self._bound, self._bound)
+
+
+def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:
+    """Return X'X, block by block of rows, and tile by tile so that a tile's sum stays in the cache."""
+    d = rows.shape[1]
+    gram = np.zeros((d, d))
+    for top in range(0, d, _TILE):
+        for left in range(top, d, _TILE):
+            across, down = slice(left, left + _TILE), slice(top, top + _TILE)
+            for start in range(0, len(rows), block_size):
+                block = rows[start : start + block_size]
+                gram[down, across] += block[:, down].T @ block[:, across]
+            gram[across, down] = gram[down, across].T
+    return gram
 
 
 def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:

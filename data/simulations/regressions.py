@@ -20,6 +20,7 @@ def uniform_regression(
     design: Design = "literal",
     noise_std: float = 1.0,
     noise: Literal["gaussian", "exponential"] = "gaussian",
+    single_precision: bool = False,
 ) -> Simulated:
     """Draw coefficients, a design and responses.
 
@@ -39,13 +40,15 @@ def uniform_regression(
         Of the responses.
     noise : {"gaussian", "exponential"}
         Of mean 0; the exponential is skewed.
+    single_precision : bool
+        Whether X is.
     """
     support = d if sparsity is None else min(sparsity, d)
     coef = np.zeros(d)
     direction = rng.standard_normal(support)
     coef[:support] = direction / np.linalg.norm(direction)
     h = half_width(design, d, support)
-    X = rng.random((n, d))
+    X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
     X *= 2 * h
     X -= h
     y = X[:, :support] @ coef[:support] + noise_std * centred_noise(rng, noise, n)

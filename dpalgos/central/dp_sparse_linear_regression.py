@@ -9,7 +9,8 @@ truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity``
 
 Why it is private. β is public when a round begins, so that only the gradient moves: every entry of v by at
 most :func:`step_sensitivity`, with a = x_max ‖β‖₁ the largest |x'β|. A round selects s entries of v and
-releases them, given the selection: both are charged, in every round, and compose adaptively.
+releases them, given the selection: both are charged, in every round, and compose adaptively. What rounding
+adds where X is in single precision is a factor of `Design.rounding` on the sensitivity.
 
 Truncation of responses and sparsity may be chosen from the data (:mod:`dpalgos.tuning`).
 ``"private_quantiles"``: R is the larger of the released 2.5 % and 97.5 % quantiles in magnitude, two
@@ -226,10 +227,11 @@ def sparse_fit(
     level, response_bound = response_truncation(
         transcript, sample, params.response_bound, params.truncation, noise.quantile_epsilon
     )
-    negative_gradient = _negative_gradient(sample, level, params)
+    design = Design(sample, params.covariate_bound, single=True)
+    negative_gradient = _negative_gradient(design, sample, level, params)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for t in range(params.n_iterations):
-        sensitivity = step_sensitivity(
+        sensitivity = design.rounding * step_sensitivity(
             largest_residual(coef, response_bound, params), params.covariate_bound, step, sample.n_rows
         )
         moved = coef + step * negative_gradient(coef)
@@ -297,7 +299,8 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
     n, step = len(params.grid), _step_size(params)
     mask = None if sample.row_mask is None else np.repeat(sample.row_mask, n, axis=1)
     wide = sample.derived(row_mask=mask, n_replicates=sample.n_replicates * n)
-    descent = _negative_gradient(wide, params.response_bound, params)
+    design = Design(wide, params.covariate_bound, single=True)
+    descent = _negative_gradient(design, wide, params.response_bound, params)
     coef: FloatArray = np.zeros((sample.n_features, wide.n_replicates))
     for _ in range(params.n_iterations):
         moved = coef + step * descent(coef)
@@ -334,9 +337,8 @@ def least_noise(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> F
 
 
 def _negative_gradient(
-    sample: Sample, level: float | FloatArray, params: DPSparseLinearRegressionParams
+    design: Design, sample: Sample, level: float | FloatArray, params: DPSparseLinearRegressionParams
 ) -> Callable[[FloatArray], FloatArray]:
-    design = Design(sample, params.covariate_bound)
     y = sample.response()[:, None]
     bound = params.residual_bound
     if bound is None:

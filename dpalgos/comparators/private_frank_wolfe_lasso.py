@@ -9,7 +9,8 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression
 
 Why it is private. Only the chosen vertices are released, and θ follows from them. A neighbour moves the score
 C₁ |gradient_j| of any vertex by at most :func:`score_sensitivity`: for regression 2 C₁ L₁/n with
-L₁ = (R + x_max ‖θ‖₁) x_max, the largest entry of a row's gradient; for means 2 R C₁/n, as θ cancels.
+L₁ = (R + x_max ‖θ‖₁) x_max, the largest entry of a row's gradient (times `Design.rounding` where X is in
+single precision); for means 2 R C₁/n, as θ cancels.
 
 Calibrations
     ``tight``: T choices by Gumbel noise (bounded range), the sensitivity at the current θ.
@@ -106,7 +107,9 @@ def private_frank_wolfe_lasso(
         # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
         ascent = radius * problem.negative_gradient(theta)
         scores = np.concatenate([ascent, -ascent])
-        sensitivity = score_sensitivity(problem.largest_change(theta, t), radius, sample.n_rows)
+        sensitivity = problem.rounding * score_sensitivity(
+            problem.largest_change(theta, t), radius, sample.n_rows
+        )
         if params.calibration == "tight":
             vertex = exponential_mechanism(
                 transcript,
@@ -182,6 +185,7 @@ class _Mean:
     def __init__(self, sample: Sample, params: PrivateFrankWolfeLassoParams) -> None:
         bound = _needed(params.value_bound, "value_bound", "a mean (y=None)")
         self._means = sample.clipped_means(truncate, bound)
+        self.rounding = 1.0
         self.printed_gradient_bound = 2 * bound
 
     def negative_gradient(self, theta: FloatArray) -> FloatArray:
@@ -198,7 +202,8 @@ class _Regression:
         self._covariate_bound = _needed(params.covariate_bound, "covariate_bound", "a regression")
         self._response_bound = _needed(params.response_bound, "response_bound", "a regression")
         response = truncate(sample.response(), self._response_bound)[:, None]
-        self.negative_gradient = Design(sample, self._covariate_bound).negative_gradient(response)
+        design = Design(sample, self._covariate_bound, single=True)
+        self.negative_gradient, self.rounding = design.negative_gradient(response), design.rounding
         largest = self._response_bound + params.coef_l1_bound * self._covariate_bound
         self.printed_gradient_bound = largest * self._covariate_bound
         self._radius, self._adaptive = params.coef_l1_bound, params.calibration == "tight"

@@ -9,8 +9,9 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
 Why it is private. Entries of v move by at most :func:`score_sensitivity`: the selection is s events of
-bounded range. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M moves by at most
-2√2 c²/n in Frobenius norm (:func:`moment_sensitivity`): one Gaussian release of svec(M), an isometry. The
+bounded range (times `Design.rounding` where X is in single precision). Given S, a row z has ‖z_x‖ ≤ c and
+|z_y| ≤ c, hence ‖z‖² ≤ 2c², and M, in double precision, moves by at most 2√2 c²/n in Frobenius norm
+(:func:`moment_sensitivity`): one Gaussian release of svec(M), an isometry. The
 shares of ρ are ``_SELECTION_SHARE`` and the rest; then all noise is scaled down to what is just proved.
 
 Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only. The
@@ -91,10 +92,12 @@ def screened_sparse_regression(
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
     selection, release = planned_multipliers(params.epsilon, params.delta, sparsity)
+    screened = Design(sample, _SELECTION_LEVEL * params.covariate_bound, single=True)
     support = gumbel_top_k(
         transcript,
-        _scores(sample, params),
-        sensitivity=score_sensitivity(params.covariate_bound, params.response_bound, sample.n_rows),
+        _scores(screened, sample, params),
+        sensitivity=screened.rounding
+        * score_sensitivity(params.covariate_bound, params.response_bound, sample.n_rows),
         noise_multiplier=selection,
         k=sparsity,
         label="scores",
@@ -149,8 +152,7 @@ def _clip_norm(params: ScreenedSparseRegressionParams) -> float:
     return largest * 1.05 / np.sqrt(3) if params.clip_norm is None else min(params.clip_norm, largest)
 
 
-def _scores(sample: Sample, params: ScreenedSparseRegressionParams) -> FloatArray:
-    design = Design(sample, _SELECTION_LEVEL * params.covariate_bound)
+def _scores(design: Design, sample: Sample, params: ScreenedSparseRegressionParams) -> FloatArray:
     response = truncate(sample.response(), _SELECTION_LEVEL * params.response_bound)
     if sample.row_mask is None:
         return np.repeat(design.mean_product(response[:, None])[:, :1], sample.n_replicates, axis=1)

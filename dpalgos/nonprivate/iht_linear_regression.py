@@ -61,7 +61,9 @@ def iht_linear_regression(
     if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
         one = iht_linear_regression(sample.once(), params, transcript)
         return np.repeat(one, sample.n_replicates, axis=1)
-    design, y = Design(sample), sample.response()[:, None]
+    # Steps that end where nothing moves any more need double precision.
+    design = Design(sample, single=params.step_size is not None)
+    y = sample.response()[:, None]
     gradient_at = design.negative_gradient(y)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
