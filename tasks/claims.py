@@ -45,8 +45,27 @@ class Evidence:
 
     @property
     def symbol(self) -> str:
-        """What sizes are called in sentences."""
+        """What sizes are called in sentences: s where the study varies the sparsity, m for subsamples."""
+        if self.spec.axis == "s":
+            return "s"
         return "m" if self.spec.datasets else "n"
+
+    def on_a_stand_in(self, variant: str) -> bool:
+        """Whether real data are meant, and simulated ones were used for a variant."""
+        used = self.results.loc[self.results["variant"] == variant, "data_source"]
+        return bool(self.spec.datasets) and bool((used == "simulated").any())
+
+    @property
+    def metric(self) -> str:
+        """The study's headline metric."""
+        return self.spec.panel(self.spec.headline.panel).problem.metric
+
+    def sizes_at(self, panel: str, size: int) -> dict[str, int]:
+        """Return n, d and s at a size."""
+        problem = self.spec.panel(panel).problem
+        if self.spec.axis == "s":
+            return {**problem.sizes(self.spec.headline.n), "s": size}
+        return problem.sizes(size)
 
     def private(self, estimator: str, calibration: str) -> pd.DataFrame:
         """Return all rows of a private estimator at a calibration."""
@@ -54,29 +73,36 @@ class Evidence:
         return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
 
     def values(
-        self, estimator: str, variant: str, calibration: str, metric: str = "l2_error"
+        self,
+        estimator: str,
+        variant: str,
+        calibration: str,
+        *,
+        metric: str | None = None,
+        epsilon: float | None = None,
     ) -> dict[int, pd.Series]:
-        """Return size → the values of a metric by replicate, at the headline's ε and δ.
+        """Return size → the values of a metric by replicate, at the headline's δ, and ε if not given.
 
-        An estimator without the calibration is taken at the one it has; failed repetitions are left out.
+        Sizes are sparsities where the study varies them. An estimator without the calibration is taken at the
+        one it has; failed repetitions are left out.
         """
         table = self.results
         chosen = table[
             (table["estimator"] == estimator)
             & (table["variant"] == variant)
-            & (table["metric"] == metric)
+            & (table["metric"] == (metric or self.metric))
             & (table["status"] == "ok")
         ]
         if calibration in set(chosen["calibration"]):
             chosen = chosen[chosen["calibration"] == calibration]
         head = self.spec.headline
-        asked = (chosen["epsilon"] == head.epsilon) & chosen["cell"].str.contains(
+        asked = (chosen["epsilon"] == (epsilon or head.epsilon)) & chosen["cell"].str.contains(
             f"delta={head.delta}:", regex=False
         )
         chosen = chosen[asked | (chosen["calibration"] == "none")]
         return {
-            int(str(n)): rows.set_index("replicate")["value"].sort_index()
-            for n, rows in chosen.groupby("n", sort=True)
+            int(str(size)): rows.set_index("replicate")["value"].sort_index()
+            for size, rows in chosen.groupby("s" if self.spec.axis == "s" else "n", sort=True)
         }
 
 
@@ -190,6 +216,33 @@ class BeatsZero(Test):
         return Verdict(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
 
 
+class GrowsAt(Test):
+    """The mean error is larger at a smaller ε than at the headline's, at some size of the study at least."""
+
+    kind: Literal["grows_at"]
+    epsilon: float
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare replicate by replicate."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        stricter = evidence.values(claim.estimator, claim.variant(), calibration, epsilon=self.epsilon)
+        pairs = list(_common(stricter, ours))
+        if not pairs:
+            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+        ratios = [float(strict.mean() / other.mean()) for _, strict, other in pairs]
+        head = setting(evidence.spec.headline.epsilon)
+        text = (
+            f"Mean errors at ε = {setting(self.epsilon)} are {span(ratios)} times those at ε = {head} over "
+            f"{_sizes(evidence, ours)}"
+        )
+        intervals = [mean_interval(strict - other) for _, strict, other in pairs]
+        if any(high < 0 for _, high in intervals):
+            return Verdict(FAILS, f"{text}.")
+        if any(low > 0 for low, _ in intervals):
+            return Verdict(HOLDS, f"{text}.")
+        return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+
+
 class Level(Test):
     """The mean of a metric is at least, or at most, a rule in n, d and s, at every size."""
 
@@ -206,14 +259,13 @@ class Level(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
         """Compare with the level at each size."""
-        ours = evidence.values(claim.estimator, claim.variant(), calibration, self.metric)
-        problem = evidence.spec.panel(claim.panel).problem
+        ours = evidence.values(claim.estimator, claim.variant(), calibration, metric=self.metric)
         sign = 1 if self.at_most is None else -1
         rule = self.at_least if self.at_most is None else self.at_most
         assert rule is not None  # checked when the file was read
         levels, signs = [], []
         for n, values in ours.items():
-            level = evaluate(rule, problem.sizes(n), what="level")
+            level = evaluate(rule, evidence.sizes_at(claim.panel, n), what="level")
             low, high = mean_interval(sign * (values - level))
             levels.append(level)
             signs.append(1 if low > 0 else -1 if high < 0 else 0)
@@ -240,7 +292,8 @@ class Untestable(Test):
 
 
 AnyTest = Annotated[
-    Guarantee | ErrorRatio | GapShrinks | BeatsZero | Level | Untestable, Field(discriminator="kind")
+    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | Level | Untestable,
+    Field(discriminator="kind"),
 ]
 
 

@@ -106,7 +106,17 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Verdict]:
     if evidence is None:
         missing = Verdict(OPEN, f"The study {claim.study} has not run here.")
         return dict.fromkeys(("paper", "tight"), missing)
-    return {calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")}
+    verdicts = {
+        calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")
+    }
+    if not evidence.on_a_stand_in(claim.variant()):
+        return verdicts
+    return {
+        calibration: Verdict(
+            verdict.value, f"{verdict.text} On simulated data that stand in for the real ones."
+        )
+        for calibration, verdict in verdicts.items()
+    }
 
 
 def verdict_table(

@@ -24,7 +24,8 @@ over corners is at most their sum. So with H_μ(ε) the δ of that release, and 
 The solver is deterministic and ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻¹⁴) (below that lies rounding), or nothing
 is released, a refusal that is outside the guarantee as every refusal of data is. F is Λ/n-strongly convex,
 so that the answer is within nγ/Λ of θ on either data set and, given θ, a Gaussian release with μ₂ = 2nγ/(Λτ):
-its privacy loss adds to every corner's, μ² + μ₂² in the place of μ², and H_μ₂ for the corner 0.
+its privacy loss adds to every corner's, μ² + μ₂² in the place of μ², and H_μ₂ for the corner 0. Keeping the
+``sparsity`` largest entries of what is released, and projecting it, are post-processing.
 
 Calibrations
     ``tight``: κ = min(ε/10, ½), μ₂² a hundredth of the whole, and the least σ that is proved.
@@ -52,8 +53,10 @@ from dpalgos.accounting.gaussian import gaussian_delta
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, get_family
+from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.ridge import minimize_by_products
 from dpalgos.risk import Risk, minimize
@@ -85,6 +88,9 @@ class ObjectivePerturbationGLMParams(PrivateParams):
         "the answer is projected onto the ℓ2 ball of this radius; None: it is not",
         default=None,
         optional=True,
+    )
+    sparsity: int | None = count(
+        "s: only the s largest entries of the answer are kept; None: all", default=None, optional=True
     )
 
     def __post_init__(self) -> None:
@@ -165,6 +171,8 @@ def objective_perturbation_glm(
         lambda: minimum + output_std * transcript.noise.normal(sample.n_features),
         ApproximateEvent(label="minimum", epsilon=certified, delta=params.delta),
     )
+    if params.sparsity is not None:
+        released = hard_threshold(released, check_how_many("sparsity", params.sparsity, sample.n_features))
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
 
 

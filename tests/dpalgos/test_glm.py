@@ -142,12 +142,12 @@ def test_odd_columns(name, family):
         np.testing.assert_allclose(coef[5], coef[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["glm", "iht_glm", "dp_glm", "objective_perturbation_glm"])
+@pytest.mark.parametrize("name", ["glm", "iht_glm", "l1_glm", "dp_glm", "objective_perturbation_glm"])
 def test_labels_outside_the_family_are_refused_by_every_estimator(name):
     X, y, _ = problem("logistic", n=50)
     y = 2 * y - 1
     private = {**BUDGET, "covariate_bound": 2.0} if name.startswith(("dp", "obj")) else {}
-    sparse = {"sparsity": 2} if name == "iht_glm" else {}
+    sparse = {"iht_glm": {"sparsity": 2}, "l1_glm": {"l1_penalty": 0.1}}.get(name, {})
     with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'") as caught:
         answer(name, X, y, family="logistic", **private, **sparse)
     assert "-1" not in str(caught.value)
@@ -196,6 +196,23 @@ def regenerated(family, X, coef, seed=5):
         "poisson": lambda: rng.poisson(np.exp(u)).astype(float),
     }
     return X, draws[family]()
+
+
+@pytest.mark.parametrize(("family", "penalty"), [("gaussian", 0.08), ("logistic", 0.02)])
+def test_an_l1_penalty_balances_the_gradient(family, penalty):
+    X, y, _ = problem(family, n=2000, d=20, scale=2.0)
+    coef = answer("l1_glm", X, y, family=family, l1_penalty=penalty)
+    fitted = X @ coef if family == "gaussian" else 1 / (1 + np.exp(-X @ coef))
+    pull = X.T @ (y - fitted) / len(y)
+    assert 0 < (coef != 0).sum() < 20
+    np.testing.assert_allclose(pull[coef != 0], penalty * np.sign(coef[coef != 0]), atol=1e-3 * penalty)
+    assert np.abs(pull).max() <= penalty * (1 + 1e-3)
+
+
+def test_an_l1_penalty_needs_both_labels():
+    X, _, _ = problem("logistic", n=50)
+    with pytest.raises(dpalgos.InputError, match="y must hold both labels"):
+        answer("l1_glm", X, np.ones(50), family="logistic", l1_penalty=0.1)
 
 
 def test_plain_steps_of_hard_thresholding():

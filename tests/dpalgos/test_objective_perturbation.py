@@ -198,3 +198,17 @@ def test_many_columns():
     ).estimate
     np.testing.assert_allclose(answers[:, 1], single, atol=1e-6)
     assert np.linalg.norm(answers - coef[:, None], axis=0).max() < 2
+
+
+def test_the_largest_entries_of_what_is_released():
+    X, y, _ = logistic_problem(500, 6)
+    keywords = {"family": "logistic", "epsilon": 1.0, "delta": 1e-4, "covariate_bound": 2.0}
+    whole, sparse = (
+        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(3), sparsity=s, **keywords).estimate
+        for s in (None, 2)
+    )
+    kept = np.argsort(-np.abs(whole))[:2]
+    np.testing.assert_array_equal(np.sort(np.flatnonzero(sparse)), np.sort(kept))
+    np.testing.assert_array_equal(sparse[kept], whole[kept])
+    with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to 6"):
+        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(3), sparsity=7, **keywords)

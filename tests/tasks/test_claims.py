@@ -15,34 +15,45 @@ SPEC = find_study("mean_comparison")
 PANEL = "low-dimensional"
 
 
-def results(errors, *, calibration="tight", certified=0.5, replicates=20):
+def results(
+    errors,
+    *,
+    calibration="tight",
+    certified=0.5,
+    replicates=20,
+    spec=SPEC,
+    panel=PANEL,
+    metric="l2_error",
+    epsilon=None,
+):
     """Return a results table: errors is estimator → size → mean error."""
-    head, rows = SPEC.headline, []
+    head, rows = spec.headline, []
+    epsilon = epsilon or head.epsilon
     noise = np.random.default_rng(5).normal(size=replicates)
     for estimator, by_size in errors.items():
         private = estimator.startswith(("dp", "karwa"))
         for n, mean in by_size.items():
-            suffix = f":{calibration}:eps={head.epsilon}:delta={head.delta}:n={n}" if private else f":n={n}"
+            suffix = f":{calibration}:eps={epsilon}:delta={head.delta}:n={n}" if private else f":n={n}"
             rows += [
                 {
-                    "study": SPEC.name,
+                    "study": spec.name,
                     "dataset": "gaussian_mean",
                     "data_source": "simulated",
                     "estimator": estimator,
-                    "variant": PANEL,
-                    "cell": f"{estimator}:{PANEL}{suffix}",
+                    "variant": panel,
+                    "cell": f"{estimator}:{panel}{suffix}",
                     "calibration": calibration if private else "none",
                     "privacy_model": "central" if private else "none",
-                    "epsilon": head.epsilon if private else np.nan,
+                    "epsilon": epsilon if private else np.nan,
                     "delta": 1e-4 if private else np.nan,
                     "certified_epsilon": certified if private else np.nan,
                     "audited_epsilon": np.nan,
-                    "n": n,
+                    "n": head.n if spec.axis == "s" else n,
                     "d": 20,
-                    "s": pd.NA,
+                    "s": n if spec.axis == "s" else pd.NA,
                     "replicate": r,
                     "seed": 1,
-                    "metric": "l2_error",
+                    "metric": metric,
                     "value": mean * (1 + 0.05 * noise[r]),
                     "seconds": 0.0,
                     "status": "ok",
@@ -141,6 +152,42 @@ def test_a_level_at_every_size():
     assert math.isnan(verdict({"kind": "level", "metric": "auc", "at_most": 1.0}, errors).value)
     with pytest.raises(ValueError, match="one of at_least and at_most"):
         verdict({"kind": "level", "metric": "auc"}, errors)
+
+
+def on_the_swarm(test, *tables):
+    evidence = Evidence(find_study("swarm"), pd.concat(tables))
+    claim = Claim(
+        id="B-x", text="x", where="x", study="swarm", panel="public", estimator="dp_sparse_glm", test=test
+    )
+    return judge(claim, evidence)["tight"]
+
+
+SWARM = {"spec": find_study("swarm"), "panel": "public", "metric": "misclassification"}
+
+
+def test_where_sparsity_is_the_axis_sizes_are_sparsities():
+    errors = {
+        "dp_sparse_glm": {25: 0.3, 100: 0.1},
+        "iht_glm": {25: 0.29, 100: 0.2},
+        "zero": {25: 0.5, 100: 0.5},
+    }
+    found = on_the_swarm({"kind": "error_ratio", "than": "iht_glm", "factor": 1.25}, results(errors, **SWARM))
+    assert found.value == 1.0
+    assert "0.500–1.03 times the other's over s = 25–100" in found.text
+    assert found.text.endswith("On simulated data that stand in for the real ones.")
+    assert on_the_swarm({"kind": "beats_zero"}, results(errors, **SWARM)).value == 1.0
+    level = {"kind": "level", "metric": "misclassification", "at_most": "10/s"}
+    assert on_the_swarm(level, results(errors, **SWARM)).value == 1.0
+
+
+@pytest.mark.parametrize(("stricter", "value"), [(0.2, 1.0), (0.05, 0.0)])
+def test_errors_grow_where_epsilon_falls(stricter, value):
+    tables = [
+        results({"dp_sparse_glm": {100: mean}}, **SWARM, epsilon=epsilon, certified=epsilon)
+        for mean, epsilon in ((0.1, 0.5), (stricter, 0.2))
+    ]
+    assert on_the_swarm({"kind": "grows_at", "epsilon": 0.2}, *tables).value == value
+    assert math.isnan(on_the_swarm({"kind": "grows_at", "epsilon": 0.3}, *tables).value)
 
 
 def test_intervals_against_scipy():
