@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 RUNTIME_STAMP := $(VENV)/.runtime-installed
 TEST_STAMP    := $(VENV)/.test-installed
 PIP_INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-STUDIES ?= housing snp
+STUDIES ?= housing snp swarm
 
 .PHONY: setup run test test-all bench serve serve-postgres clean lint
 

@@ -8,22 +8,18 @@ once with the least noise that proves the same guarantee. A verdict is 1 (holds)
 import math
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
-import pandas as pd
 from pydantic import Field, ValidationError, model_validator
-from scipy import stats
 
 from reports.numbers import num, setting, span, words
 from tasks.draws import Strict
+from tasks.evidence import Evidence, common_replicates, difference_interval, mean_interval
 from tasks.rules import evaluate
-from tasks.spec import SpecError, StudySpec
+from tasks.spec import SpecError
 
-CONFIDENCE = 0.99
 _FILE = Path(__file__).resolve().parent.parent / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
 
@@ -34,76 +30,6 @@ class Verdict:
 
     value: float
     text: str
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The results of a study, and its file."""
-
-    spec: StudySpec
-    results: pd.DataFrame
-
-    @property
-    def symbol(self) -> str:
-        """What sizes are called in sentences: s where the study varies the sparsity, m for subsamples."""
-        if self.spec.axis == "s":
-            return "s"
-        return "m" if self.spec.datasets else "n"
-
-    def on_a_stand_in(self, variant: str) -> bool:
-        """Whether real data are meant, and simulated ones were used for a variant."""
-        used = self.results.loc[self.results["variant"] == variant, "data_source"]
-        return bool(self.spec.datasets) and bool((used == "simulated").any())
-
-    @property
-    def metric(self) -> str:
-        """The study's headline metric."""
-        return self.spec.panel(self.spec.headline.panel).problem.metric
-
-    def sizes_at(self, panel: str, size: int) -> dict[str, int]:
-        """Return n, d and s at a size."""
-        problem = self.spec.panel(panel).problem
-        if self.spec.axis == "s":
-            return {**problem.sizes(self.spec.headline.n), "s": size}
-        return problem.sizes(size)
-
-    def private(self, estimator: str, calibration: str) -> pd.DataFrame:
-        """Return all rows of a private estimator at a calibration."""
-        table = self.results
-        return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
-
-    def values(
-        self,
-        estimator: str,
-        variant: str,
-        calibration: str,
-        *,
-        metric: str | None = None,
-        epsilon: float | None = None,
-    ) -> dict[int, pd.Series]:
-        """Return size → the values of a metric by replicate, at the headline's δ, and ε if not given.
-
-        Sizes are sparsities where the study varies them. An estimator without the calibration is taken at the
-        one it has; failed repetitions are left out.
-        """
-        table = self.results
-        chosen = table[
-            (table["estimator"] == estimator)
-            & (table["variant"] == variant)
-            & (table["metric"] == (metric or self.metric))
-            & (table["status"] == "ok")
-        ]
-        if calibration in set(chosen["calibration"]):
-            chosen = chosen[chosen["calibration"] == calibration]
-        head = self.spec.headline
-        asked = (chosen["epsilon"] == (epsilon or head.epsilon)) & chosen["cell"].str.contains(
-            f"delta={head.delta}:", regex=False
-        )
-        chosen = chosen[asked | (chosen["calibration"] == "none")]
-        return {
-            int(str(size)): rows.set_index("replicate")["value"].sort_index()
-            for size, rows in chosen.groupby("s" if self.spec.axis == "s" else "n", sort=True)
-        }
 
 
 class Test(Strict, ABC):
@@ -154,14 +80,14 @@ class ErrorRatio(Test):
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         theirs = evidence.values(self.than, claim.variant(self.than_form), calibration)
         above, below, ratios = [], [], []
-        for n, mine, other in _common(ours, theirs):
+        for n, mine, other in common_replicates(ours, theirs):
             low, high = mean_interval(mine - self.factor * other)
             ratios.append(float(mine.mean() / other.mean()))
             above += [n] if low > 0 else []
             below += [n] if high < 0 else []
         if not ratios:
             return Verdict(OPEN, "The study has no pair of answers of this kind.")
-        text = f"Mean errors are {span(ratios)} times the other's over {_sizes(evidence, ours)}"
+        text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
         if above:
             listed = words(setting(n) for n in above)
             return Verdict(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
@@ -180,7 +106,7 @@ class GapShrinks(Test):
         """Compare the gaps at the smallest and at the largest size."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         without = evidence.values(self.baseline, claim.variant(""), calibration)
-        gaps = [(n, mine - other) for n, mine, other in _common(ours, without)]
+        gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
             return Verdict(OPEN, "The study has fewer than two sizes with both answers.")
         (first, early), (last, late) = gaps[0], gaps[-1]
@@ -205,11 +131,11 @@ class BeatsZero(Test):
         """Compare with the zero vector."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         zero = evidence.values("zero", claim.variant(""), calibration)
-        pairs = list(_common(ours, zero))
+        pairs = list(common_replicates(ours, zero))
         if not pairs:
             return Verdict(OPEN, "The study has no pair of answers of this kind.")
         ratios = [float(mine.mean() / other.mean()) for _, mine, other in pairs]
-        text = f"Mean errors are {span(ratios)} times the zero vector's over {_sizes(evidence, ours)}."
+        text = f"Mean errors are {span(ratios)} times the zero vector's over {evidence.span_of_sizes(ours)}."
         intervals = [mean_interval(mine - other) for _, mine, other in pairs]
         if any(high < 0 for _, high in intervals):
             return Verdict(HOLDS, text)
@@ -226,14 +152,14 @@ class GrowsAt(Test):
         """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         stricter = evidence.values(claim.estimator, claim.variant(), calibration, epsilon=self.epsilon)
-        pairs = list(_common(stricter, ours))
+        pairs = list(common_replicates(stricter, ours))
         if not pairs:
             return Verdict(OPEN, "The study has no pair of answers of this kind.")
         ratios = [float(strict.mean() / other.mean()) for _, strict, other in pairs]
         head = setting(evidence.spec.headline.epsilon)
         text = (
             f"Mean errors at ε = {setting(self.epsilon)} are {span(ratios)} times those at ε = {head} over "
-            f"{_sizes(evidence, ours)}"
+            f"{evidence.span_of_sizes(ours)}"
         )
         intervals = [mean_interval(strict - other) for _, strict, other in pairs]
         if any(high < 0 for _, high in intervals):
@@ -272,7 +198,7 @@ class Level(Test):
         if not signs:
             return Verdict(OPEN, "The study has no answer of this kind.")
         means = [float(values.mean()) for values in ours.values()]
-        text = f"Means are {span(means)} over {_sizes(evidence, ours)}, against {span(levels)}"
+        text = f"Means are {span(means)} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
         if -1 in signs:
             return Verdict(FAILS, f"{text}.")
         if 2 * sum(signs) < len(signs):
@@ -367,44 +293,3 @@ def load_scorecard(path: Path = _FILE) -> Scorecard:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise SpecError(f"{path.name}: {where}: {first['msg']}") from None
-
-
-def mean_interval(values: pd.Series) -> tuple[float, float]:
-    """Return the confidence interval of a mean, Student's; infinite for fewer than two values."""
-    if len(values) < 2:
-        return -math.inf, math.inf
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * _standard_error(values)
-    return float(values.mean()) - half, float(values.mean()) + half
-
-
-def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, float]:
-    """Return the confidence interval of a difference of means, Welch's."""
-    if min(len(first), len(second)) < 2:
-        return -math.inf, math.inf
-    parts = np.array([_standard_error(values) ** 2 for values in (first, second)])
-    total = float(parts.sum())
-    difference = float(first.mean()) - float(second.mean())
-    if total == 0:
-        return difference, difference
-    freedom = total**2 / float((parts**2 / [len(first) - 1, len(second) - 1]).sum())
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * math.sqrt(total)
-    return difference - half, difference + half
-
-
-def _standard_error(values: pd.Series) -> float:
-    return float(values.std()) / math.sqrt(len(values))
-
-
-def _common(
-    ours: dict[int, pd.Series], theirs: dict[int, pd.Series]
-) -> Iterator[tuple[int, pd.Series, pd.Series]]:
-    """Yield (size, values, values) on the replicates that both have."""
-    for n in sorted(set(ours) & set(theirs)):
-        both = ours[n].index.intersection(theirs[n].index)
-        if len(both):
-            yield n, ours[n].loc[both], theirs[n].loc[both]
-
-
-def _sizes(evidence: Evidence, values: dict[int, pd.Series]) -> str:
-    ends = dict.fromkeys((setting(min(values)), setting(max(values))))
-    return f"{evidence.symbol} = {'–'.join(ends)}"

@@ -39,6 +39,7 @@ RENDERING = (
     "flows/claims.toml",
     "tasks/budget.py",
     "tasks/claims.py",
+    "tasks/evidence.py",
     "tasks/exhibits.py",
     "tasks/genome.py",
     "tasks/manifest.py",
@@ -52,6 +53,7 @@ RENDERING = (
     "dpalgos/theory",
     "dpalgos/catalog.py",
 )
+LIBRARIES = ("dp-accounting", "numpy", "scikit-learn", "scipy")
 _SUFFIXES = {".py", ".toml", ".jinja", ".html", ".md", ".css", ".js"}
 
 
@@ -68,7 +70,7 @@ def code_digest(parts: tuple[str, ...] = COMPUTING) -> str:
 
 def cache_key(name: str, *inputs: Any) -> str:
     """Return the key of a computation: its name, inputs, code and numerical libraries."""
-    libraries = {library: version(library) for library in ("numpy", "scipy")}
+    libraries = {library: version(library) for library in LIBRARIES}
     return _key(name, [*inputs, code_digest(COMPUTING), libraries])
 
 

@@ -16,8 +16,9 @@ from reports.index import Card
 from reports.results import summarise, to_parquet_bytes, validate_results
 from reports.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.tables import summary_csv
-from tasks.claims import OPEN, Claim, Evidence, Scorecard, Verdict, load_scorecard
+from tasks.claims import OPEN, Claim, Scorecard, Verdict, load_scorecard
 from tasks.digest import RENDERING
+from tasks.evidence import Evidence
 from tasks.faults import guarded
 from tasks.policy import BY_KEY
 from tasks.records import Record, written

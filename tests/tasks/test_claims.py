@@ -8,7 +8,8 @@ import pytest
 
 from flows.catalogue import find_study
 from reports.results import validate_results
-from tasks.claims import Claim, Evidence, Verdict, difference_interval, load_scorecard, mean_interval
+from tasks.claims import Claim, Verdict, load_scorecard
+from tasks.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard import judge, verdict_table, write_scorecard
 
 SPEC = find_study("mean_comparison")
