@@ -17,6 +17,7 @@ from dpalgos.sample import Design, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array that fits the cache beside its companions
+_LONG = 8  # entries of a row that cost as much as a replicate's entry beside it
 _MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
 _MOST_HALVINGS = 40
 _RANK = 1e-12  # eigenvalues of the scaled second moments this much below the largest count as zero
@@ -284,7 +285,8 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
 
 def _partition(sample: Sample, rows: FloatArray, y: FloatArray) -> Iterator[_Part]:
     n, mask = len(rows), sample.row_mask
-    step = max(1, min(sample.n_replicates, max(8, _GROUP_ELEMENTS // n)))
+    # Where rows are long, a pass over them costs more than the replicates' arrays beside them.
+    step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // n, sample.n_features // _LONG))
     for start in range(0, sample.n_replicates, step):
         chosen = slice(start, min(start + step, sample.n_replicates))
         if mask is None:

@@ -42,8 +42,14 @@ def compute_block(
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(block, design):
+        answered: dict[str, _Outcome] = {}
         for cell in cells:
-            outcomes[cell.key].append(_run_cell(cell, block, draw, selected))
+            if cell.question not in answered:
+                answered[cell.question] = _run_cell(cell, block, draw)
+            outcome = answered[cell.question]
+            outcomes[cell.key].append(outcome)
+            if selected is not None and outcome.selected:
+                selected[cell.key] = outcome.selected
     return pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
 
 
@@ -57,10 +63,12 @@ class _Outcome:
     seconds: float
     status: str
     message: str
+    selected: dict[str, int]
 
 
-def _run_cell(cell: Cell, block: Block, draw: Draw, selected: Selected | None) -> _Outcome:
+def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     measured, certified = None, np.nan
+    selected: dict[str, int] = {}
     status, message = "ok", ""
     start = time.perf_counter()
     try:
@@ -68,8 +76,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, selected: Selected | None) -
         measured = draw.measure(result.estimate)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
-        if selected is not None and (counts := draw.selection(result.estimate)):
-            selected[cell.key] = counts
+        selected = draw.selection(result.estimate)
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
@@ -77,7 +84,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw, selected: Selected | None) -
     seconds = (time.perf_counter() - start) / draw.replicates
     if measured is not None and not np.isfinite(measured).all():
         measured, status, message = None, "failed", "the estimate is not finite"
-    return _Outcome(draw, measured, certified, seconds, status, message)
+    return _Outcome(draw, measured, certified, seconds, status, message, selected)
 
 
 def answer(cell: Cell, block: Block, draw: Draw) -> dpalgos.Result:
@@ -85,7 +92,7 @@ def answer(cell: Cell, block: Block, draw: Draw) -> dpalgos.Result:
     return dpalgos.estimate(
         cell.estimator,
         draw.sample,
-        rng=draw.generator(derive_seed(block.seed, block.study, cell.key)),
+        rng=draw.generator(derive_seed(block.seed, block.study, cell.question)),
         replicates=draw.replicates,
         **cell.keywords(),
     )
@@ -104,7 +111,7 @@ def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome
             "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
             "certified_epsilon": [outcome.certified for outcome in repeated],
             "replicate": [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)],
-            "seed": derive_seed(block.seed, block.study, cell.key),
+            "seed": derive_seed(block.seed, block.study, cell.question),
             "metric": problem.metric,
             "value": np.nan,
             "seconds": [outcome.seconds for outcome in repeated],

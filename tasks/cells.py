@@ -48,10 +48,22 @@ class Cell:
     @property
     def key(self) -> str:
         """The cell's name within its study, e.g. ``adassp:public:tight:eps=0.5:delta=1/n^2:n=2000``."""
+        return f"{self._key_at_any_s}:s={self.s}" if self.s else self._key_at_any_s
+
+    @property
+    def question(self) -> str:
+        """What is asked: the same for cells that differ in an s on which no keyword depends.
+
+        They share their answer, and the seed that it is drawn from.
+        """
+        return f"{self._key_at_any_s}:{json.dumps(self.params, sort_keys=True)}" if self.s else self.key
+
+    @property
+    def _key_at_any_s(self) -> str:
         parts = [self.estimator, self.variant.replace(", ", "+")]
         if self.calibration != "none":
             parts += [self.calibration, f"eps={_short(self.epsilon)}", f"delta={self.delta_rule}"]
-        return ":".join([*parts, f"n={self.n}", *([f"s={self.s}"] if self.s else [])])
+        return ":".join([*parts, f"n={self.n}"])
 
     def keywords(self) -> dict[str, Any]:
         """Return the keywords for :func:`dpalgos.estimate`."""

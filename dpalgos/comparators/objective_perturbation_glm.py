@@ -153,7 +153,7 @@ def objective_perturbation_glm(
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
     tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
-    X = clip_rows_l2(sample.X.astype(float, copy=False), params.covariate_bound)
+    X = clip_rows_l2(sample.rows.array(), params.covariate_bound)
     risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
     most, step = params.n_iterations, params.step_size
     if sample.n_features <= _FEW_COLUMNS:

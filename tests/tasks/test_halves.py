@@ -10,6 +10,7 @@ import pytest
 from data.prepare_swarm import Frames
 from flows.catalogue import find_study
 from reports.results import validate_results
+from tasks import block as block_module
 from tasks import halves
 from tasks.block import compute_block
 from tasks.cells import Block, Cell
@@ -201,3 +202,17 @@ def test_seconds_are_per_replicate_and_not_per_metric():
     rows = compute_block(block(cells=(IHT,)), frames())
     assert rows.groupby("replicate")["seconds"].nunique().eq(1).all()
     assert isinstance(rows, pd.DataFrame)
+
+
+def test_what_does_not_depend_on_s_is_asked_once(monkeypatch):
+    doubled = cell(**{**PRIVATE.params, "sparsity": 4}, name="dp_sparse_glm")
+    cells = tuple(replace(one, s=s) for one, s in ((PRIVATE, 10), (PRIVATE, 20), (doubled, 30)))
+    asked, ask = [], block_module.answer
+    monkeypatch.setattr(block_module, "answer", lambda *given: [asked.append(given[0].s), ask(*given)][1])
+    rows = compute_block(block(cells=cells), frames())
+    values = [value(rows[rows["s"] == s], name="dp_sparse_glm") for s in (10, 20, 30)]
+    assert asked == [10, 30]
+    np.testing.assert_array_equal(values[0], values[1])
+    assert (values[0] != values[2]).any()
+    alone = compute_block(block(cells=cells), frames(), only=cells[1].key)
+    np.testing.assert_array_equal(value(alone, name="dp_sparse_glm"), values[1])
