@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from reports import palette
+from reports.numbers import setting
 from reports.view import Point, Series
 
 
@@ -127,6 +129,19 @@ class Frame:
         """Range of the size axis."""
         sizes = self.spec.sizes or (1.0, 10.0)
         return (min(sizes) / 1.12, max(sizes) * 1.12)
+
+    @cached_property
+    def x_ticks(self) -> list[float]:
+        """Sizes to label: the figure's own where their numbers fit side by side, else round ones."""
+        sizes = sorted(set(self.spec.sizes))
+        letter = LETTER * self.size.font / self.size.plot_width
+        apart = all(
+            self.across(b) - self.across(a) >= letter * (len(setting(a)) + len(setting(b)) + 2) / 2
+            for a, b in pairwise(sizes)
+        )
+        if sizes and apart:
+            return sizes
+        return decade_ticks(*self.x_range, (1, 2, 5) if self.size.dense_ticks else (1,))
 
     @cached_property
     def failures(self) -> tuple[tuple[Series, Point], ...]:

@@ -69,7 +69,7 @@ def _axes(ax: Axes, frame: Frame) -> None:
     set_ticks(
         ax,
         "x",
-        decade_ticks(low, high, (1, 2, 5) if size.dense_ticks else (1,)),
+        frame.x_ticks,
         decade_ticks(low, high, range(2, 10)),
     )
     low, high = frame.spec.limits

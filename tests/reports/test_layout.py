@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import palette
-from reports.chart import error_limits
+from reports.chart import PANEL, WIDE, Frame, LineFigure, error_limits
 from reports.layout import clearest, interpolate_log, spread
 
 PLACES = st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=12)
@@ -44,6 +44,23 @@ def test_clearest_avoids_the_other_line():
 def test_clearest_without_room():
     outside = interpolate_log([1, 1000], [100, 100])
     assert clearest(outside, [], (1, 1000), (0.1, 10), width=0.2, offsets=(0.03,)) is None
+
+
+def ticks(sizes, size):
+    figure = LineFigure(
+        series=(), references=(), limits=(0.1, 1.0), sizes=sizes, flagged=(), x_label="", y_label=""
+    )
+    return Frame(figure, size).x_ticks
+
+
+def test_sizes_are_labelled_where_their_numbers_fit():
+    for size in (WIDE, PANEL):
+        assert ticks((25.0, 50.0, 100.0), size) == [25, 50, 100]
+        assert ticks((20000.0, 50000.0), size) == [20000, 50000]
+    many = (5000.0, 10000.0, 20000.0, 40000.0, 60000.0, 80000.0, 100000.0)
+    assert ticks(many, WIDE) == [5000, 10000, 20000, 50000, 100000]
+    assert ticks(many, PANEL) == [10000, 100000]
+    assert ticks((100.0,), WIDE) == [100]
 
 
 def test_interpolation_outside_is_nan():
