@@ -29,13 +29,14 @@ from tasks.genome import genome_map
 from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
 from tasks.manifest import now
+from tasks.panel import Panel
 from tasks.parquet import parquet
 from tasks.prepare import prepare
 from tasks.problems import Subsamples
 from tasks.records import Record, intact, records_folder, stored_record
 from tasks.render import render, write_index
 from tasks.run_block import data_limit, run_block
-from tasks.spec import Panel, Profile, StudySpec
+from tasks.spec import Profile, StudySpec
 
 DEFAULT_SEED = 20191112
 REPORTS = PROJECT_ROOT / "reports" / "out"

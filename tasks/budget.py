@@ -7,7 +7,8 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from tasks.spec import EstimatorSpec, StudySpec, delta_at
+from tasks.panel import EstimatorSpec, delta_at
+from tasks.spec import StudySpec
 
 
 def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:

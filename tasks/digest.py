@@ -44,6 +44,7 @@ RENDERING = (
     "tasks/genome.py",
     "tasks/manifest.py",
     "tasks/page.py",
+    "tasks/panel.py",
     "tasks/render.py",
     "tasks/scorecard.py",
     "tasks/spec.py",

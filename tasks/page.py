@@ -32,10 +32,11 @@ from reports.page import (
 from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
 from tasks.limit import METRIC as DELETION_SHIFT
+from tasks.panel import Panel, delta_at
 from tasks.problems import AnyProblem, Subsamples
 from tasks.rules import evaluate_all
 from tasks.simulated import Simulation
-from tasks.spec import Panel, StudySpec, delta_at
+from tasks.spec import StudySpec
 from tasks.tracing_page import tracing_facts
 
 

@@ -20,9 +20,10 @@ from tasks.claims import OPEN, Claim, Scorecard, Verdict, load_scorecard
 from tasks.digest import RENDERING
 from tasks.evidence import Evidence
 from tasks.faults import guarded
+from tasks.panel import delta_at
 from tasks.policy import BY_KEY
 from tasks.records import Record, written
-from tasks.spec import StudySpec, delta_at
+from tasks.spec import StudySpec
 
 NAME = "scorecard"
 

@@ -11,19 +11,10 @@ from pydantic_core import ErrorDetails
 
 from tasks.groups import GroupDifferences
 from tasks.halves import RandomHalves
+from tasks.panel import EstimatorSpec, Grid, Panel
 from tasks.problems import Subsamples
 from tasks.simulated import Simulation
-from tasks.spec import (
-    AssumptionSpec,
-    EstimatorSpec,
-    Grid,
-    Headline,
-    Note,
-    Panel,
-    Printed,
-    SpecError,
-    StudySpec,
-)
+from tasks.spec import AssumptionSpec, Headline, Note, Printed, SpecError, StudySpec
 from tasks.tracing import GroupTracing, Tracing
 
 _PROBLEMS: dict[str, type[BaseModel]] = {

@@ -19,8 +19,9 @@ from dpalgos.audit.ceilings import (
 )
 from dpalgos.audit.roc import clopper_pearson
 from reports.page import Guide, Tracing
+from tasks.panel import EstimatorSpec, Panel, delta_at
 from tasks.rules import evaluate_all
-from tasks.spec import EstimatorSpec, Panel, StudySpec, delta_at
+from tasks.spec import StudySpec
 from tasks.tracing import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of
 from tasks.tracing import Tracing as TracingProblem
 

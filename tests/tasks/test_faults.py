@@ -5,7 +5,8 @@ import pytest
 from data.errors import StoreError, Unreachable
 from dpalgos import InputError
 from tasks.faults import Fault, guarded, without_message
-from tasks.spec import SpecError, delta_at
+from tasks.panel import delta_at
+from tasks.spec import SpecError
 
 
 @guarded
@@ -42,7 +43,7 @@ def test_the_place_is_the_innermost_of_this_project():
     def computing():
         return delta_at(None, 1)
 
-    with pytest.raises(Fault, match=r"^TypeError in tasks/spec\.py:\d+ \(delta_at\)$"):
+    with pytest.raises(Fault, match=r"^TypeError in tasks/panel\.py:\d+ \(delta_at\)$"):
         computing()
 
 

@@ -3,7 +3,8 @@ import math
 import pytest
 
 from flows.catalogue import STUDIES, find_study
-from tasks.spec import SpecError, delta_at
+from tasks.panel import delta_at
+from tasks.spec import SpecError
 from tasks.study_file import load_study
 
 HOUSING = (STUDIES / "housing.toml").read_text()
