@@ -5,7 +5,7 @@ runs. Seeded generators are for research: they are neither cryptographic nor har
 floating-point leaks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -49,6 +49,22 @@ class Noise:
         """Draw standard Gumbel variables of shape ``(*shape, R)``."""
         return self._draw("gumbel", shape)
 
+    def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Draw ``count`` standard Gumbel variables for a few replicates at a time.
+
+        For vectors that are long and used up at once: the draws stay in the processor's cache.
+
+        Yields
+        ------
+        replicates : slice
+        draws : (at most n_rows, count) array
+            The caller's own, until the next one.
+        """
+        draws = np.empty((min(n_rows, self.n_replicates), count))
+        for start in range(0, self.n_replicates, n_rows):
+            rngs = self._rngs[start : start + n_rows]
+            yield slice(start, start + len(rngs)), _gumbel(rngs, draws[: len(rngs)])
+
     def select(self, replicates: slice) -> "Noise":
         """Return the source that draws for some of the replicates."""
         return Noise(self._rngs[replicates])
@@ -64,11 +80,8 @@ class Noise:
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         draws = np.empty((self.n_replicates, count))
-        if kind == "gumbel":  # −log of an exponential: half the price of the generator's own
-            for row, rng in zip(draws, self._rngs, strict=True):
-                rng.standard_exponential(out=row)
-            np.log(draws, out=draws)
-            return np.negative(draws, out=draws).T
+        if kind == "gumbel":
+            return _gumbel(self._rngs, draws).T
         for row, rng in zip(draws, self._rngs, strict=True):
             row[:] = (
                 rng.standard_normal(count) if kind == "standard_normal" else getattr(rng, kind)(size=count)
@@ -82,6 +95,21 @@ class NoNoise(Noise):
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))
 
+    def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield zeros for a few replicates at a time."""
+        for start in range(0, self.n_replicates, n_rows):
+            chosen = slice(start, min(start + n_rows, self.n_replicates))
+            yield chosen, np.zeros((chosen.stop - start, count))
+
     def select(self, replicates: slice) -> "NoNoise":
         """Return the silent source for some of the replicates."""
         return NoNoise(self._rngs[replicates])
+
+
+def _gumbel(rngs: Sequence[np.random.Generator], draws: FloatArray) -> FloatArray:
+    """Fill rows: −log of an exponential, at half the price of the generator's own."""
+    for row, rng in zip(draws, rngs, strict=True):
+        rng.standard_exponential(out=row)
+        np.log(row, out=row)  # while it is in the cache
+        np.negative(row, out=row)
+    return draws

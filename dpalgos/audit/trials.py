@@ -44,6 +44,13 @@ class BatchNoise(Noise):
         """Return a source of fresh draws for some of the trials."""
         return BatchNoise(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
 
+    def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Draw Gumbel variables for all trials, and yield those of a few at a time."""
+        draws = self.gumbel(count).T
+        for start in range(0, self._n_replicates, n_rows):
+            chosen = slice(start, min(start + n_rows, self._n_replicates))
+            yield chosen, draws[chosen]
+
     def _draw(self, kind: str, shape: tuple[int, ...]) -> FloatArray:
         return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self._n_replicates)
 

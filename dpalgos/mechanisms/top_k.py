@@ -121,17 +121,14 @@ def gumbel_top_k(
     scale = noise_multiplier * check_sensitivity("sensitivity", sensitivity)
 
     def draw() -> IntArray:
-        # Replicates are rows here: each is contiguous in the noise, and a few at a time stay in the cache.
-        # Noise is handed out once, so that it may be written to.
-        noisy, rows = transcript.noise.gumbel(len(scores)).T, scores.T
-        scales = np.broadcast_to(scale, (len(rows),))[:, None]
+        # Replicates are rows here: a few at a time stay in the cache.
+        rows, scales = scores.T, np.broadcast_to(scale, (scores.shape[1],))[:, None]
         support = np.empty((k, len(rows)), dtype=np.intp)
         step = max(1, _GROUP_ELEMENTS // len(scores))
-        for start in range(0, len(rows), step):
-            group = slice(start, start + step)
-            noisy[group] *= scales[group]
-            noisy[group] += np.abs(rows[group]) if by_magnitude else rows[group]
-            support[:, group] = _largest_in_order(noisy[group], k).T
+        for group, noisy in transcript.noise.gumbel_rows(len(scores), step):
+            noisy *= scales[group]
+            noisy += np.abs(rows[group]) if by_magnitude else rows[group]
+            support[:, group] = _largest_in_order(noisy, k).T
         return support
 
     event = BoundedRangeEvent(
@@ -277,7 +274,7 @@ def _largest_in_order(rows: FloatArray, k: int) -> IntArray:
     # The k-th largest of some entries, here the maxima of chunks, is at most that of all: few lie above it.
     maxima = rows[:, : n_chunks * length].reshape(len(rows), length, n_chunks).max(axis=1)
     least = np.partition(maxima, n_chunks - k, axis=1)[:, n_chunks - k]
-    row, column = np.nonzero(rows >= least[:, None])
+    row, column = np.divmod(np.flatnonzero(rows >= least[:, None]), d)
     order = np.lexsort((-rows[row, column], row))
     starts = np.searchsorted(row, np.arange(len(rows)))
     return np.asarray(column[order[starts[:, None] + np.arange(k)]])

@@ -4,23 +4,9 @@ import numpy as np
 import pytest
 
 from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise import Noise, NoNoise
-
-
-class OneStream(Noise):
-    """A million replicates from one generator: for the laws of mechanisms, not for a batch."""
-
-    def __init__(self, n_replicates, seed):
-        super().__init__([np.random.default_rng(seed)])
-        self._count = n_replicates
-
-    @property
-    def n_replicates(self):
-        return self._count
-
-    def _fresh(self, kind, count):
-        return getattr(self._rngs[0], kind)(size=(count, self._count))
 
 
 class Transcripts:
@@ -37,7 +23,8 @@ class Transcripts:
         return Transcript(NoNoise(np.random.default_rng(0).spawn(n_replicates)))
 
     def many(self, n_replicates, seed=0):
-        return Transcript(OneStream(n_replicates, seed))
+        """A million replicates from one generator: for the laws of mechanisms, not for a batch."""
+        return Transcript(BatchNoise(np.random.default_rng(seed), n_replicates))
 
     def recording(self, seed=0, n_replicates=1):
         return RecordingTranscript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
