@@ -119,7 +119,7 @@ def test_the_noise_level_costs_nothing(name):
 @every
 def test_the_noise_level_counts_strong_signals(name):
     # Where the noise exceeds the sampling error, which it knows nothing of.
-    found = kept(name, "noise_level", n=10_000)
+    found = kept(name, "noise_level", n=16_000)
     assert found.count(4) >= 4
     assert max(found) <= 5
 
