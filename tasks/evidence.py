@@ -29,9 +29,9 @@ class Evidence:
         return "m" if self.spec.datasets else "n"
 
     def on_a_stand_in(self, variant: str) -> bool:
-        """Whether real data are meant, and simulated ones were used for a variant."""
+        """Whether data of a variant stood in for real ones."""
         used = self.results.loc[self.results["variant"] == variant, "data_source"]
-        return bool(self.spec.datasets) and bool((used == "simulated").any())
+        return bool((used == "stand-in").any())
 
     @property
     def metric(self) -> str:
