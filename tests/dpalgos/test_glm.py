@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, total_mu
@@ -78,6 +79,34 @@ def test_multinomial_equals_statsmodels():
     theirs = sm.MNLogit(y, X).fit(method="newton", disp=0, tol=1e-12, maxiter=100).params
     assert np.abs((ours[:, 1:] - ours[:, :1]) - theirs).max() <= 1e-5
     np.testing.assert_allclose(ours.sum(axis=1), 0, atol=1e-12)
+
+
+def test_every_family_equals_scikit_learn():
+    plain = {"alpha": 0.0, "fit_intercept": False, "tol": 1e-10, "max_iter": 1000}
+    newton = {"C": np.inf, "fit_intercept": False, "solver": "newton-cg", "tol": 1e-10, "max_iter": 1000}
+    models = {
+        "gaussian": LinearRegression(fit_intercept=False),
+        "logistic": LogisticRegression(**newton),
+        "poisson": PoissonRegressor(**plain),
+        "multinomial": LogisticRegression(**newton),
+    }
+    for family, model in models.items():
+        X, y, _ = problem(family, n=5000, d=20, scale=2.0)
+        theirs = np.squeeze(model.fit(X, y).coef_.T)
+        ours = answer("glm", X, y, family=family, **classes(family))
+        assert np.abs(ours - theirs).max() <= 1e-5, family
+
+
+def test_hard_thresholding_within_a_support_equals_scikit_learn():
+    X, y, coef = problem("logistic", n=5000, d=20, scale=2.0)
+    chosen = np.argsort(-np.abs(coef))[:3]
+    X, y, _ = *regenerated("logistic", X, np.where(np.isin(np.arange(20), chosen), 2 * coef, 0)), None
+    ours = answer("iht_glm", X, y, family="logistic", sparsity=3, n_iterations=1000)
+    support = np.flatnonzero(ours)
+    model = LogisticRegression(C=np.inf, fit_intercept=False, solver="newton-cg", tol=1e-10)
+    theirs = model.fit(X[:, support], y).coef_[0]
+    assert set(support) == set(chosen)
+    np.testing.assert_allclose(ours[support], theirs, atol=1e-5)
 
 
 def test_ill_conditioned_columns_and_far_starts():
