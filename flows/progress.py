@@ -2,12 +2,15 @@
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 _SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_SIGNS = 30.0  # of life, while no block is finished
+_SECONDS_BETWEEN_TICKS = 1.0
 
 
 class Progress:
@@ -30,27 +33,41 @@ class Progress:
         self._n_done, self._n_found, self._work_computed = 0, 0, 0
         self._stream, self._clock = stream, clock
         self._started = self._last_line = clock()
-        self._live = stream.isatty()
+        self._live, self._shown = stream.isatty(), False
+        self._lock = threading.Lock()
 
     def advance(self, work: int, *, found: bool) -> None:
         """Count one more finished block; `found` says that it came from the cache."""
-        self._n_done += 1
-        self._n_found += found
-        self._work_left -= work
-        self._work_computed += 0 if found else work
+        with self._lock:
+            self._n_done += 1
+            self._n_found += found
+            self._work_left -= work
+            self._work_computed += 0 if found else work
+            last = self._n_done == self._n_blocks
+            self._show(0.0 if last else _SECONDS_BETWEEN_LINES)
+
+    def tick(self) -> None:
+        """Show that time passes while blocks that last long are computed."""
+        with self._lock:
+            if self._n_done < self._n_blocks:
+                self._show(_SECONDS_BETWEEN_SIGNS)
+
+    def close(self) -> None:
+        """End the live line."""
+        if self._live and self._shown:
+            print(file=self._stream, flush=True)
+
+    def _show(self, at_least: float) -> None:
+        """Write the line: always on a terminal, elsewhere if the last one is so many seconds old."""
         now = self._clock()
         if self._live:
             columns = max(20, shutil.get_terminal_size().columns)
             self._stream.write(f"\r\x1b[2K{self.line(now)[: columns - 1]}")
             self._stream.flush()
-        elif self._n_done == self._n_blocks or now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._shown = True
+        elif now - self._last_line >= at_least:
             self._last_line = now
             print(self.line(now), file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """End the live line."""
-        if self._live and self._n_done:
-            print(file=self._stream, flush=True)
 
     def line(self, now: float) -> str:
         """Say how far the run is."""
@@ -70,11 +87,20 @@ class Progress:
 
 @contextmanager
 def progress(n_blocks: int, total_work: int) -> Iterator[Progress]:
-    """Show progress while blocks run."""
-    shown = Progress(n_blocks, total_work, sys.stderr)
+    """Show progress while blocks run, and that time passes."""
+    shown, over = Progress(n_blocks, total_work, sys.stderr), threading.Event()
+
+    def keep_showing() -> None:
+        while not over.wait(_SECONDS_BETWEEN_TICKS):
+            shown.tick()
+
+    ticking = threading.Thread(target=keep_showing, daemon=True, name="progress")
+    ticking.start()
     try:
         yield shown
     finally:
+        over.set()
+        ticking.join()
         shown.close()
 
 

@@ -1,8 +1,10 @@
 import io
+import threading
+import time
 
 import pytest
 
-from flows.progress import Progress
+from flows.progress import Progress, progress
 
 
 class Terminal(io.StringIO):
@@ -76,3 +78,28 @@ def test_nothing_done_shows_nothing():
 @pytest.mark.parametrize(("seconds", "words"), [(99, "99 s"), (600, "10 min")])
 def test_long_times_are_minutes(seconds, words):
     assert shown(io.StringIO(), [(seconds, False)], 1).endswith(f", {words}\n")
+
+
+def test_time_passes_while_a_block_lasts(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for stream, expected in (
+        (io.StringIO(), ["0/2 blocks, 31 s", "0/2 blocks, 62 s"]),
+        (Terminal(), ["0/2 blocks, 29 s", "0/2 blocks, 31 s", "0/2 blocks, 62 s"]),
+    ):
+        clock = Clock()
+        progress = Progress(2, 2, stream, clock)
+        for clock.now in (29.0, 31.0, 62.0):
+            progress.tick()
+        lines = stream.getvalue().replace("\r\x1b[2K", "\n").split("\n")
+        assert [line.partition(" ")[2] for line in lines if line] == expected
+
+
+def test_a_run_ticks_by_itself_and_stops(capsys, monkeypatch):
+    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_TICKS", 0.01)
+    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_SIGNS", 0.0)
+    with progress(1, 1) as shown:
+        while "0/1 block" not in capsys.readouterr().err:
+            time.sleep(0.01)
+        shown.advance(1, found=False)
+    assert "1/1 block" in capsys.readouterr().err
+    assert not any(thread.name == "progress" for thread in threading.enumerate())
