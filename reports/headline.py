@@ -194,7 +194,7 @@ def data_sentence(page: StudyPage) -> str:
 def _data_sentence(data: Provenance) -> str:
     rows = count(data.n_rows, "row")
     if data.data_source == "stand-in":
-        why = f" Why: {' '.join(data.reasons)}" if data.reasons else ""
+        why = f" Why: {'; '.join(data.reasons)}." if data.reasons else ""
         return (
             f"These are not the real data: {data.title} could not be reached, and {rows} of a simulated "
             f"stand-in with the same columns were used. No number here says anything about them.{why}"
