@@ -58,12 +58,11 @@ class Noise:
         ------
         replicates : slice
         draws : (at most n_rows, count) array
-            The caller's own, until the next one.
+            The caller's own.
         """
-        draws = np.empty((min(n_rows, self.n_replicates), count))
         for start in range(0, self.n_replicates, n_rows):
-            rngs = self._rngs[start : start + n_rows]
-            yield slice(start, start + len(rngs)), _gumbel(rngs, draws[: len(rngs)])
+            chosen = slice(start, min(start + n_rows, self.n_replicates))
+            yield chosen, self.select(chosen)._fresh("gumbel", count).T
 
     def select(self, replicates: slice) -> "Noise":
         """Return the source that draws for some of the replicates."""
@@ -80,8 +79,12 @@ class Noise:
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         draws = np.empty((self.n_replicates, count))
-        if kind == "gumbel":
-            return _gumbel(self._rngs, draws).T
+        if kind == "gumbel":  # −log of an exponential: half the price of the generator's own
+            for row, rng in zip(draws, self._rngs, strict=True):
+                rng.standard_exponential(out=row)
+                np.log(row, out=row)  # while it is in the cache
+                np.negative(row, out=row)
+            return draws.T
         for row, rng in zip(draws, self._rngs, strict=True):
             row[:] = (
                 rng.standard_normal(count) if kind == "standard_normal" else getattr(rng, kind)(size=count)
@@ -95,21 +98,6 @@ class NoNoise(Noise):
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))
 
-    def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield zeros for a few replicates at a time."""
-        for start in range(0, self.n_replicates, n_rows):
-            chosen = slice(start, min(start + n_rows, self.n_replicates))
-            yield chosen, np.zeros((chosen.stop - start, count))
-
     def select(self, replicates: slice) -> "NoNoise":
         """Return the silent source for some of the replicates."""
         return NoNoise(self._rngs[replicates])
-
-
-def _gumbel(rngs: Sequence[np.random.Generator], draws: FloatArray) -> FloatArray:
-    """Fill rows: −log of an exponential, at half the price of the generator's own."""
-    for row, rng in zip(draws, rngs, strict=True):
-        rng.standard_exponential(out=row)
-        np.log(row, out=row)  # while it is in the cache
-        np.negative(row, out=row)
-    return draws

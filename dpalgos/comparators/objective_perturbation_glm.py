@@ -147,6 +147,8 @@ def objective_perturbation_glm(
     sample: Sample, params: ObjectivePerturbationGLMParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
+    if params.sparsity is not None:
+        check_how_many("sparsity", params.sparsity, sample.n_features)
     family, n = params.made(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
     noise, certified = _calibrated(family, params)
@@ -172,7 +174,7 @@ def objective_perturbation_glm(
         ApproximateEvent(label="minimum", epsilon=certified, delta=params.delta),
     )
     if params.sparsity is not None:
-        released = hard_threshold(released, check_how_many("sparsity", params.sparsity, sample.n_features))
+        released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
 
 
