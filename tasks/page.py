@@ -174,7 +174,7 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
         citation=each((dataset.citation for dataset in datasets), " "),
         origin=each((one["origin"] for one in data), ", "),
         privacy_unit=each(dataset.privacy_unit for dataset in datasets),
-        reasons=tuple(reason for one in data for reason in one["reasons"]),
+        reasons=tuple(dict.fromkeys(reason for one in data for reason in one["reasons"])),
         simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
     )
 
