@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from data.errors import CorruptSource
+from data.data_errors import CorruptSource
 
 PIECE_BYTES = 1 << 23
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
-from data.errors import CorruptSource, DataError
-from data.fetch import RawFile
+from data.data_errors import CorruptSource, DataError
+from data.raw_files import RawFile
 from data.refs import GenotypeRef, verified_path
 from data.registry import Dataset
 from data.store import atomic_write
@@ -170,7 +170,7 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
     dataset : Dataset
         Of kind ``"genotypes"``.
     raw : RawFile
-        From `data.fetch`; of origin ``"stand-in"`` genotypes are simulated.
+        From `data.raw_files`; of origin ``"stand-in"`` genotypes are simulated.
     path : pathlib.Path
         The Parquet file.
     rng : numpy.random.Generator

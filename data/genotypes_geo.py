@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from data.errors import CorruptSource
+from data.data_errors import CorruptSource
 from data.genotypes import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
 
 _ABSENT = MISSING % 256

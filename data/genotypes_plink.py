@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from data.errors import CorruptSource
+from data.data_errors import CorruptSource
 from data.genotypes import BLOCK_SNPS, MISSING, SnpBlock
 
 MAGIC = b"\x6c\x1b"

@@ -1,6 +1,6 @@
 """Raw file → typed and checked table → Parquet, with its provenance inside.
 
-Genotypes are `data.genotypes`' part, frames of a flock `data.frames`'.
+Genotypes are `data.genotypes`' part, frames of a flock `data.swarm_frames`'.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
-from data.errors import CorruptSource, DataError
-from data.fetch import RawFile
-from data.frames import store_frames
+from data.data_errors import CorruptSource, DataError
 from data.genotypes import store_genotypes
+from data.raw_files import RawFile
 from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict, verified_path
 from data.registry import Dataset
 from data.store import atomic_write, sha256_file, store_dir
+from data.swarm_frames import store_frames
 from data.table import Repair, check_schema, describe, table_digest, typed
 from data.user_table import load_user_table
 
@@ -40,7 +40,7 @@ STAND_IN_SEED = 1990
 _DATA_PACKAGE = Path(__file__).parent
 _CODE = {
     "table": ("ingest.py", "table.py", "parsing.py"),
-    "frames": ("frames.py", "frames_csv.py", "flock.py", "parsing.py"),
+    "frames": ("swarm_frames.py", "frames_csv.py", "flock.py", "parsing.py"),
     "genotypes": ("genotypes.py", "genotypes_plink.py", "genotypes_geo.py", "genotypes_simulated.py"),
 }
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int
     ----------
     dataset : Dataset
     raw : RawFile
-        From `data.fetch`; of origin ``"stand-in"`` a table is made up.
+        From `data.raw_files`; of origin ``"stand-in"`` a table is made up.
     home : pathlib.Path
         ``DPCOST_HOME``.
     stand_in_rows : int, optional

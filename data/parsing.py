@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pandas as pd
 
-from data.errors import CorruptSource
+from data.data_errors import CorruptSource
 
 
 def read_member(archive: Path, member: str) -> bytes:

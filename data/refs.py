@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from data.errors import CorruptTable
+from data.data_errors import CorruptTable
 from data.store import sha256_file
 from data.table import Repair
 

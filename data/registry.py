@@ -9,7 +9,7 @@ from dataclasses import fields as dataclass_fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from data.errors import DataError
+from data.data_errors import DataError
 
 REGISTRY_FILE = Path(__file__).with_name("registry.toml")
 DTYPES = ("float64", "int64", "float32")
@@ -141,7 +141,7 @@ class Dataset:
         `data.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
     kind : {"table", "genotypes", "frames"}
         A table of numbers, the calls of people at SNPs (see `data.genotypes`), or labelled frames of a
-        flock (see `data.frames`).
+        flock (see `data.swarm_frames`).
     n_snps : int
         Published SNPs; 0 for a table, or if unknown.
     groups : tuple of Group

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.errors import DataError
+from data.data_errors import DataError
 
 Block = npt.NDArray[np.float32]
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from data.errors import StoreError
+from data.data_errors import StoreError
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 

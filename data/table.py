@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from data.errors import CorruptSource
+from data.data_errors import CorruptSource
 from data.registry import Dataset
 
 MAX_DROPPED_FRACTION = 0.01

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.errors import DataError
+from data.data_errors import DataError
 from data.table import numbers_and_faults
 
 SUFFIXES = (".csv", ".parquet")

@@ -11,7 +11,7 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 from dpalgos.params import Params
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.gaussian import check_budget
+from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
 
 Check = Callable[[str, Any], Any]

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from dpalgos.blocked_design import HeldRows, Rows, StreamedRows, float_array, largest_magnitude
 from dpalgos.errors import InputError
-from dpalgos.rows import HeldRows, Rows, StreamedRows, float_array, largest_magnitude
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Elements of one (rows × replicates) array that fit the cache beside their companions.
@@ -161,7 +161,8 @@ class Sample:
     def gram(self, bound: float | None, dtype: np.dtype[np.floating]) -> FloatArray:
         """Return X'X / n of rows truncated to ± ``bound``, (d, d), once for all who ask; needs no mask.
 
-        In single precision products of a block are summed in it, and blocks in double (see `dpalgos.rows`).
+        In single precision products of a block are summed in it, and blocks in double precision
+        (`dpalgos.blocked_design`).
         """
         key = (bound, dtype)
         if key not in self._grams:
@@ -237,7 +238,7 @@ class Sample:
 class Design:
     """The rows of a sample with entries truncated to a box, as matrix products for all replicates at once.
 
-    Products go block by block (see `dpalgos.rows`), and are summed in double precision. Truncated rows are
+    Products go block by block (`dpalgos.blocked_design`), summed in double precision. Truncated rows are
     made where a product needs them, and not at all if no entry leaves the box.
 
     Parameters
@@ -255,7 +256,7 @@ class Design:
     dtype : float32 or float64
         Of the products within a block.
     rounding : float
-        Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product`; see `dpalgos.rows`.
+        Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product` (`dpalgos.blocked_design`).
     """
 
     def __init__(self, sample: Sample, bound: float | None = None, *, single: bool = False) -> None:

@@ -110,8 +110,8 @@ def ingest(
     offline: Offline = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
-    from data.fetch import fetch_or_stand_in, mirror_from_environment
     from data.ingest import to_parquet
+    from data.raw_files import fetch_or_stand_in, mirror_from_environment
     from data.registry import get_dataset, load_registry
 
     for name in datasets or sorted(load_registry()):
@@ -160,8 +160,8 @@ def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
 @app.command()
 def studies(as_json: AsJson = False) -> None:
     """List the studies."""
-    from flows.catalogue import SCORECARD, find_study, study_names
-    from tasks.claims import load_scorecard
+    from flows.find_study import SCORECARD, find_study, study_names
+    from tasks.scorecard.claims import load_scorecard
 
     found = [find_study(name) for name in study_names()]
     scorecard = load_scorecard()
@@ -284,9 +284,9 @@ def main() -> None:
 def _run_studies(
     studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
 ) -> None:
-    from flows.catalogue import SCORECARD, find_study, with_evidence
+    from flows.find_study import SCORECARD, find_study, with_evidence
     from flows.launch import check_options, launch
-    from tasks.spec import SpecError
+    from tasks.study.spec import SpecError
 
     check_options(options, workers=workers, engine=engine)
     studies = with_evidence(list(dict.fromkeys(studies)))

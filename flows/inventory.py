@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from flows import journal
-from tasks.digest import COMPUTING, RENDERING, code_digest, is_key
-from tasks.records import intact, records_folder, stored_record
+from tasks.cache.keys import COMPUTING, RENDERING, code_digest, is_key
+from tasks.cache.records import intact, records_folder, stored_record
 
 
 @dataclass(frozen=True)

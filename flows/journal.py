@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from data.processes import ProcessIdentity
-from flows.processes import write_json
+from flows.child_processes import write_json
 
 RUNNING = "running"
 COMPLETED = "completed"

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from data.errors import StoreError
+from data.data_errors import StoreError
 from data.store import PROJECT_ROOT, atomic_write, home
 from flows import journal
-from flows.catalogue import SCORECARD
-from flows.leaving import leave, prompt_end
+from flows.find_study import SCORECARD
+from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
-from flows.server import prefect_server, wait_until_recorded
+from flows.server_process import prefect_server, wait_until_recorded
 from tasks.faults import MENDABLE
-from tasks.spec import PROFILES, SpecError
+from tasks.study.spec import PROFILES, SpecError
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
@@ -111,7 +111,7 @@ def launch(
         journal.exclusive_run(home(), say),
         prefect_server(home(), say=say, when_lost=way_out) as api_url,
     ):
-        from flows.scorecard import run_scorecard
+        from flows.run_scorecard import run_scorecard
         from flows.study import run_study
 
         journal.mark_dead_runs(home(), api_url, say)

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from data.store import PROJECT_ROOT, sha256_file
-from flows.catalogue import SCORECARD, find_study, study_names
+from flows.find_study import SCORECARD, find_study, study_names
 from flows.progress import say
-from tasks.spec import PROFILES, SpecError, StudySpec
+from tasks.study.spec import PROFILES, SpecError, StudySpec
 
 TASKS = ("fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render")
 
@@ -69,8 +69,8 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     SpecError
         If there are no stored results, or they are not what their manifest says.
     """
-    from flows.scorecard import rebuild_scorecard
-    from tasks.render import write_index, write_report
+    from flows.run_scorecard import rebuild_scorecard
+    from tasks.report.render import write_index, write_report
 
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))

@@ -20,9 +20,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flows.postgres import DATABASE_URL, postgres_cluster
-from flows.processes import last_lines
-from flows.server import HOST, ServerProcess, client_settings
+from flows.child_processes import last_lines
+from flows.local_postgres import DATABASE_URL, postgres_cluster
+from flows.server_process import HOST, ServerProcess, client_settings
 from flows.supervision import (
     Say,
     ServerError,

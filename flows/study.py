@@ -16,27 +16,27 @@ from pydantic import Field
 from data.registry import get_dataset
 from data.store import PROJECT_ROOT, home
 from flows import journal
-from flows.catalogue import find_study
+from flows.find_study import find_study
 from flows.progress import progress, say
-from tasks.audit import audit
-from tasks.cells import Block
-from tasks.collect import collect
-from tasks.digest import cache_key, page_key
-from tasks.exhibits import exhibit
+from tasks.cache.keys import cache_key, page_key
+from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded
 from tasks.fetch import fetch
-from tasks.genome import genome_map
-from tasks.groups import GroupDifferences
-from tasks.halves import RandomHalves
-from tasks.manifest import now
-from tasks.panel import Panel
 from tasks.parquet import parquet
-from tasks.prepare import prepare
-from tasks.problems import Subsamples
-from tasks.records import Record, intact, records_folder, stored_record
-from tasks.render import render, write_index
-from tasks.run_block import data_limit, run_block
-from tasks.spec import Profile, StudySpec
+from tasks.problems.genome_map import genome_map
+from tasks.problems.group_differences import GroupDifferences
+from tasks.problems.subsamples import Subsamples
+from tasks.problems.swarm_exhibits import exhibit
+from tasks.problems.train_test_split import RandomHalves
+from tasks.report.manifest import now
+from tasks.report.render import render, write_index
+from tasks.run.audit_cell import audit
+from tasks.run.collect import collect
+from tasks.run.prepare import prepare
+from tasks.run.run_block import data_limit, run_block
+from tasks.study.panel import Panel
+from tasks.study.spec import Profile, StudySpec
+from tasks.work_units import Block
 
 DEFAULT_SEED = 20191112
 REPORTS = PROJECT_ROOT / "reports" / "out"

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from data.processes import ProcessIdentity
-from flows.processes import command_line, end, last_lines, write_json
+from flows.child_processes import command_line, end, last_lines, write_json
 
 Say = Callable[[str], object]
 

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports import palette
+from reports.axis_text import add_banner
 from reports.chart import decade_ticks, line_color, text_color
 from reports.figures import bare_axes, set_ticks
-from reports.labels import add_banner
 from reports.numbers import setting, span
+from reports.series import Series
 from reports.svg import drawing, new_figure
-from reports.view import Series
 
 WIDTH, ROW, SIDE, TOP, BOTTOM, FONT = 500.0, 40.0, 14.0, 42.0, 44.0, 11.5
 

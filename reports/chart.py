@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from reports import palette
 from reports.numbers import setting
-from reports.view import Point, Series
+from reports.series import Point, Series
 
 
 @dataclass(frozen=True)

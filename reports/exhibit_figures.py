@@ -10,13 +10,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from reports import palette
+from reports.axis_text import add_banner
 from reports.chart import line_color, text_color
 from reports.figures import PRINTED_DASH, bare_axes
-from reports.labels import add_banner
 from reports.page import Exhibits, FilmFrame
 from reports.picture import banner
+from reports.series import Series, View
 from reports.svg import drawing, new_figure
-from reports.view import Series, View
 
 _FONT = 11.5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data

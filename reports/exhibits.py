@@ -14,7 +14,7 @@ from reports.exhibit_figures import film_figure, roc_figure, selection_figure
 from reports.numbers import num, rule_text, setting, short, words
 from reports.page import Exhibits
 from reports.picture import Picture, Shown, banner
-from reports.view import Series, Setting, View
+from reports.series import Series, Setting, View
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
 
 from reports import palette
+from reports.axis_text import add_end_labels, add_references, add_words
 from reports.chart import Frame, LineFigure, Size, decade_ticks, line_color, means, text_color
-from reports.labels import add_end_labels, add_references, add_words
 from reports.numbers import num, setting
+from reports.series import Point, Series
 from reports.svg import drawing, new_figure
-from reports.view import Point, Series
 
 PRINTED_DASH = (0, (5, 2.2))
 ZERO_DOTS = (0, (1, 1.6))

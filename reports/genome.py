@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports import palette, svg
+from reports.axis_text import add_banner
 from reports.chart import line_color, text_color
 from reports.figures import bare_axes
-from reports.labels import add_banner
 from reports.numbers import count, num, setting
 from reports.page import Genome
 from reports.picture import Picture, Shown, banner
+from reports.series import Series, Setting, View
 from reports.svg import drawing, new_figure
-from reports.view import Series, Setting, View
 
 RECALL = "support_recall"
 _FONT = 11.5

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from reports.noise import noise_comparisons, noise_sentence
+from reports.noise_notes import noise_comparisons, noise_sentence
 from reports.numbers import count, error_bar, num, rule_text, setting, times, words
 from reports.page import Guide, Provenance, StudyPage
-from reports.view import Point, Series, Setting, View
+from reports.series import Point, Series, Setting, View
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import pandas as pd
 from markupsafe import Markup
 
 from reports import svg
+from reports.attacks import TracingView, tracing_headline
 from reports.headline import build_headline
 from reports.numbers import duration
 from reports.page import StudyPage
 from reports.picture import banner
 from reports.results import summarise
-from reports.study import when
+from reports.series import View
+from reports.study_report import when
 from reports.text import html_environment, stylesheet, unbroken
-from reports.tracing import TracingView, tracing_headline
-from reports.view import View
 
 CARD_FIGURE = "figures/card.svg"  # among the files of `render_study`: what `card_from` wants
 

@@ -18,9 +18,9 @@ from reports.headline import condition, guides_of, rank
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
 from reports.picture import Picture, Shown, banner
+from reports.series import Series, Setting, View
 from reports.slopes import slope_table
 from reports.tables import flagged_sizes
-from reports.view import Series, Setting, View
 
 _PANEL_HEADINGS = {"preparation": "How it changes with the preparation of the data"}
 

@@ -9,7 +9,7 @@ import numpy as np
 from reports.headline import guides_of
 from reports.numbers import setting
 from reports.picture import Shown
-from reports.view import Series, View
+from reports.series import Series, View
 
 _FEWEST_SIZES = 3
 

@@ -10,7 +10,7 @@ import pandas as pd
 from reports.headline import condition
 from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
 from reports.page import split_variant
-from reports.view import CALIBRATION_WORDS, Point, Series, Setting, View, place
+from reports.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
 
 
 @dataclass(frozen=True)

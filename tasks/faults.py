@@ -9,10 +9,10 @@ import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from data.errors import DataError
+from data.data_errors import DataError
 from dpalgos import InputError
-from tasks.digest import ROOT
-from tasks.spec import SpecError
+from tasks.cache.keys import ROOT
+from tasks.study.spec import SpecError
 
 MENDABLE = (InputError, DataError, SpecError)
 

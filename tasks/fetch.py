@@ -6,9 +6,9 @@ from typing import Any
 
 from prefect import runtime, task
 
-from data.errors import Unreachable
-from data.fetch import RawFile, fetch_anew, fetch_or_stand_in, mirror_from_environment
-from data.fetch import fetch as fetch_raw
+from data.data_errors import Unreachable
+from data.raw_files import RawFile, fetch_anew, fetch_or_stand_in, mirror_from_environment
+from data.raw_files import fetch as fetch_raw
 from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded

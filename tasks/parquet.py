@@ -4,8 +4,8 @@ from typing import Any
 
 from prefect import task
 
-from data.fetch import RawFile
 from data.ingest import to_parquet
+from data.raw_files import RawFile
 from data.registry import get_dataset
 from data.store import home, store_dir
 from tasks.faults import guarded

@@ -12,10 +12,10 @@ from data.ledger import Charge, Ledger, Request, Verdict
 from data.user_table import load_user_table, read_user_file
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
+from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.params import describe
-from dpalgos.release import ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.typing import FloatArray
-from tasks.spec import SpecError
+from tasks.study.spec import SpecError
 
 
 class _Strict(BaseModel):

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.fetch import fetch, mirror_from_environment
 from data.ingest import read_table, to_parquet
-from data.prepare import design
+from data.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
-from flows.catalogue import find_study
-from tasks.block import compute_block
-from tasks.limit import compute_limit
+from data.table_design import design
+from flows.find_study import find_study
+from tasks.run.block import compute_block
+from tasks.run.deletion_influence import compute_limit
 
 pytestmark = pytest.mark.real_data
 SEED = 20191112

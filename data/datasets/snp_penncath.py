@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from data.errors import CorruptSource
+from data.data_errors import CorruptSource
 from data.genotypes import Cohort, label_people
 from data.genotypes_plink import companion, open_plink, read_bytes
 from data.genotypes_simulated import hardy_weinberg

@@ -24,8 +24,9 @@ that changed data stem from data it has seen (see `fingerprint`).
 """
 
 from data.ledger.book import Ledger, open_ledger
+from data.ledger.charges import Budget, Charge, Request, Verdict
 from data.ledger.content import Fingerprint, fingerprint
-from data.ledger.errors import (
+from data.ledger.ledger_errors import (
     AnswerLost,
     AnswerPending,
     BudgetExhausted,
@@ -34,7 +35,6 @@ from data.ledger.errors import (
     LedgerError,
     LedgerUnavailable,
 )
-from data.ledger.records import Budget, Charge, Request, Verdict
 from data.ledger.verify import VerifyReport
 
 __all__ = [

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data import store
-from data.ledger import content, rules, secret
+from data.ledger import charging_rules as rules
+from data.ledger import content, secret
 from data.ledger.chain import Chain
+from data.ledger.charges import Budget, Charge, Request, Verdict, plain, require_name, require_privacy
 from data.ledger.database import Database
-from data.ledger.errors import AnswerPending, LedgerBroken, LedgerError
+from data.ledger.ledger_errors import AnswerPending, LedgerBroken, LedgerError
 from data.ledger.postgresql import PostgreSQLDatabase
-from data.ledger.records import Budget, Charge, Request, Verdict, plain, require_name, require_privacy
 from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from data.ledger.charges import canonical_json
 from data.ledger.database import Execute, Row
-from data.ledger.errors import LedgerBroken, LedgerError
-from data.ledger.records import canonical_json
+from data.ledger.ledger_errors import LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
 
 Kind = Literal["open", "bind", "charge", "release", "lost"]

@@ -9,7 +9,7 @@ import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from data.ledger.errors import LedgerError
+from data.ledger.ledger_errors import LedgerError
 
 if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, and pandas takes a second
     import numpy as np

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.ledger.errors import LedgerError, LedgerUnavailable
+from data.ledger.ledger_errors import LedgerError, LedgerUnavailable
 
 KEY_BYTES = 32
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from data.ledger.database import APPEND_ONLY, TABLES, Execute
-from data.ledger.errors import LedgerUnavailable
+from data.ledger.ledger_errors import LedgerUnavailable
 
 SEAT_BELTS = tuple(
     f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from data.ledger.chain import START, Chain, Entry, as_entry
-from data.ledger.records import canonical_json
+from data.ledger.charges import canonical_json
 
 BATCH = 500
 MAX_PROBLEMS = 20

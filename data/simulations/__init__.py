@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.errors import DataError
+from data.data_errors import DataError
 
 FloatArray = npt.NDArray[np.floating[Any]]
 

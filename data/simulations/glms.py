@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from data.errors import DataError
+from data.data_errors import DataError
 from data.simulations import Simulated
 
 Family = Literal["gaussian", "logistic", "poisson"]

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from data.simulations import Simulated
-from data.simulations.noise import centred_noise
+from data.simulations.error_laws import centred_noise
 
 
 def gaussian_mean(

@@ -4,9 +4,9 @@ from typing import Literal
 
 import numpy as np
 
-from data.errors import DataError
+from data.data_errors import DataError
 from data.simulations import Simulated
-from data.simulations.noise import centred_noise
+from data.simulations.error_laws import centred_noise
 
 Design = Literal["literal", "repaired", "feasible"]
 

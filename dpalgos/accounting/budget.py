@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event
-from dpalgos.accounting.gaussian import check_budget, gaussian_mu
+from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 

@@ -1,6 +1,6 @@
 """The least noise that the accountant proves, for pipelines that no formula inverts.
 
-Where every release is Gaussian, :func:`dpalgos.accounting.gaussian.noise_multiplier` is exact. A mixture
+Where every release is Gaussian, :func:`dpalgos.accounting.gaussian_dp.noise_multiplier` is exact. A mixture
 of Gaussian releases and selections is planned by zero-concentrated DP
 (:func:`dpalgos.accounting.budget.concentrated_rho`); then all its noise is scaled by one factor until the
 planned events prove just what was asked.

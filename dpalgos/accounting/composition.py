@@ -21,7 +21,7 @@ from dpalgos.accounting.events import (
     PureEvent,
     UnprotectedEvent,
 )
-from dpalgos.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon
 from dpalgos.accounting.pld import Cost, pld_epsilon
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError

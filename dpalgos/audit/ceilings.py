@@ -17,7 +17,7 @@ Kairouz, Oh & Viswanath (2015); Dong, Roth & Su (2022), Gaussian differential pr
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dpalgos.accounting.gaussian import check_budget
+from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, log_ndtr, ndtri
 from scipy.stats import binom
 
-from dpalgos.accounting.gaussian import gaussian_mu
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 

@@ -9,9 +9,9 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise, Pair
+from dpalgos.blocked_design import LARGEST_VALUE
 from dpalgos.catalog import Estimator
 from dpalgos.params import Params
-from dpalgos.rows import LARGEST_VALUE
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 

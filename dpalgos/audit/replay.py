@@ -11,7 +11,7 @@ import numpy as np
 
 from dpalgos.accounting.relation import Relation
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 from dpalgos.typing import FloatArray
 
 

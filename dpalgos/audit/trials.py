@@ -16,7 +16,7 @@ from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 from dpalgos.params import Params
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
 from dpalgos.families import Family, check_labels, family_names, get_family
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball

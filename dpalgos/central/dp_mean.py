@@ -34,7 +34,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.shrinkage import james_stein

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.gaussian import gaussian_mu
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipping import clip_factor

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
 from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
 from dpalgos.mechanisms.symmetric import svec, unsvec

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.gaussian import gaussian_mu
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError

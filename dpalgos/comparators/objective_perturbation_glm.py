@@ -49,7 +49,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.accounting.gaussian import gaussian_delta
+from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, get_family

@@ -26,7 +26,7 @@ Algorithm 3 (NoisyHT). Dwork, Su & Zhang (2021), Differentially private false di
 import numpy as np
 
 from dpalgos.accounting.events import PureEvent
-from dpalgos.accounting.gaussian import check_budget
+from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.mechanisms.checks import check_columns, check_how_many, check_positive, check_sensitivity
 from dpalgos.mechanisms.top_k import SparseRelease, release_laplace
 from dpalgos.mechanisms.transcript import Transcript, plain_sensitivity

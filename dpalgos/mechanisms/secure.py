@@ -28,7 +28,7 @@ from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, 
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import NoNoise
+from dpalgos.noise_source import NoNoise
 from dpalgos.typing import FloatArray, IntArray
 
 _STEPS_PER_SENSITIVITY = 2.0**12

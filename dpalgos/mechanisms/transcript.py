@@ -19,7 +19,7 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.accounting.relation import Relation
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 
 

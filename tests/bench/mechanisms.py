@@ -8,7 +8,7 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
 from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 
 R = 100
 EPSILON, DELTA, SENSITIVITY = 0.5, 1e-5, 1e-3

@@ -5,10 +5,10 @@ import time
 import numpy as np
 
 import dpalgos
-from data.prepare import draw_rows
-from dpalgos.accounting.gaussian import noise_multiplier
+from data.table_design import draw_rows
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 
 N, M, D, R, T = 20_640, 20_000, 6, 100, 50
 BOUNDS = {"covariate_bound": 3.0, "response_bound": 2.0, "coef_bound": 1.5}

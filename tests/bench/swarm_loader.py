@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from data.flock import simulate
-from data.frames import column_names
 from data.registry import get_dataset
+from data.swarm_frames import column_names
 
 TEXT_BYTES = 1_000_000_000
 
@@ -19,7 +19,7 @@ _CHILD = """
 import json, resource, sys, time
 from dataclasses import replace
 from pathlib import Path
-from data.fetch import RawFile
+from data.raw_files import RawFile
 from data.ingest import to_parquet
 from data.registry import get_dataset
 

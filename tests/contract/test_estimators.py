@@ -16,7 +16,7 @@ from dpalgos.accounting.events import (
 )
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
-from dpalgos.noise import Noise, NoNoise
+from dpalgos.noise_source import Noise, NoNoise
 from dpalgos.params import describe
 from dpalgos.sample import Sample
 

@@ -111,7 +111,7 @@ class Web:
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("data.fetch.RETRY_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("data.raw_files.RETRY_WAIT_SECONDS", 0.0)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data.errors import CorruptSource, CorruptTable, DataError
-from data.fetch import RawFile
+from data.data_errors import CorruptSource, CorruptTable, DataError
 from data.genotypes import (
     BLOCK_SNPS,
     MISSING,
@@ -27,6 +26,7 @@ from data.genotypes import (
 from data.genotypes_plink import open_plink
 from data.genotypes_simulated import hardy_weinberg
 from data.ingest import DatasetRef, GenotypeRef, read_table, ref_from_dict, to_parquet
+from data.raw_files import RawFile
 from data.registry import Dataset, get_dataset
 from data.store import PROJECT_ROOT
 

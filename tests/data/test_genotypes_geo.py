@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data.errors import CorruptSource
-from data.fetch import fetch
+from data.data_errors import CorruptSource
 from data.genotypes import BLOCK_SNPS, MISSING, read_genotypes
 from data.ingest import GenotypeRef, to_parquet
+from data.raw_files import fetch
 from data.registry import Dataset, get_dataset
 
 SENTINEL = "SECRET7"

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from data.data_errors import CorruptSource, CorruptTable, DataError, StoreError
 from data.datasets import housing
-from data.errors import CorruptSource, CorruptTable, DataError, StoreError
-from data.fetch import RawFile
 from data.ingest import DatasetRef, read_table, to_parquet
+from data.raw_files import RawFile
 from data.registry import Dataset, Source, get_dataset
 from data.table import Repair, table_digest
 

@@ -7,7 +7,7 @@ from typing import BinaryIO
 import pytest
 
 from data import store
-from data.errors import DataError, StoreError
+from data.data_errors import DataError, StoreError
 
 
 def failing(number: int):

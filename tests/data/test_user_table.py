@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import DataError
+from data.data_errors import DataError
 from data.ingest import load_user_table
 
 SENTINEL = "123456.789"

@@ -7,7 +7,7 @@ import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, GaussianEvent
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
-from dpalgos.noise import Noise
+from dpalgos.noise_source import Noise
 from dpalgos.sample import Sample
 
 

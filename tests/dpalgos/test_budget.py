@@ -4,7 +4,7 @@ import pytest
 from dpalgos.accounting.budget import Budget, concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon, common_relation, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
-from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.pld import pld_epsilon
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError

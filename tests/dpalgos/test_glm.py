@@ -8,15 +8,15 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, total_mu
 from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
-from dpalgos.accounting.gaussian import gaussian_epsilon, noise_multiplier
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
 from dpalgos.accounting.odometer import spending
 from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
 from dpalgos.central.dp_glm import printed_multiplier
 from dpalgos.families import family_names, get_family
-from dpalgos.noise import Noise, NoNoise
-from dpalgos.release import draw_release, plan_release
+from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.noise_source import Noise, NoNoise
 from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}

@@ -6,14 +6,14 @@ import statsmodels.api as sm
 
 import dpalgos
 from dpalgos.accounting.composition import total_mu
-from dpalgos.accounting.gaussian import gaussian_epsilon, noise_multiplier
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
 from dpalgos.api import build_params, run
-from dpalgos.audit.influence import deletion_shifts, difference_deletion_shifts, two_point_bound
+from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.adassp import gram_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
-from dpalgos.noise import NoNoise
+from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Sample
 from dpalgos.theory.rates import linear_regression_lower, linear_regression_upper
 

@@ -8,8 +8,8 @@ from dpalgos.api import build_params, run
 from dpalgos.central.dp_sparse_mean import entry_sensitivity, unmet_conditions
 from dpalgos.comparators.clipped_mean import mean_sensitivity
 from dpalgos.comparators.karwa_vadhan_mean import interval_sensitivity
-from dpalgos.noise import NoNoise
-from dpalgos.release import draw_release, plan_release
+from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Sample
 from dpalgos.tuning.noise_level import prune
 

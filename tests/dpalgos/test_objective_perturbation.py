@@ -6,7 +6,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import expit
 
 import dpalgos
-from dpalgos.accounting.gaussian import gaussian_delta
+from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
 from dpalgos.families import get_family
 from dpalgos.ridge import minimize_by_products

@@ -17,7 +17,7 @@ from dpalgos.comparators.screened_sparse_glm import (
 )
 from dpalgos.mechanisms.batched_top_k import batch_multipliers, batch_sizes
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import NoNoise
+from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}

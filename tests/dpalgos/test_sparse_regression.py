@@ -10,7 +10,7 @@ from dpalgos.central.dp_sparse_linear_regression import least_noise, step_sensit
 from dpalgos.comparators.private_frank_wolfe_lasso import score_sensitivity
 from dpalgos.comparators.screened_sparse_regression import moment_sensitivity
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import NoNoise
+from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Design, Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -55,8 +55,8 @@ def printed_delta(n):
 @pytest.mark.parametrize("bound", [None, 0.7, 5.0])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
-    monkeypatch.setattr("dpalgos.rows._ROWS_PER_BLOCK", 7)
-    monkeypatch.setattr("dpalgos.rows._BLOCK_ELEMENTS", 40)
+    monkeypatch.setattr("dpalgos.blocked_design._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("dpalgos.blocked_design._BLOCK_ELEMENTS", 40)
     rng = np.random.default_rng(0)
     X, mask = rng.standard_normal((30, 12)), rng.random((30, 3)) < 0.5
     sample = Sample(X, row_mask=mask if masked else None, n_replicates=3)

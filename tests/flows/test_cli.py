@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from flows import cli
-from tasks import study_file
+from tasks.study import study_file
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_a_study_file_that_is_wrong_is_refused_before_anything_starts(dpcost, tm
 
 
 def test_two_studies_of_one_name_are_refused(dpcost, tmp_path):
-    from flows.catalogue import STUDIES
+    from flows.find_study import STUDIES
 
     (tmp_path / "housing.toml").write_text((STUDIES / "housing.toml").read_text())
     status, _, err = dpcost("run", "housing", tmp_path / "housing.toml")
@@ -161,7 +161,7 @@ def broken(monkeypatch):
             raise error
 
         monkeypatch.setattr(study_file, "load_study", fail)
-        monkeypatch.setattr("flows.catalogue.load_study", fail)
+        monkeypatch.setattr("flows.find_study.load_study", fail)
 
     return let
 

@@ -8,8 +8,8 @@ import urllib.request
 import pytest
 from small_project import PROJECT, Project
 
-from flows import postgres
-from flows.server import answers, free_port
+from flows import local_postgres as postgres
+from flows.server_process import answers, free_port
 from flows.supervision import ServerError
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

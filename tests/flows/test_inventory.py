@@ -4,7 +4,7 @@ import pytest
 
 from flows import journal
 from flows.inventory import entries, prune, recent_runs, totals
-from tasks.records import written
+from tasks.cache.records import written
 
 
 def store(home, name, record):

@@ -11,7 +11,7 @@ import pytest
 
 from data.processes import ProcessIdentity
 from flows import journal
-from flows.processes import write_json
+from flows.child_processes import write_json
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from data.store import sha256_file
-from flows.catalogue import find_study
+from flows.find_study import find_study
 from flows.rerun import last_manifest, read_results, rebuild_reports, rerun_options
 from reports.compare import compare_results, describe
 from reports.results import to_parquet_bytes
-from tasks.spec import SpecError
+from tasks.study.spec import SpecError
 
 ASKED = {"profile": None, "reps": None, "seed": None}
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}

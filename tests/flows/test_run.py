@@ -13,7 +13,7 @@ import pytest
 from small_project import DPCOST, Project
 
 from data.store import sha256_file
-from flows.processes import ProcessIdentity
+from flows.child_processes import ProcessIdentity
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -178,14 +178,14 @@ def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project,
     (project.folder / "patched" / "sitecustomize.py").write_text("""
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
-    import tasks.block
+    import tasks.run.block
     def compute_block(*_):
         raise ValueError("secret 42.5")
-    tasks.block.compute_block = compute_block
+    tasks.run.block.compute_block = compute_block
 """)
     path = f"{project.folder / 'patched'}:{project.environment['PYTHONPATH']}"
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
-    assert "dpcost: internal error, ValueError in tasks/run_block.py:" in err
+    assert "dpcost: internal error, ValueError in tasks/run/run_block.py:" in err
     assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()
     assert [run["status"] for run in runs(project)] == ["failed"]
     assert nothing_runs(project)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import postgres, serve
-from flows.server import answers, free_port
+from flows import local_postgres as postgres
+from flows import serve
+from flows.server_process import answers, free_port
 from flows.supervision import ServerError
 
 STUDY = """

@@ -69,7 +69,7 @@ def test_interpolation_outside_is_nan():
 
 def test_limits_do_not_squash(results, page):
     from reports.results import summarise
-    from reports.view import View
+    from reports.series import View
 
     view = View.build(summarise(results), page)
     series = view.series(view.headline)

@@ -13,9 +13,9 @@ import pytest
 from reports.headline import rank
 from reports.index import CARD_FIGURE, Card, card_from, render_index
 from reports.results import empty_results, summarise
-from reports.study import render_study
+from reports.series import View
+from reports.study_report import render_study
 from reports.tables import error_table
-from reports.view import View
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from reports.results import summarise
+from reports.series import View
 from reports.slopes import fitted_slope, slope_table
-from reports.view import View
 
 
 def test_a_power_law_has_its_slope():

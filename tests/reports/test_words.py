@@ -10,8 +10,8 @@ from reports import numbers
 from reports.headline import build_headline, guide_at, rank
 from reports.page import Guide, split_variant
 from reports.results import summarise
+from reports.series import View
 from reports.tables import error_table, failures
-from reports.view import View
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import dpalgos
-from data.prepare import Design
+from data.table_design import Design
 from reports.results import validate_results
-from tasks.block import compute_block
-from tasks.cells import Block, Cell, derive_seed
+from tasks.run.block import compute_block
+from tasks.work_units import Block, Cell, derive_seed
 
 PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.catalogue import find_study
+from flows.find_study import find_study
 from reports.results import validate_results
-from tasks.claims import Claim, Verdict, load_scorecard
-from tasks.evidence import Evidence, difference_interval, mean_interval
-from tasks.scorecard import judge, verdict_table, write_scorecard
+from tasks.scorecard.claims import Claim, Verdict, load_scorecard
+from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
+from tasks.scorecard.judging import judge, verdict_table, write_scorecard
 
 SPEC = find_study("mean_comparison")
 PANEL = "low-dimensional"

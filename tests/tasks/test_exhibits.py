@@ -7,18 +7,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from data.fetch import RawFile
+from data.frame_features import load_frames, scales
 from data.ingest import FramesRef, to_parquet
-from data.prepare_swarm import load_frames, scales
+from data.raw_files import RawFile
 from data.registry import get_dataset
-from flows.catalogue import find_study
+from flows.find_study import find_study
 from reports.results import validate_results
-from tasks.block import compute_block
-from tasks.collect import collect
-from tasks.exhibits import FILE, exhibit, load_exhibits
-from tasks.manifest import build_manifest
-from tasks.render import write_report
-from tasks.run_block import run_block
+from tasks.problems.swarm_exhibits import FILE, exhibit, load_exhibits
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_report
+from tasks.run.block import compute_block
+from tasks.run.collect import collect
+from tasks.run.run_block import run_block
 
 CONTEXT = {
     "study": "swarm",

@@ -2,11 +2,11 @@ import pickle
 
 import pytest
 
-from data.errors import StoreError, Unreachable
+from data.data_errors import StoreError, Unreachable
 from dpalgos import InputError
 from tasks.faults import Fault, guarded, without_message
-from tasks.panel import delta_at
-from tasks.spec import SpecError
+from tasks.study.panel import delta_at
+from tasks.study.spec import SpecError
 
 
 @guarded
@@ -43,7 +43,7 @@ def test_the_place_is_the_innermost_of_this_project():
     def computing():
         return delta_at(None, 1)
 
-    with pytest.raises(Fault, match=r"^TypeError in tasks/panel\.py:\d+ \(delta_at\)$"):
+    with pytest.raises(Fault, match=r"^TypeError in tasks/study/panel\.py:\d+ \(delta_at\)$"):
         computing()
 
 

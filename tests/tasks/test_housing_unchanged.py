@@ -5,13 +5,13 @@ import hashlib
 import pytest
 
 from data.ingest import DatasetRef, read_table
-from data.prepare import design
 from data.registry import get_dataset
-from flows.catalogue import find_study
-from tasks.block import compute_block
-from tasks.cells import derive_seed
+from data.table_design import design
+from flows.find_study import find_study
 from tasks.fetch import fetch
 from tasks.parquet import parquet
+from tasks.run.block import compute_block
+from tasks.work_units import derive_seed
 
 SEED = 20191112
 # Of three repetitions at n = 100, profile smoke.

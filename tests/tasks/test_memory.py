@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.memory import Room
-from tasks.problems import Simulation
-from tasks.study_file import load_study
+from tasks.problems.subsamples import Simulation
+from tasks.run.memory import Room
+from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parents[2] / "flows" / "studies"
 

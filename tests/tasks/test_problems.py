@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepare_snp import GroupDifference
+from data.group_difference import GroupDifference
 from data.simulations import simulator
-from flows.catalogue import STUDIES, find_study, study_names
+from flows.find_study import STUDIES, find_study, study_names
 from reports.results import validate_results
-from tasks.block import compute_block
-from tasks.cells import Block, Cell, derive_seed
-from tasks.prepare_groups import groups_bytes, load_groups
-from tasks.problems import problem_of
-from tasks.simulated import Simulation
+from tasks.problems.prepare_groups import groups_bytes, load_groups
+from tasks.problems.simulation import Simulation
+from tasks.problems.subsamples import problem_of
+from tasks.run.block import compute_block
+from tasks.work_units import Block, Cell, derive_seed
 
 MEAN = {"kind": "simulation", "model": "gaussian_mean", "d": "n/10", "s": 3, "settings": {"sparsity": "s"}}
 PLAIN = Cell(

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from data.store import sha256_file
-from tasks.records import intact, stored_record, written
+from tasks.cache.records import intact, stored_record, written
 
 
 def test_a_record_is_whole_while_its_files_are(tmp_path):

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from flows.catalogue import find_study
-from tasks.collect import collect
-from tasks.manifest import build_manifest
-from tasks.render import write_report
-from tasks.run_block import run_block
+from flows.find_study import find_study
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_report
+from tasks.run.collect import collect
+from tasks.run.run_block import run_block
 
 STUDY = """
 title = "Means"

@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from flows.catalogue import STUDIES, find_study
-from tasks.panel import delta_at
-from tasks.spec import SpecError
-from tasks.study_file import load_study
+from flows.find_study import STUDIES, find_study
+from tasks.study.panel import delta_at
+from tasks.study.spec import SpecError
+from tasks.study.study_file import load_study
 
 HOUSING = (STUDIES / "housing.toml").read_text()
 EPSILON = "epsilon = [0.5, 0.2, 1.0, 2.0]"

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.catalogue import find_study
+from flows.find_study import find_study
 from reports.page import split_steps
 from reports.results import summarise, validate_results
-from reports.view import View
-from tasks.block import compute_block
-from tasks.budget import budget_split
-from tasks.page import build_page
+from reports.series import View
+from tasks.report.budget_split import budget_split
+from tasks.report.build_page import build_page
+from tasks.run.block import compute_block
 
 STUDY = """
 title = "Steps"

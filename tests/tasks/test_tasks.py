@@ -6,17 +6,17 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from data.errors import CorruptSource, Unreachable
+from data.data_errors import CorruptSource, Unreachable
 from data.store import store_dir
-from flows.catalogue import find_study
-from tasks.collect import collect
+from flows.find_study import find_study
+from tasks.cache.records import intact
 from tasks.fetch import fetch
-from tasks.manifest import build_manifest
 from tasks.parquet import parquet
-from tasks.prepare import load_design, prepare
-from tasks.records import intact
-from tasks.render import write_index
-from tasks.run_block import data_limit, run_block
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_index
+from tasks.run.collect import collect
+from tasks.run.prepare import load_design, prepare
+from tasks.run.run_block import data_limit, run_block
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_design_survives_the_disk(ready):
 
 
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
-    monkeypatch.setattr("tasks.manifest.budget_split", lambda spec: {})
+    monkeypatch.setattr("tasks.report.manifest.budget_split", lambda spec: {})
     context = {
         "study": "housing",
         "out": None,

@@ -3,12 +3,12 @@
 import cloudpickle
 import pytest
 
-from tasks.audit import audit
-from tasks.collect import collect
-from tasks.exhibits import exhibit
-from tasks.genome import genome_map
-from tasks.prepare import prepare
-from tasks.run_block import data_limit, run_block
+from tasks.problems.genome_map import genome_map
+from tasks.problems.swarm_exhibits import exhibit
+from tasks.run.audit_cell import audit
+from tasks.run.collect import collect
+from tasks.run.prepare import prepare
+from tasks.run.run_block import data_limit, run_block
 
 
 @pytest.mark.parametrize("task", [audit, collect, data_limit, exhibit, genome_map, prepare, run_block])

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpalgos.accounting.gaussian import gaussian_delta
+from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import AuditResult, audit
 from dpalgos.audit.trials import BatchNoise

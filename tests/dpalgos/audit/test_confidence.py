@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 import dpalgos
-from dpalgos.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.audit.confidence import detectable_fault, epsilon_lower_bound, gaussian_audit
 
 

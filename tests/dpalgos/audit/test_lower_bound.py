@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit.confidence import gaussian_audit
 from dpalgos.audit.lower_bound import audit, audit_estimator
@@ -19,7 +19,7 @@ from dpalgos.mechanisms.histogram import stability_histogram
 from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.selection import exponential_mechanism, permute_and_flip
 from dpalgos.mechanisms.top_k import noisy_top_k
-from dpalgos.noise import NoNoise
+from dpalgos.noise_source import NoNoise
 
 sys.path.insert(0, str(Path(__file__).parent))
 from faults import FAULTS

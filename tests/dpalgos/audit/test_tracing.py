@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 import dpalgos
 from data.simulations import simulator
-from dpalgos.accounting.gaussian import gaussian_mu
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.ceilings import (
     auc_ceiling,
     gaussian_auc_ceiling,

@@ -6,7 +6,7 @@ import pytest
 from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise import Noise, NoNoise
+from dpalgos.noise_source import Noise, NoNoise
 
 
 class Transcripts:

@@ -11,7 +11,7 @@ import dpalgos
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
-from dpalgos.accounting.gaussian import noise_multiplier
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
 from dpalgos.mechanisms.selection import exponential_mechanism
 from dpalgos.mechanisms.top_k import (

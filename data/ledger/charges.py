@@ -1,0 +1,246 @@
+"""What is asked, charged and decided; plain frozen records, and the one way to write them down."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from data.ledger.content import Fingerprint
+from data.ledger.holder import Holder
+from data.ledger.ledger_errors import LedgerError
+
+MAX_NAME_LENGTH = 100
+LARGEST_EXACT_INTEGER = 2**53
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The total privacy loss that the owner of a dataset allows.
+
+    Attributes
+    ----------
+    name : str
+        The name that the owner gave the dataset.
+    epsilon, delta : float
+        The total, for everything that is ever released from it.
+    opened : str
+        When it was opened; UTC, ISO 8601.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    opened: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to one dataset. Two requests with the same `id` are the same question.
+
+    Attributes
+    ----------
+    dataset : str
+        The name under which the dataset's budget was opened.
+    fingerprint : Fingerprint
+        Which data; the order of the rows is not part of the question.
+    estimator : str
+        The estimator's name.
+    parameters : mapping
+        Everything else that decides the answer (columns, bounds, settings); anything JSON can hold.
+        Equal numbers are the same parameter, ``1`` and ``1.0`` alike.
+    epsilon, delta : float
+        The privacy loss that the answer costs.
+    accounting : mapping
+        What `fits` needs to compose this charge with others, e.g. ``{"rho": 0.02}``; it is written down with
+        the charge and is no part of the question.
+
+    Raises
+    ------
+    LedgerError
+        If a part is not what it must be; nothing has been charged.
+    """
+
+    dataset: str
+    fingerprint: Fingerprint
+    estimator: str
+    parameters: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    accounting: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_name("dataset", self.dataset)
+        require_name("estimator", self.estimator)
+        epsilon, delta = require_privacy(self.epsilon, self.delta)
+        values = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "parameters": plain(self.parameters, "parameters", merge_numbers=True),
+            "accounting": plain(self.accounting, "accounting"),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        for name in ("parameters", "accounting"):
+            if not isinstance(values[name], dict):
+                raise LedgerError(f"{name} must be a mapping, got {type(values[name]).__name__}; pass a dict")
+
+    @property
+    def id(self) -> str:
+        """The sha256 of everything that decides the answer, 64 hexadecimal digits."""
+        return hashlib.sha256(canonical_json(self.question).encode()).hexdigest()
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """What `id` is the hash of."""
+        return {
+            "dataset": self.dataset,
+            "content": self.fingerprint.content,
+            "estimator": self.estimator,
+            "parameters": self.parameters,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+        }
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One entry of privacy loss. Once returned by `Ledger.charge`, it is on the disk.
+
+    Attributes
+    ----------
+    id : str
+        The request's id and, after a dash, how often it had to be charged (1, unless an answer was lost).
+    request_id : str
+        `Request.id`.
+    dataset, estimator, parameters, epsilon, delta, accounting
+        As in `Request`.
+    charged : str
+        When; UTC, ISO 8601.
+    holder : Holder
+        Who was charged, and alone may store the answer.
+    release : mapping or None
+        The stored answer. ``None``: there is none yet, draw it now. Always ``None`` in what `fits` is given.
+    """
+
+    id: str
+    request_id: str
+    dataset: str
+    estimator: str
+    parameters: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    accounting: Mapping[str, Any]
+    charged: str
+    holder: Holder
+    release: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one more charge fits into a budget, and the figures that a refusal shows.
+
+    Attributes
+    ----------
+    accepted : bool
+        Whether it fits.
+    spent_epsilon, spent_delta : float
+        What the charges so far cost together, by the caller's composition.
+    left_epsilon, left_delta : float or None
+        What could still be asked, if there is a simple figure for it.
+    """
+
+    accepted: bool
+    spent_epsilon: float
+    spent_delta: float
+    left_epsilon: float | None = None
+    left_delta: float | None = None
+
+
+def require_name(what: str, name: str) -> None:
+    """Refuse a name that could not be told from another one by eye.
+
+    Raises
+    ------
+    LedgerError
+        If it is empty, too long, padded with blanks, or has characters that cannot be seen.
+    """
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MAX_NAME_LENGTH
+        or not name.isprintable()
+        or name != name.strip()
+    ):
+        raise LedgerError(
+            f"{what} must be 1 to {MAX_NAME_LENGTH} visible characters without blanks at the ends, "
+            f"got {name!r}; choose another name"
+        )
+
+
+def require_privacy(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return both as floats, or refuse them.
+
+    Raises
+    ------
+    LedgerError
+        Unless ``0 < epsilon < inf`` and ``0 <= delta < 1``.
+    """
+    if not _is_real(epsilon) or not (math.isfinite(epsilon) and epsilon > 0):
+        raise LedgerError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
+    if not _is_real(delta) or not 0 <= delta < 1:
+        raise LedgerError(f"delta must be at least 0 and below 1, got {delta!r}; pass e.g. delta=1e-6")
+    return float(epsilon), float(delta)
+
+
+def canonical_json(value: object) -> str:
+    """Return the one JSON text of a plain value: keys sorted, no blanks, ASCII, no NaN."""
+    return _ENCODER.encode(value)
+
+
+def plain(value: object, what: str, *, merge_numbers: bool = False) -> Any:
+    """Return a value as JSON would give it back.
+
+    Parameters
+    ----------
+    value : object
+        Mappings with text keys, sequences, text, numbers, truth values and ``None``, nested at will.
+    what : str
+        What to call it in an error.
+    merge_numbers : bool
+        Whether a whole float becomes an integer, so that equal numbers are written alike.
+
+    Raises
+    ------
+    LedgerError
+        If something in it is of another type, or not finite.
+    """
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            kinds = sorted({type(key).__name__ for key in value})
+            raise LedgerError(f"the keys of {what} must be text, got {', '.join(kinds)}; rename them")
+        return {key: plain(value[key], f"{what}.{key}", merge_numbers=merge_numbers) for key in value}
+    if isinstance(value, list | tuple):
+        return [plain(each, f"{what}[{i}]", merge_numbers=merge_numbers) for i, each in enumerate(value)]
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        number = float(value)
+        exact = number.is_integer() and abs(number) <= LARGEST_EXACT_INTEGER
+        return int(number) if merge_numbers and exact else number
+    # An answer that could not be stored must not be shown, so nothing but NaN and infinity is quoted.
+    shown = str(value) if isinstance(value, numbers.Real) else type(value).__name__
+    raise LedgerError(
+        f"{what} must be made of mappings, lists, text and finite numbers, got {shown}; convert it, "
+        "e.g. an array with .tolist()"
+    )
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

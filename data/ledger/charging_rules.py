@@ -1,0 +1,254 @@
+"""What the ledger admits: whose data, which budget, whose answer. All within one transaction."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from data.ledger.chain import Chain, Entry
+from data.ledger.charges import Budget, Charge, Request, Verdict
+from data.ledger.holder import Holder
+from data.ledger.ledger_errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
+from data.processes import ProcessIdentity
+
+
+def find_budget(chain: Chain, name: str) -> Budget | None:
+    """Return a dataset's budget, or ``None`` if it was never opened."""
+    opened = chain.entries("open", dataset=name)
+    if not opened:
+        return None
+    body = opened[0].body
+    return Budget(name, float(body["epsilon"]), float(body["delta"]), body["time"])
+
+
+def budget_of(chain: Chain, name: str) -> Budget:
+    """Return a dataset's budget, or refuse a name that has none."""
+    budget = find_budget(chain, name)
+    if budget is None:
+        raise LedgerError(
+            f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
+            f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"
+        )
+    return budget
+
+
+def charges(chain: Chain, name: str) -> list[Charge]:
+    """Return everything charged to a dataset, in order, without the answers."""
+    return [_as_charge(entry) for entry in chain.entries("charge", dataset=name)]
+
+
+def attempts(chain: Chain, request_id: str) -> list[Charge]:
+    """Return the charges for one request, in order; more than one if answers were lost.
+
+    Only the last one can have an answer: there is a next one only if this one had none, and from then on it
+    gets none (`require_unanswered`), so that there is never a choice which answer to replay.
+    """
+    return [_as_charge(entry) for entry in chain.entries("charge", subject=request_id)]
+
+
+def charge_of(chain: Chain, charge_id: str) -> Charge:
+    """Return a charge with its answer, or refuse an id that was never charged."""
+    for charge in attempts(chain, charge_id.rpartition("-")[0]):
+        if charge.id == charge_id:
+            return _with_release(chain, charge)
+    raise LedgerError(
+        f"there is no charge {charge_id!r:.90} in this ledger; pass the id of one, see dpcost ledger show"
+    )
+
+
+def settle(chain: Chain, attempts: Sequence[Charge], *, waited: bool, again: bool) -> Charge | None:
+    """Decide what becomes of a request that may have been charged before.
+
+    Returns
+    -------
+    Charge or None
+        One with an answer: return it. One without: somebody is working on it. ``None``: charge.
+
+    Raises
+    ------
+    AnswerLost
+        If it was charged, nobody works on it, and the caller does not want to pay again.
+    """
+    if not attempts:
+        return None
+    last = _with_release(chain, attempts[-1])
+    if last.release is not None:
+        return last
+    may_come = last.holder.may_answer() and not (waited and last.holder.is_remote)
+    if may_come and not chain.entries("lost", subject=last.id):
+        return last
+    if again:
+        return None
+    raise AnswerLost(
+        f"this request was charged to {last.dataset!r} at {last.charged} (epsilon {last.epsilon:g}, delta "
+        f"{last.delta:g}), and its answer was lost before it was stored; asking again costs as much again: "
+        "if you want that, say so (again)"
+    )
+
+
+def bind(chain: Chain, request: Request, *, allow_new_content: bool, time: str) -> None:
+    """Make sure that the data are those of the dataset; its first data become so.
+
+    Raises
+    ------
+    ContentRefused
+        If the data are known under another name, or the name with other data.
+    """
+    content = request.fingerprint.content
+    names = {entry.dataset for entry in chain.entries("bind", subject=content)}
+    if request.dataset in names:
+        return
+    if names:
+        raise ContentRefused(
+            f"these data (the same rows, perhaps in another order) are known as {min(names)!r} and cannot "
+            f"have a second budget as {request.dataset!r}; charge {min(names)!r}"
+        )
+    is_new = bool(chain.entries("bind", dataset=request.dataset))
+    if is_new and not allow_new_content:
+        raise ContentRefused(
+            f"the data are not those that {request.dataset!r} was charged for so far; pass those, or open a "
+            "dataset of another name if these are data of other people, or say that they belong to the same "
+            "people and share the one budget (allow new content)"
+        )
+    body = {**asdict(request.fingerprint), "new_content": is_new, "time": time}
+    chain.append("bind", request.dataset, content, body)
+
+
+def new_charge(request: Request, *, attempt: int, time: str) -> Charge:
+    """Return a charge to the asking thread, not written yet."""
+    return Charge(
+        id=f"{request.id}-{attempt}",
+        request_id=request.id,
+        dataset=request.dataset,
+        estimator=request.estimator,
+        parameters=request.parameters,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        accounting=request.accounting,
+        charged=time,
+        holder=Holder.here(),
+    )
+
+
+def require_fits(
+    budget: Budget,
+    previous: Sequence[Charge],
+    new: Charge,
+    fits: Callable[[Sequence[Charge], Charge], Verdict],
+) -> None:
+    """Ask the caller's arithmetic whether one more charge fits.
+
+    Raises
+    ------
+    BudgetExhausted
+        If not.
+    TypeError
+        If it does not answer with a `Verdict`: anything else might be taken for a yes.
+    """
+    verdict = fits(previous, new)
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"fits must return a Verdict, got {type(verdict).__name__}")
+    if verdict.accepted is True:
+        return
+    left = (
+        ""
+        if verdict.left_epsilon is None
+        else f"; left is epsilon {max(0.0, verdict.left_epsilon):g}"
+        + ("" if verdict.left_delta is None else f", delta {max(0.0, verdict.left_delta):g}")
+    )
+    raise BudgetExhausted(
+        f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
+        f"epsilon {verdict.spent_epsilon:g}, delta {verdict.spent_delta:g} in {len(previous)} charges; asked "
+        f"is epsilon {new.epsilon:g}, delta {new.delta:g}{left}: ask for less, or use the answers that were "
+        "released"
+    )
+
+
+def write_charge(chain: Chain, request: Request, charge: Charge) -> None:
+    """Add a charge to the chain."""
+    body = {
+        **request.question,
+        "attempt": int(charge.id.rpartition("-")[2]),
+        "accounting": charge.accounting,
+        "holder": asdict(charge.holder),
+        "time": charge.charged,
+    }
+    chain.append("charge", charge.dataset, charge.request_id, body)
+
+
+def require_unanswered(chain: Chain, charge: Charge) -> None:
+    """Refuse whoever was not charged, and a charge that was given up or charged again.
+
+    Raises
+    ------
+    LedgerError
+        With what to do.
+    """
+    if not charge.holder.is_this_process():
+        raise LedgerError(
+            f"charge {charge.id} was made to process {charge.holder.pid} on {charge.holder.process.host}, "
+            "which alone may answer it; charge the request in this process"
+        )
+    if chain.entries("lost", subject=charge.id):
+        raise LedgerError(f"charge {charge.id} was given up; charge the request again")
+    if attempts(chain, charge.request_id)[-1].id != charge.id:
+        raise LedgerError(
+            f"charge {charge.id} was taken for lost and charged again by another process; ask for its answer"
+        )
+
+
+def overview(chain: Chain, name: str) -> dict[str, Any]:
+    """Return a dataset's budget, contents and charges as plain data."""
+    budget = budget_of(chain, name)
+    released = chain.subjects("release", dataset=name)
+    lost = chain.subjects("lost", dataset=name)
+    charged = charges(chain, name)
+
+    def state(charge: Charge) -> str:
+        if charge.id in released:
+            return "released"
+        return "lost" if charge.id in lost or not charge.holder.may_answer() else "pending"
+
+    return {
+        **asdict(budget),
+        "epsilon_charged": math.fsum(charge.epsilon for charge in charged),
+        "delta_charged": math.fsum(charge.delta for charge in charged),
+        "contents": [entry.body for entry in chain.entries("bind", dataset=name)],
+        "charges": [
+            {
+                "id": charge.id,
+                "estimator": charge.estimator,
+                "parameters": charge.parameters,
+                "epsilon": charge.epsilon,
+                "delta": charge.delta,
+                "accounting": charge.accounting,
+                "charged": charge.charged,
+                "state": state(charge),
+            }
+            for charge in charged
+        ],
+    }
+
+
+def _as_charge(entry: Entry) -> Charge:
+    body = entry.body
+    return Charge(
+        id=f"{entry.subject}-{body['attempt']}",
+        request_id=entry.subject,
+        dataset=entry.dataset,
+        estimator=body["estimator"],
+        parameters=body["parameters"],
+        epsilon=float(body["epsilon"]),
+        delta=float(body["delta"]),
+        accounting=body["accounting"],
+        charged=body["time"],
+        holder=Holder(ProcessIdentity(**body["holder"]["process"]), body["holder"]["thread"]),
+    )
+
+
+def _with_release(chain: Chain, charge: Charge) -> Charge:
+    stored = chain.entries("release", subject=charge.id)
+    return replace(charge, release=stored[0].body["payload"]) if stored else charge

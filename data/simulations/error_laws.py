@@ -1,0 +1,21 @@
+"""Noise of mean 0 and variance 1, symmetric or skewed."""
+
+import numpy as np
+
+from data.data_errors import DataError
+from data.simulations import FloatArray
+
+
+def centred_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
+    """Draw noise: ``"gaussian"``, or ``"exponential"`` less its mean.
+
+    Raises
+    ------
+    DataError
+        If there is no such noise.
+    """
+    if kind == "gaussian":
+        return np.asarray(rng.standard_normal(shape))
+    if kind == "exponential":
+        return np.asarray(rng.standard_exponential(shape) - 1)
+    raise DataError(f"noise must be one of gaussian, exponential, got {kind!r}")

@@ -1,0 +1,99 @@
+"""The story of the scorecard: take what the studies found, judge every claim, write the page."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from prefect import flow, runtime
+from pydantic import Field
+
+from data.store import home, sha256_file
+from flows import journal
+from flows.find_study import find_study
+from flows.progress import say
+from flows.study import DEFAULT_SEED, REPORTS, recorded
+from tasks.cache.keys import page_key
+from tasks.cache.records import Record, intact
+from tasks.faults import guarded
+from tasks.report.manifest import now
+from tasks.report.render import write_index
+from tasks.scorecard.claims import load_scorecard
+from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
+from tasks.study.spec import Profile, StudySpec
+
+_UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
+
+
+@flow(name=NAME, persist_result=False)
+@guarded
+def run_scorecard(
+    study: str = NAME,
+    profile: Profile = "standard",
+    reps: Annotated[int, Field(ge=1)] | None = None,
+    seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
+    offline: bool = False,
+    out: str | None = None,
+    command: str = "",
+) -> dict[str, Any]:
+    """Judge every claim on the results that lie in ``out``, and return where the scorecard lies.
+
+    The parameters are those of :func:`flows.study.run_study`; nothing is computed here but the verdicts, so
+    that ``profile``, ``reps`` and ``seed`` are for the record, and ``offline`` changes nothing.
+    """
+    folder = (Path(out) if out else REPORTS).resolve()
+    with journal.exclusive_run(home(), say), recorded(study, profile):
+        record = judged(
+            folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
+        )
+        index = write_index(folder)
+    return {
+        "report": record["report"],
+        "index": str(index),
+        "headline": record["headline"],
+        "flow_run_id": str(runtime.flow_run.id),
+        "n_task_runs": record["n_task_runs"],
+    }
+
+
+def judged(folder: Path, context: dict[str, Any]) -> dict[str, Any]:
+    """Judge every claim as a task, found in the cache where nothing changed."""
+    specs, evidence = evidence_in(folder)
+    tables = {name: str(folder / name / "results.parquet") for name in evidence}
+    plain = [spec.model_dump(mode="json") for spec in specs]
+    context = {"study": NAME, **context, "started": now(), "evidence": evidence}
+    key = page_key("scorecard", plain, evidence, str(folder), context["profile"], context["seed"])
+    arguments = (key, plain, tables, str(folder / NAME), context)
+    record: Record = score(*arguments)
+    runs = 1
+    if not intact(record):
+        record, runs = score.with_options(refresh_cache=True)(*arguments), 2
+    return {**record, "n_task_runs": runs}
+
+
+def rebuild_scorecard(folder: Path) -> None:
+    """Judge every claim anew on what lies in a folder, without a server."""
+    try:
+        last = json.loads((folder / NAME / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        last = {}
+    context = {key: last.get(key, value) for key, value in _UNKNOWN.items()}
+    specs, evidence = evidence_in(folder)
+    found = read_evidence(specs, {name: folder / name / "results.parquet" for name in evidence})
+    context = {"study": NAME, **context, "started": now(), "evidence": evidence}
+    write_scorecard(load_scorecard(), found, folder / NAME, context)
+
+
+def evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, dict[str, Any]]]:
+    """Return the claims' studies, and of those with whole results in a folder sha256, profile and commit."""
+    specs: list[StudySpec] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name in load_scorecard().studies:
+        specs.append(find_study(name))
+        try:
+            manifest = json.loads((folder / name / "manifest.json").read_text(encoding="utf-8"))
+            sha256 = sha256_file(folder / name / "results.parquet")
+        except (OSError, ValueError):
+            continue
+        if manifest.get("results_sha256") == sha256:
+            found[name] = {"sha256": sha256, **{key: manifest.get(key) for key in ("profile", "commit")}}
+    return specs, found

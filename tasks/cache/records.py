@@ -1,0 +1,44 @@
+"""What a task returns: paths and sha256 of files, small enough for any result store."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from data.store import atomic_write, sha256_file
+from tasks.cache.keys import COMPUTING, code_digest
+
+Record = dict[str, Any]
+
+
+def written(path: Path, content: bytes, *, code: tuple[str, ...] = COMPUTING, **facts: Any) -> Record:
+    """Write a file whole and return its record: path, sha256, digest of the code that made it, facts."""
+    atomic_write(path, content)
+    return {"path": str(path), "sha256": sha256_file(path), "code": code_digest(code), **facts}
+
+
+def intact(record: Any) -> bool:
+    """Whether the file of a record, and those beside it that it names, are there and as they were written."""
+    try:
+        path = Path(record["path"])
+        beside: Mapping[str, str] = record.get("beside", {})
+        return sha256_file(path) == record["sha256"] and all(
+            sha256_file(path.parent / name) == sha256 for name, sha256 in beside.items()
+        )
+    except (OSError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def records_folder(home: Path) -> Path:
+    """Return where the result store keeps one file per record, named by its key."""
+    return home / "cache" / "records"
+
+
+def stored_record(path: Path) -> Record | None:
+    """Return the record in a file of the result store, or None if it cannot be read."""
+    try:
+        result = json.loads(path.read_bytes())["result"]
+        record = json.loads(result) if isinstance(result, str) else result
+        return record if isinstance(record["path"], str) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,209 @@
+"""Problems of tracing: how well an attack tells the rows that an estimator saw from rows that it did not.
+
+Each replicate has members, whom the estimator sees, as many non-members or the rest of a group, and one
+release. Scores are standardised by what a non-member's would vary by and pooled over replicates, so that
+all replicates of a cell are in one block.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+import dpalgos
+from data.simulations import Simulated
+from data.traced_group import TracedGroup, draw_roles
+from dpalgos.audit.roc import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
+from dpalgos.audit.tracing import (
+    Attack,
+    BoundedMeanAttack,
+    LinearModelAttack,
+    MeanAttack,
+    standardised,
+)
+from dpalgos.families import get_family
+from tasks.problems.base import ELEMENTS_BESIDE, Draw, Prepared, ProblemBase
+from tasks.problems.simulation import SimulatedProblem
+from tasks.work_units import Block, replicate_generator, row_generators
+
+AUC, POOLED_AUC, SUM_RATIO, OUTSIDER_MEAN = "auc", "pooled_auc", "attack_sum_ratio", "outsider_mean"
+L2_ERROR = "l2_error"
+# The digits after the point of each false positive rate of a ROC curve: tpr_at_fpr_01 is at .01.
+RATES = ("001", "002", "005", "01", "02", "05", "1", "2", "5")
+
+_PREFIX = "tpr_at_fpr_"
+
+
+def rate_metric(digits: str) -> str:
+    """Return the name of the true positive rate at the false positive rate of these decimals."""
+    return _PREFIX + digits
+
+
+def rate_of(metric: str) -> float | None:
+    """Return the false positive rate in the name of a metric; None if it is another metric."""
+    return float("0." + metric.removeprefix(_PREFIX)) if metric.startswith(_PREFIX) else None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Traced(Draw):
+    """Data with an attack on them.
+
+    Attributes
+    ----------
+    attack : Attack
+    truth : (d,) or (d, R) array
+        What the attack takes as the truth.
+    X, y : (n, d) array, (n,) array or None
+        The candidates.
+    inside, outside : (n, R) bool arrays
+        Which of them the estimator sees, and which are the non-members: as many, in each replicate.
+    """
+
+    attack: Attack
+    truth: np.ndarray
+    X: np.ndarray
+    y: np.ndarray | None
+    inside: np.ndarray
+    outside: np.ndarray
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return each replicate's scores as a column: members, the others, the sum's ratio, ℓ2 error."""
+        coef = self.columns(estimate)
+        scores = standardised(self.attack, self.X, self.y, coef)
+        sums = (scores * self.inside).sum(axis=0) * self.attack.spread(coef) / self.attack.unbiased_sum
+        truth = self.truth if self.truth.ndim == 2 else self.truth[:, None]
+        errors = np.linalg.norm(coef - truth, axis=0)
+        return np.vstack([_chosen(scores, self.inside), _chosen(scores, self.outside), sums, errors])
+
+
+def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the masked entries of each column, (k, R)."""
+    return np.asarray(scores.T[mask.T].reshape(scores.shape[1], -1).T)
+
+
+class _FindingMembers(ProblemBase):
+    """What is measured when members are to be found."""
+
+    @property
+    def metric(self) -> str:
+        """The headline metric."""
+        return AUC
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return one block, since scores are pooled."""
+        return [(0, replicates, (n_cells + 1) * replicates * (2 * n * self.sizes(n)["d"] + ELEMENTS_BESIDE))]
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return AUCs, true positive rates where resolved, sums of scores, and errors, of each replicate.
+
+        Thresholds are those of all replicates' non-members together.
+        """
+        columns = np.concatenate(measured, axis=1)
+        members, outsiders, (sums, errors) = columns[:n], columns[n:-2], columns[-2:]
+        found = {AUC: auc_per_data_set(members, outsiders), POOLED_AUC: pooled_auc_parts(members, outsiders)}
+        for digits in RATES:
+            above = threshold(outsiders, float(f"0.{digits}"))
+            if above is not None:
+                found[rate_metric(digits)] = true_positive_rates(members, above)
+        return {**found, SUM_RATIO: sums, OUTSIDER_MEAN: outsiders.mean(axis=0), L2_ERROR: errors}
+
+
+class Tracing(_FindingMembers, SimulatedProblem):
+    """Members and as many fresh non-members of a simulation; the attack knows the truth.
+
+    Where the problem is sparse (``s``), the attack is restricted to the support.
+    """
+
+    kind: Literal["tracing"]
+    attack: Literal["bounded_mean", "mean", "linear_regression", "logistic"]
+
+    @property
+    def task(self) -> str:
+        """What is estimated."""
+        return {"linear_regression": "linear_regression", "logistic": "glm"}.get(self.attack, "mean")
+
+    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+        """Yield one data set after another; the rows after the first n are not the estimator's."""
+        n, seed = block.n, self.data_seed(block)
+        inside = (np.arange(2 * n) < n)[:, None]
+        for replicate in range(block.first, block.first + block.replicates):
+            data = self.simulate(replicate_generator(seed, replicate), n, times=2)
+            yield Traced(
+                sample=dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n]),
+                first=replicate,
+                replicates=1,
+                batched=False,
+                attack=self._attack(data),
+                truth=data.truth,
+                X=data.X,
+                y=data.y,
+                inside=inside,
+                outside=~inside,
+            )
+
+    def _attack(self, data: Simulated) -> Attack:
+        support = None if self.s is None else data.truth != 0
+        if self.attack == "bounded_mean":
+            return BoundedMeanAttack(mean=data.truth, value_bound=data.noise_std)
+        if self.attack == "mean":
+            return MeanAttack(mean=data.truth, noise_std=data.noise_std, support=support)
+        assert data.information is not None
+        logistic = self.attack == "logistic"
+        return LinearModelAttack(
+            coef=data.truth,
+            information=data.information,
+            score_sum=1.0 if logistic else data.noise_std**2,
+            mean_response=get_family("logistic").mean if logistic else None,
+            support=support,
+        )
+
+
+class GroupTracing(_FindingMembers):
+    """Genotypes, counted from −1 to 1, of a dataset's first group; n people are members, and n others not.
+
+    ``truth`` is what the attacker takes for the mean: that of the people outside both groups
+    (``"public_panel"``), or of the group's remaining people (``"same_population"``), whose genotypes are
+    taken as public then.
+    """
+
+    kind: Literal["group_tracing"]
+    dataset: str
+    n_snps: Annotated[int, Field(strict=True, ge=1)]
+    truth: Literal["public_panel", "same_population"]
+
+    @property
+    def source(self) -> str:
+        """Name of the dataset."""
+        return self.dataset
+
+    @property
+    def task(self) -> str:
+        """What is estimated."""
+        return "mean"
+
+    def sizes(self, n: int) -> dict[str, int]:
+        """Return n and d."""
+        return {"n": n, "d": self.n_snps}
+
+    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+        """Yield the one draw of all replicates."""
+        assert isinstance(design, TracedGroup)
+        inside, outside, others = draw_roles(len(design.X), block.n, row_generators(block))
+        truth = design.panel_mean
+        if self.truth == "same_population":
+            truth = design.X.T @ others / others.sum(axis=0)
+        sample = dpalgos.Sample(design.X, row_mask=inside, n_replicates=block.replicates)
+        yield Traced(
+            sample=sample,
+            first=0,
+            replicates=block.replicates,
+            batched=True,
+            attack=MeanAttack(mean=truth, noise_std=design.panel_std),
+            truth=truth,
+            X=design.X,
+            y=None,
+            inside=inside,
+            outside=outside,
+        )

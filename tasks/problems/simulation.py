@@ -1,0 +1,115 @@
+"""Problems on simulated data: a fresh data set per replicate, the same for all cells at that size."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+import dpalgos
+from data.simulations import Simulated, simulator
+from tasks.problems.base import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase, spread_over_blocks
+from tasks.rules import RuleError, evaluate_all, whole
+from tasks.work_units import Block, derive_seed, replicate_generator
+
+_LOG_METRIC = "log_squared_error"
+_LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
+
+
+# Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
+_CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
+
+
+class SimulatedProblem(ProblemBase):
+    """Data from a model of `data.simulations`.
+
+    ``d``, ``s`` and ``settings`` may be rules in n (and settings in d and s).
+    """
+
+    model: str
+    d: int | str
+    s: int | str | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is no dataset to bring."""
+        return True
+
+    @property
+    def source(self) -> str:
+        """Name of the model."""
+        return self.model
+
+    def sizes(self, n: int) -> dict[str, int]:
+        """Return n, d, and s if given."""
+        sizes = {"n": n, "d": whole(self.d, {"n": n}, what="d")}
+        return sizes if self.s is None else {**sizes, "s": whole(self.s, sizes, what="s")}
+
+    def check(self, n: int, *, with_response: bool) -> None:
+        """Refuse an unknown model or setting, one that is for another task, and s > d."""
+        sizes = self.sizes(n)
+        if sizes.get("s", 0) > sizes["d"]:
+            raise RuleError(f"s must be at most d, got s = {sizes['s']} and d = {sizes['d']} at n = {n}")
+        settings, function = evaluate_all(self.settings, sizes), simulator(self.model)
+        known = [*inspect.signature(function).parameters][3:]
+        for name in settings:
+            if name not in known:
+                raise RuleError(
+                    f"settings must be of the model's ({', '.join(known)}), got {name!r}; take it out"
+                )
+        data = function(np.random.default_rng(0), 2, 2, **settings)
+        if (data.y is not None) != with_response:
+            model = "has no response" if data.y is None else "is a regression"
+            raise RuleError(f"model must suit the study's task, got {self.model!r}, which {model}")
+
+    def simulate(self, rng: np.random.Generator, n: int, *, times: int = 1) -> Simulated:
+        """Draw a data set at size n, with ``times`` as many rows."""
+        sizes = self.sizes(n)
+        return simulator(self.model)(rng, times * n, sizes["d"], **evaluate_all(self.settings, sizes))
+
+    def data_seed(self, block: Block) -> int:
+        """Return the seed from which the data of each replicate of a block are drawn."""
+        return derive_seed(block.seed, block.study, "data", block.panel, block.n)
+
+
+class Simulation(SimulatedProblem):
+    """Estimation of the truth of a simulation."""
+
+    kind: Literal["simulation"]
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return blocks of about as much data each."""
+        return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set."""
+        single = bool(self.settings.get("single_precision"))
+        return n * self.sizes(n)["d"] * (4 if single else 8)
+
+    def _shared(self, block: Block) -> bool:
+        """Whether so many cells fit the same many rows that their moments are worth making."""
+        d = self.sizes(block.n)["d"]
+        return len(block.cells) >= _CELLS and _ROWS * d <= block.n and d <= _LARGEST_MOMENTS
+
+    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+        """Yield one data set after another; one at a time is in memory."""
+        seed = self.data_seed(block)
+        for replicate in range(block.first, block.first + block.replicates):
+            data = self.simulate(replicate_generator(seed, replicate), block.n)
+            yield Estimation(
+                sample=dpalgos.Sample(data.X, data.y, keeps_moments=self._shared(block)),
+                first=replicate,
+                replicates=1,
+                target=data.truth,
+                batched=False,
+            )
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return the errors, and their logarithms where the paper plots these."""
+        found = super().metrics(measured, n)
+        if self.model in _LOGARITHMIC:
+            errors = found[self.metric]
+            found[_LOG_METRIC] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
+        return found

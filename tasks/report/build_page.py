@@ -1,0 +1,277 @@
+"""Build the page of a study from its file, its results table and its manifest."""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import pandas as pd
+
+import dpalgos
+from data.registry import get_dataset
+from data.simulations.regressions import half_width
+from dpalgos.audit.deletion_shifts import two_point_bound
+from dpalgos.theory.rates import (
+    linear_regression_upper,
+    mean_upper,
+    sparse_linear_regression_upper,
+    sparse_mean_upper,
+)
+from reports.page import (
+    Assumption,
+    BudgetPart,
+    CellLabel,
+    EstimatorInfo,
+    Exhibits,
+    Finding,
+    Guide,
+    Provenance,
+    StudyPage,
+)
+from tasks.problems.group_differences import GroupDifferences
+from tasks.problems.simulation import Simulation
+from tasks.problems.subsamples import AnyProblem, Subsamples
+from tasks.problems.train_test_split import RandomHalves
+from tasks.report.attacks_page import tracing_facts
+from tasks.rules import evaluate_all
+from tasks.run.deletion_influence import METRIC as DELETION_SHIFT
+from tasks.study.panel import Panel, delta_at
+from tasks.study.spec import StudySpec
+
+
+def build_page(
+    spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any], exhibits: Exhibits | None = None
+) -> StudyPage:
+    """Return everything on the study's page that is not in the results table."""
+    head = spec.headline
+    cells = results.drop_duplicates("cell")
+    symbol = "m" if spec.datasets and spec.task != "tracing" and spec.axis == "n" else "n"
+    estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
+    return StudyPage(
+        name=spec.name,
+        title=spec.title,
+        question=spec.question.strip(),
+        dataset=_provenance(spec, manifest["data"]),
+        estimators=tuple(_estimator(name) for name in dict.fromkeys(item.name for item in estimators)),
+        headline={
+            "epsilon": head.epsilon,
+            "delta_label": _rule_text(head.delta, symbol),
+            "n": head.s or head.steps or head.n,
+            "variant": head.panel,
+        },
+        axis_label=spec.size_label,
+        metric=spec.head_panel.problem.metric,
+        metric_label=spec.metric_label,
+        variants={
+            **{panel.name: panel.about for panel in spec.panels if panel.about},
+            **{item.form: item.about for item in estimators if item.about},
+        },
+        guides=tuple(
+            _guide(spec, panel)
+            for panel in spec.panels
+            if spec.task != "tracing" and not isinstance(panel.problem, GroupDifferences | RandomHalves)
+        ),
+        assumptions=_assumptions(spec),
+        budgets=_budgets(manifest["budgets"]),
+        findings=(*_findings(spec, results), *_majority(exhibits)),
+        notes=tuple(note.text.strip() for note in spec.notes),
+        manifest=manifest,
+        command=manifest["command"],
+        rerun_commands=tuple(manifest["rerun_commands"]),
+        profile=manifest["profile"],
+        started=manifest["started"],
+        finished=manifest["finished"],
+        machine=manifest["machine"],
+        cells={
+            str(cell): CellLabel(_rule_of(str(cell), symbol), _remarks(str(status), str(message)))
+            for cell, status, message in cells[["cell", "status", "message"]].to_numpy()
+        },
+        unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
+        panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
+        x_column=spec.axis,
+        x_symbol=symbol if spec.axis == "n" else spec.axis,
+        size_symbol=symbol,
+        exhibits=exhibits
+        and replace(
+            exhibits,
+            printed=tuple(
+                replace(row, delta_rule=_rule_text(row.delta_rule, symbol)) for row in exhibits.printed
+            ),
+        ),
+        tracing=tracing_facts(spec, results) if spec.task == "tracing" else None,
+    )
+
+
+def _rule_text(rule: str, symbol: str) -> str:
+    return re.sub(r"(?<=\d)\*(?=[a-z])", "", rule).replace("/n", f"/{symbol}")
+
+
+def _rule_of(cell: str, symbol: str) -> str:
+    for part in cell.split(":"):
+        if part.startswith("delta="):
+            return _rule_text(part.removeprefix("delta="), symbol)
+    return ""
+
+
+def _remarks(status: str, message: str) -> tuple[str, ...]:
+    """Return what an answered cell has to say: conditions of a printed proof that do not hold."""
+    return (message,) if status == "ok" and message else ()
+
+
+def _estimator(name: str) -> EstimatorInfo:
+    entry = dpalgos.get_estimator(name)
+    required = [item["name"] for item in entry.to_dict()["parameters"] if item["required"]]
+    return EstimatorInfo(
+        name=entry.name,
+        title=entry.title,
+        reference=entry.reference,
+        privacy_model=entry.privacy_model,
+        unit=entry.unit_of_privacy,
+        neighbors=entry.neighboring_relation,
+        public_inputs=(
+            *(key for key in required if key not in ("epsilon", "delta")),
+            *([entry.public] if entry.public else []),
+        ),
+        summary=entry.summary,
+        order=entry.order,
+    )
+
+
+def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
+    if not data:
+        models = ", ".join(dict.fromkeys(panel.problem.source for panel in spec.panels))
+        return Provenance(
+            dataset=models,
+            title=spec.data,
+            data_source="simulated",
+            n_rows=0,
+            rows_read=0,
+            repairs=(),
+            source_url="",
+            source_sha256="",
+            license="",
+            citation="",
+            origin="simulation",
+            privacy_unit="one row",
+        )
+    datasets = [get_dataset(one["name"]) for one in data]
+
+    def each(values: Iterable[str], between: str = "; ") -> str:
+        return between.join(dict.fromkeys(value for value in values if value))
+
+    made_up = any(one["data_source"] != "real" for one in data)
+    return Provenance(
+        dataset=each((dataset.name for dataset in datasets), ", "),
+        title=each((dataset.title for dataset in datasets), " — and "),
+        data_source="stand-in" if made_up else "real",
+        n_rows=sum(one["n_rows"] for one in data),
+        rows_read=sum(one["rows_read"] for one in data),
+        repairs=tuple((repair["reason"], repair["count"]) for one in data for repair in one["repairs"]),
+        source_url=each((one["source_url"] for one in data), " "),
+        source_sha256=each((one["source_sha256"] for one in data), " "),
+        license=each(dataset.license for dataset in datasets),
+        citation=each((dataset.citation for dataset in datasets), " "),
+        origin=each((one["origin"] for one in data), ", "),
+        privacy_unit=each(dataset.privacy_unit for dataset in datasets),
+        reasons=tuple(dict.fromkeys(reason for one in data for reason in one["reasons"])),
+        simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
+    )
+
+
+def _guide(spec: StudySpec, panel: Panel) -> Guide:
+    """Return the paper's upper rate at the headline's ε and δ, with constant 1."""
+    head, sizes, problem = spec.headline, spec.grid_of(panel).n, panel.problem
+    value = []
+    for n in sizes:
+        at, delta = problem.sizes(n), delta_at(head.delta, n)
+        if isinstance(problem, Subsamples):
+            rate = linear_regression_upper(n, len(problem.covariates), head.epsilon, delta)
+        elif "s" in at:
+            sparse = sparse_mean_upper if spec.task == "mean" else sparse_linear_regression_upper
+            rate = sparse(n, at["d"], at["s"], head.epsilon, delta)
+        else:
+            dense = mean_upper if spec.task == "mean" else linear_regression_upper
+            rate = dense(n, at["d"], head.epsilon, delta)
+        value.append(float(rate) * _unit(problem, n))
+    along = sizes
+    if spec.axis == "T":  # the rate is of the size, the same along the axis
+        along, value = spec.steps_of(panel), value * len(spec.steps_of(panel))
+    return Guide("the paper's rate, constant 1", tuple(map(float, along)), tuple(value), panel.name)
+
+
+def _unit(problem: AnyProblem, n: int) -> float:
+    """Return what a unit of the rate is in ℓ2: the rates of regression are in the norm of the design.
+
+    In z-scores that is about the same; entries uniform on ±h have second moments h²/3.
+    """
+    if not isinstance(problem, Simulation) or problem.model != "uniform_regression":
+        return 1.0
+    sizes = problem.sizes(n)
+    settings = evaluate_all(problem.settings, sizes)
+    design = settings.get("design", "literal")
+    return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
+
+
+def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
+    about = spec.head_panel.problem
+    columns = []
+    if isinstance(about, RandomHalves):
+        columns = [*get_dataset(about.dataset).columns]
+    elif isinstance(about, Subsamples):
+        dataset = get_dataset(about.dataset)
+        columns = [dataset.column(name) for name in (*about.covariates, about.response)]
+    units = [
+        Assumption(
+            what=f"Centre and scale of {column.name.replace('_', ' ')}",
+            value=_in_units(column.center, column.scale, column.unit),
+            source=column.bounds_source,
+        )
+        for column in columns
+        if column.center is not None and column.scale is not None
+    ]
+    return (*units, *(Assumption(what=a.what, value=a.value, source=a.source) for a in spec.assumptions))
+
+
+def _in_units(center: float, scale: float, unit: str) -> str:
+    """Write "4 ± 2, in 10,000 dollars", "500 ± 400 households"."""
+    value = f"{center:,.10g} ± {scale:,.10g}"
+    return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
+
+
+def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:
+    parts = []
+    for name, shares in budgets.items():
+        estimator, _, form = name.partition("|")
+        parts.append(BudgetPart(estimator=estimator, variant=form, parts=tuple(shares.items())))
+    return tuple(parts)
+
+
+def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
+    findings, epsilon = [], spec.headline.epsilon
+    table = results[results["metric"] == DELETION_SHIFT]
+    several = table["variant"].nunique() > 1
+    for row in table.itertuples():
+        deleted = int(str(row.cell).rpartition("=")[2])
+        shift = cast(float, row.value)
+        what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
+        answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
+        panel = f"Panel “{row.variant}”: d" if several else "D"
+        text = f"{panel}eleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
+        if deleted == 1:
+            bound = two_point_bound(shift, epsilon)
+            text += (
+                f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
+                f"{bound:.3f} on average, both on these data and on the data without that row."
+            )
+        drawn = row.variant == spec.headline.panel and deleted in (1, 10)
+        findings.append(Finding(label=f"deleting {what}", value=shift, text=text, drawn=drawn))
+    return tuple(findings)
+
+
+def _majority(exhibits: Exhibits | None) -> tuple[Finding, ...]:
+    if exhibits is None or not exhibits.label_counts:
+        return ()
+    rate = min(exhibits.label_counts) / sum(exhibits.label_counts)
+    text = f"Whoever calls every frame what most of them are called errs on {rate:.3f} of them."
+    return (Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x"),)

@@ -1,0 +1,98 @@
+"""The manifest of a report: what it was made from, with what, when and where."""
+
+import os
+import platform
+import shlex
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from data.store import home
+from tasks.cache.keys import COMPUTING, RENDERING, ROOT, code_digest
+from tasks.cache.records import Record
+from tasks.report.budget_split import budget_split
+from tasks.study.spec import Profile, StudySpec
+
+_PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
+
+
+def build_manifest(
+    spec: StudySpec, tables: list[dict[str, Any]], results: Record, context: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the manifest as plain data.
+
+    Parameters
+    ----------
+    spec : StudySpec
+    tables : list of dict
+        The references of the datasets; none if the data are simulated.
+    results : Record
+        Of ``results.parquet``.
+    context : dict
+        ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``, ``command`` and
+        ``started`` of the run.
+    """
+    asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
+    again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
+    cell = _example_cell(spec, context["profile"])
+    options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
+    return {
+        "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
+        "dpcost": version("dpcost"),
+        "commit": _commit(),
+        "code_sha256": {"computing": code_digest(COMPUTING), "rendering": code_digest(RENDERING)},
+        "data": [{**table, "path": _below_home(table["path"])} for table in tables],
+        "results_sha256": results["sha256"],
+        "packages": {name: version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        **{key: context[key] for key in ("profile", "replicates", "seed", "command", "started")},
+        "finished": now(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "budgets": budget_split(spec),
+        "ledger": {"epsilon_spent": 0.0, "note": "research runs on public data charge no ledger"},
+        "rerun_commands": [
+            shlex.join(["dpcost", "run", *again, *options]),
+            shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
+            shlex.join(["dpcost", "report", *again]),
+        ],
+    }
+
+
+def now() -> str:
+    """Return the time in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _commit() -> str:
+    """Return the commit of the checkout, marked where files differ from it, or "unknown"."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def _file(study: str) -> str:
+    return Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
+
+
+def _below_home(path: str) -> str:
+    """Return a path without the part that only this machine has."""
+    file = Path(path)
+    return file.relative_to(home()).as_posix() if file.is_relative_to(home()) else file.name
+
+
+def _example_cell(spec: StudySpec, profile: Profile) -> str:
+    head = spec.headline
+    cells = [cell for block in spec.blocks(profile, replicates=1, seed=0) for cell in block.cells]
+    at_headline = [cell for cell in cells if (cell.n, cell.epsilon) == (head.n, head.epsilon)]
+    return (at_headline or cells)[0].key

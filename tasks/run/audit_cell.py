@@ -1,0 +1,49 @@
+"""Audit a study's private estimators at its headline setting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+
+from dpalgos.audit.lower_bound import audit_estimator
+from tasks.cache.policy import BY_KEY
+from tasks.cache.records import Record, written
+from tasks.faults import guarded
+from tasks.run.run_block import one_blas_thread
+from tasks.work_units import Cell, derive_seed
+
+
+@task(name="audit", **BY_KEY)
+@guarded
+def audit(key: str, cell: dict[str, Any], n_features: int, n_trials: int, seed: int, path: str) -> Record:
+    """Return the record of an empirical lower bound on the ε of a cell's estimator.
+
+    The audit brings worst-case data of its own; of the study it takes the public settings only.
+    """
+    chosen = Cell(**cell)
+    one_blas_thread()
+    found = audit_estimator(
+        chosen.estimator,
+        n_trials=n_trials,
+        n_features=n_features,
+        rng=np.random.default_rng(derive_seed(seed, "audit", chosen.key)),
+        **chosen.keywords(),
+    )
+    bound = found.epsilon_lower_bound
+    body = json.dumps({"cell": chosen.key, **found.to_dict()}, indent=1)
+    return written(Path(path), body.encode(), cell=chosen.key, audited_epsilon=bound)
+
+
+def with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
+    """Return the rows with the audited ε of the cells that were audited, and of their other preparations."""
+    audited = {_apart_from_preparation(record["cell"]): record["audited_epsilon"] for record in audits}
+    found = rows["cell"].map(lambda cell: audited.get(_apart_from_preparation(cell), np.nan))
+    return rows.assign(audited_epsilon=found.where(rows["calibration"] != "none"))
+
+
+def _apart_from_preparation(cell: str) -> str:
+    estimator, variant, *rest = cell.split(":")
+    return ":".join([estimator, variant.partition("+")[2], *rest])

@@ -1,0 +1,143 @@
+"""Compute a block: the one place where estimators meet data."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dpalgos
+from tasks.problems.base import Draw, Prepared
+from tasks.problems.subsamples import AnyProblem, problem_of
+from tasks.work_units import Block, Cell, derive_seed
+
+Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
+
+
+def compute_block(
+    block: Block,
+    design: Prepared | None = None,
+    only: str | None = None,
+    selected: Selected | None = None,
+) -> pd.DataFrame:
+    """Run every cell of a block.
+
+    Parameters
+    ----------
+    block : Block
+    design : Prepared, optional
+        What was prepared of a dataset, where the block's problem is about one.
+    only : str, optional
+        Key of the one cell to run.
+    selected : dict, optional
+        Filled with how often each column was selected, where the problem has columns to tell of.
+
+    Returns
+    -------
+    DataFrame
+        Rows of the results table, in the order of the cells.
+    """
+    problem = problem_of(block)
+    cells = [cell for cell in block.cells if only in (None, cell.key)]
+    outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
+    for draw in problem.draws(block, design):
+        answered: dict[str, _Outcome] = {}
+        for cell in cells:
+            if cell.question not in answered:
+                answered[cell.question] = _run_cell(cell, block, draw)
+            outcome = answered[cell.question]
+            outcomes[cell.key].append(outcome)
+            if selected is not None and outcome.selected:
+                selected[cell.key] = outcome.selected
+    return pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What a cell gave on a draw; ``measured`` is None where there is no answer."""
+
+    draw: Draw
+    measured: np.ndarray | None
+    certified: float
+    seconds: float
+    status: str
+    message: str
+    selected: dict[str, int]
+
+
+def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
+    measured, certified = None, np.nan
+    selected: dict[str, int] = {}
+    status, message = "ok", ""
+    start = time.perf_counter()
+    try:
+        result = answer(cell, block, draw)
+        measured = draw.measure(result.estimate)
+        certified = result.certified_epsilon
+        message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
+        selected = draw.selection(result.estimate)
+    except dpalgos.InputError as error:
+        status, message = "refused", str(error)
+    except Exception as error:  # a failing cell must neither stop the others nor print what it held
+        status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
+    seconds = (time.perf_counter() - start) / draw.replicates
+    if measured is not None and not np.isfinite(measured).all():
+        measured, status, message = None, "failed", "the estimate is not finite"
+    return _Outcome(draw, measured, certified, seconds, status, message, selected)
+
+
+def answer(cell: Cell, block: Block, draw: Draw) -> dpalgos.Result:
+    """Return a cell's answer on a draw: the same again for the same replicates."""
+    return dpalgos.estimate(
+        cell.estimator,
+        draw.sample,
+        rng=draw.generator(derive_seed(block.seed, block.study, cell.question)),
+        replicates=draw.replicates,
+        **cell.keywords(),
+    )
+
+
+def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome]) -> pd.DataFrame:
+    """Return a row per metric and replicate; a replicate without an answer has the headline metric's only."""
+    repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
+    answered = np.array([outcome.measured is not None for outcome in repeated])
+    measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
+    metrics = problem.metrics(measured, block.n) if measured else {}
+    shared = pd.DataFrame(
+        {
+            **_labels(cell, block),
+            "d": [outcome.draw.sample.n_features for outcome in repeated],
+            "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
+            "certified_epsilon": [outcome.certified for outcome in repeated],
+            "replicate": [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)],
+            "seed": derive_seed(block.seed, block.study, cell.question),
+            "metric": problem.metric,
+            "value": np.nan,
+            "seconds": [outcome.seconds for outcome in repeated],
+            "status": [outcome.status for outcome in repeated],
+            "message": [outcome.message for outcome in repeated],
+        }
+    )
+    parts = [shared[answered].assign(metric=name, value=values) for name, values in metrics.items()]
+    if not answered.all():
+        parts.append(shared[~answered])
+    return pd.concat(parts).sort_values("replicate", kind="stable")
+
+
+def _labels(cell: Cell, block: Block) -> dict[str, Any]:
+    estimator = dpalgos.get_estimator(cell.estimator)
+    return {
+        "study": block.study,
+        "dataset": block.dataset,
+        "data_source": block.data_source,
+        "estimator": cell.estimator,
+        "variant": cell.variant,
+        "cell": cell.key,
+        "calibration": cell.calibration,
+        "privacy_model": estimator.privacy_model,
+        "epsilon": np.nan if cell.epsilon is None else cell.epsilon,
+        "delta": np.nan if cell.delta is None else cell.delta,
+        "audited_epsilon": np.nan,
+        "n": cell.n,
+    }

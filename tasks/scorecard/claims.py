@@ -1,0 +1,295 @@
+"""Claims of the papers that a run can test: what is said, where, and how the results of a study decide.
+
+A claim is judged on the repetitions of a study, at a confidence of 99 %, once with the noise as printed and
+once with the least noise that proves the same guarantee. A verdict is 1 (holds), 0 (does not hold) or NaN
+(can't be tested), with a sentence of measured numbers.
+"""
+
+import math
+import tomllib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from reports.numbers import num, setting, span, words
+from tasks.problems.base import Strict
+from tasks.rules import evaluate
+from tasks.scorecard.evidence import Evidence, common_replicates, difference_interval, mean_interval
+from tasks.study.spec import SpecError
+
+_FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
+HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """1, 0 or NaN, and the numbers behind it."""
+
+    value: float
+    text: str
+
+
+class Test(Strict, ABC):
+    """How a claim is decided."""
+
+    @abstractmethod
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Decide at a calibration."""
+
+
+class Guarantee(Test):
+    """The noise proves the ε that was asked, in every cell of the study."""
+
+    kind: Literal["guarantee"]
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare certified with asked ε."""
+        rows = evidence.private(claim.estimator, calibration)
+        rows = rows[rows["certified_epsilon"].notna()]
+        if claim.panel:
+            rows = rows[rows["variant"] == claim.variant()]
+        if rows.empty:
+            return Verdict(OPEN, "The study has no answer of this kind.")
+        shares = rows["certified_epsilon"] / rows["epsilon"]
+        if shares.max() == math.inf:
+            return Verdict(FAILS, "The noise proves no finite ε.")
+        worst = rows.iloc[int(shares.to_numpy().argmax())]
+        proved = (
+            f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
+        )
+        if shares.max() > 1 + 1e-9:
+            where = f"{evidence.symbol} = {setting(worst['n'])}"
+            epsilon = f"ε = {num(worst['certified_epsilon'])} for {setting(worst['epsilon'])}"
+            return Verdict(FAILS, f"{proved}: at {where} only {epsilon}.")
+        return Verdict(HOLDS, f"{proved}.")
+
+
+class ErrorRatio(Test):
+    """The mean error is at most ``factor`` times another estimator's (or form's), at every size."""
+
+    kind: Literal["error_ratio"]
+    than: str
+    than_form: str = ""
+    factor: float = 1.0
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare replicate by replicate."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        theirs = evidence.values(self.than, claim.variant(self.than_form), calibration)
+        above, below, ratios = [], [], []
+        for n, mine, other in common_replicates(ours, theirs):
+            low, high = mean_interval(mine - self.factor * other)
+            ratios.append(float(mine.mean() / other.mean()))
+            above += [n] if low > 0 else []
+            below += [n] if high < 0 else []
+        if not ratios:
+            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+        text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
+        if above:
+            listed = words(setting(n) for n in above)
+            return Verdict(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
+        if 2 * len(below) < len(ratios):
+            return Verdict(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
+        return Verdict(HOLDS, f"{text}.")
+
+
+class GapShrinks(Test):
+    """The distance between the mean errors with and without privacy shrinks with n but stays."""
+
+    kind: Literal["gap_shrinks"]
+    baseline: str
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare the gaps at the smallest and at the largest size."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        without = evidence.values(self.baseline, claim.variant(""), calibration)
+        gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
+        if len(gaps) < 2:
+            return Verdict(OPEN, "The study has fewer than two sizes with both answers.")
+        (first, early), (last, late) = gaps[0], gaps[-1]
+        text = (
+            f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "
+            f"{num(float(late.mean()))} at {evidence.symbol} = {setting(last)}"
+        )
+        low, high = difference_interval(late, early)
+        if high < 0 and mean_interval(late)[0] > 0:
+            return Verdict(HOLDS, f"{text}.")
+        if low > 0 or mean_interval(late)[1] < 0:
+            return Verdict(FAILS, f"{text}.")
+        return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+
+
+class BeatsZero(Test):
+    """The mean error is smaller than the zero vector's, at some size of the study at least."""
+
+    kind: Literal["beats_zero"]
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare with the zero vector."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        zero = evidence.values("zero", claim.variant(""), calibration)
+        pairs = list(common_replicates(ours, zero))
+        if not pairs:
+            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+        ratios = [float(mine.mean() / other.mean()) for _, mine, other in pairs]
+        text = f"Mean errors are {span(ratios)} times the zero vector's over {evidence.span_of_sizes(ours)}."
+        intervals = [mean_interval(mine - other) for _, mine, other in pairs]
+        if any(high < 0 for _, high in intervals):
+            return Verdict(HOLDS, text)
+        return Verdict(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
+
+
+class GrowsAt(Test):
+    """The mean error is larger at a smaller ε than at the headline's, at some size of the study at least."""
+
+    kind: Literal["grows_at"]
+    epsilon: float
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare replicate by replicate."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration)
+        stricter = evidence.values(claim.estimator, claim.variant(), calibration, epsilon=self.epsilon)
+        pairs = list(common_replicates(stricter, ours))
+        if not pairs:
+            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+        ratios = [float(strict.mean() / other.mean()) for _, strict, other in pairs]
+        head = setting(evidence.spec.headline.epsilon)
+        text = (
+            f"Mean errors at ε = {setting(self.epsilon)} are {span(ratios)} times those at ε = {head} over "
+            f"{evidence.span_of_sizes(ours)}"
+        )
+        intervals = [mean_interval(strict - other) for _, strict, other in pairs]
+        if any(high < 0 for _, high in intervals):
+            return Verdict(FAILS, f"{text}.")
+        if any(low > 0 for low, _ in intervals):
+            return Verdict(HOLDS, f"{text}.")
+        return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+
+
+class Level(Test):
+    """The mean of a metric is at least, or at most, a rule in n, d and s, at every size."""
+
+    kind: Literal["level"]
+    metric: str
+    at_least: float | str | None = None
+    at_most: float | str | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Level":
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("a level needs one of at_least and at_most; give just one")
+        return self
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Compare with the level at each size."""
+        ours = evidence.values(claim.estimator, claim.variant(), calibration, metric=self.metric)
+        sign = 1 if self.at_most is None else -1
+        rule = self.at_least if self.at_most is None else self.at_most
+        assert rule is not None  # checked when the file was read
+        levels, signs = [], []
+        for n, values in ours.items():
+            level = evaluate(rule, evidence.sizes_at(claim.panel, n), what="level")
+            low, high = mean_interval(sign * (values - level))
+            levels.append(level)
+            signs.append(1 if low > 0 else -1 if high < 0 else 0)
+        if not signs:
+            return Verdict(OPEN, "The study has no answer of this kind.")
+        means = [float(values.mean()) for values in ours.values()]
+        text = f"Means are {span(means)} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
+        if -1 in signs:
+            return Verdict(FAILS, f"{text}.")
+        if 2 * sum(signs) < len(signs):
+            return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+        return Verdict(HOLDS, f"{text}.")
+
+
+class Untestable(Test):
+    """No run can decide it, and why."""
+
+    kind: Literal["untestable"]
+    why: str
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+        """Say why."""
+        return Verdict(OPEN, self.why)
+
+
+AnyTest = Annotated[
+    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | Level | Untestable,
+    Field(discriminator="kind"),
+]
+
+
+class Claim(Strict):
+    """What a paper says, where, and how it is decided.
+
+    Attributes
+    ----------
+    id : str
+        Begins with the paper's key.
+    study, panel, estimator, form : str
+        Whose results decide.
+    steps : int or None
+        At which number of steps, where that is the study's horizontal axis.
+    """
+
+    id: str
+    text: str
+    where: str
+    study: str
+    panel: str = ""
+    estimator: str
+    form: str = ""
+    steps: int | None = None
+    test: AnyTest
+
+    @property
+    def paper(self) -> str:
+        """The paper's key."""
+        return self.id.partition("-")[0]
+
+    def variant(self, form: str | None = None) -> str:
+        """Return the variant of a form in the claim's panel; by default of its own, at its steps."""
+        own = form is None
+        steps = f"T={self.steps}" if own and self.steps else ""
+        return ", ".join(part for part in (self.panel, self.form if own else form, steps) if part)
+
+
+class Scorecard(Strict):
+    """All claims, by paper.
+
+    Attributes
+    ----------
+    papers : dict
+        Key → name.
+    """
+
+    title: str
+    question: str
+    papers: dict[str, str]
+    claims: tuple[Claim, ...] = Field(min_length=1)
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies whose results decide, each once."""
+        return tuple(dict.fromkeys(claim.study for claim in self.claims))
+
+
+def load_scorecard(path: Path = _FILE) -> Scorecard:
+    """Read the claims.
+
+    Raises
+    ------
+    SpecError
+        In one sentence.
+    """
+    plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        return Scorecard(**plain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise SpecError(f"{path.name}: {where}: {first['msg']}") from None

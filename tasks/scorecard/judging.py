@@ -1,0 +1,171 @@
+"""Judge the claims of the papers on the results of the studies, and write the scorecard."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+
+import dpalgos
+from data.store import atomic_write, sha256_file
+from reports.index import Card
+from reports.results import summarise, to_parquet_bytes, validate_results
+from reports.scorecard_page import Judged, ScorecardPage, render_scorecard, tally
+from reports.tables import summary_csv
+from tasks.cache.keys import RENDERING
+from tasks.cache.policy import BY_KEY
+from tasks.cache.records import Record, written
+from tasks.faults import guarded
+from tasks.scorecard.claims import OPEN, Claim, Scorecard, Verdict, load_scorecard
+from tasks.scorecard.evidence import Evidence
+from tasks.study.panel import delta_at
+from tasks.study.spec import StudySpec
+
+NAME = "scorecard"
+
+
+@task(name="score", **BY_KEY)
+@guarded
+def score(
+    key: str, specs: list[dict[str, Any]], tables: dict[str, str], out: str, context: dict[str, Any]
+) -> Record:
+    """Judge all claims and write the scorecard; ``tables`` are the results tables' paths, by study."""
+    evidence = read_evidence([StudySpec(**plain) for plain in specs], tables)
+    return write_scorecard(load_scorecard(), evidence, Path(out), context)
+
+
+def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
+    """Return the evidence of the studies whose results tables are given, by name."""
+    return {s.name: Evidence(s, pd.read_parquet(tables[s.name])) for s in specs if s.name in tables}
+
+
+def write_scorecard(
+    scorecard: Scorecard, evidence: dict[str, Evidence], out: Path, context: dict[str, Any]
+) -> Record:
+    """Write results table, summary, page, card and manifest into a folder, the manifest last."""
+    judged = [(claim, judge(claim, evidence.get(claim.study))) for claim in scorecard.claims]
+    results = verdict_table(judged, evidence, context["seed"])
+    page = ScorecardPage(
+        title=scorecard.title,
+        question=scorecard.question.strip(),
+        papers=scorecard.papers,
+        judged=tuple(
+            Judged(
+                claim.id,
+                claim.paper,
+                claim.text,
+                claim.where,
+                claim.study,
+                claim.study in evidence,
+                {calibration: (verdict.value, verdict.text) for calibration, verdict in verdicts.items()},
+            )
+            for claim, verdicts in judged
+        ),
+        command=context["command"],
+        profile=context["profile"],
+        finished=context["started"],
+    )
+    files = {
+        "results.parquet": to_parquet_bytes(results),
+        "summary.csv": summary_csv(summarise(results)).encode(),
+        **render_scorecard(page),
+    }
+    card = Card(
+        name=NAME,
+        title=scorecard.title,
+        headline=tally(page),
+        data_source="real and simulated data",
+        when=context["started"],
+        seconds=None,
+        figure_svg="",
+        href=f"{NAME}/report.html",
+        profile=context["profile"],
+    )
+    files["card.json"] = card.to_json().encode()
+    for name, content in files.items():
+        atomic_write(out / name, content)
+    manifest = {
+        **context,
+        "results_sha256": sha256_file(out / "results.parquet"),
+        "evidence": {name: context["evidence"].get(name) for name in evidence},
+    }
+    return written(
+        out / "manifest.json",
+        json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
+        code=RENDERING,
+        beside={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        headline=card.headline,
+        report=str(out / "report.html"),
+    )
+
+
+def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Verdict]:
+    """Return the verdict with the noise as printed and with the least noise that is proved."""
+    if evidence is None:
+        missing = Verdict(OPEN, f"The study {claim.study} has not run here.")
+        return dict.fromkeys(("paper", "tight"), missing)
+    verdicts = {
+        calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")
+    }
+    if not evidence.on_a_stand_in(claim.variant()):
+        return verdicts
+    return {
+        calibration: Verdict(
+            verdict.value, f"{verdict.text} On simulated data that stand in for the real ones."
+        )
+        for calibration, verdict in verdicts.items()
+    }
+
+
+def verdict_table(
+    judged: list[tuple[Claim, dict[str, Verdict]]], evidence: dict[str, Evidence], seed: int
+) -> pd.DataFrame:
+    """Return the verdicts as a results table: ``metric`` is the claim's id, ``value`` 1, 0 or NaN."""
+    rows = [
+        {
+            "study": NAME,
+            **_about(evidence.get(claim.study)),
+            "estimator": claim.estimator,
+            "variant": claim.study,
+            "cell": f"{claim.id}:{calibration}",
+            "calibration": calibration,
+            "privacy_model": _model(claim.estimator),
+            "certified_epsilon": np.nan,
+            "audited_epsilon": np.nan,
+            "s": pd.NA,
+            "replicate": 0,
+            "seed": seed,
+            "metric": claim.id,
+            "value": verdict.value,
+            "seconds": 0.0,
+            "status": "ok",
+            "message": verdict.text,
+        }
+        for claim, verdicts in judged
+        for calibration, verdict in verdicts.items()
+    ]
+    return validate_results(pd.DataFrame(rows))
+
+
+def _model(estimator: str) -> str:
+    model = dpalgos.get_estimator(estimator).privacy_model
+    return "central" if model == "none" else model
+
+
+def _about(evidence: Evidence | None) -> dict[str, Any]:
+    if evidence is None:
+        return {"dataset": "", "data_source": "simulated", "epsilon": 0.5, "delta": 0.0, "n": 1, "d": 0}
+    head = evidence.spec.headline
+    first = evidence.results.iloc[0]
+    return {
+        "dataset": first["dataset"],
+        "data_source": first["data_source"],
+        "epsilon": head.epsilon,
+        "delta": delta_at(head.delta, head.n),
+        "n": head.n,
+        "d": int(first["d"]),
+    }

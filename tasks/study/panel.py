@@ -1,0 +1,166 @@
+"""A panel of a study: a problem, estimators with their public keywords, a grid of sizes and budgets."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+import dpalgos
+from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.api import build_params
+from tasks.problems.base import Strict
+from tasks.problems.subsamples import Problem
+from tasks.rules import evaluate, evaluate_all
+
+Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
+Count = Annotated[int, Field(strict=True, ge=1)]
+DeltaRule = Annotated[str, BeforeValidator(lambda value: _delta_text(value))]
+
+_STEPS = "T"  # what rules, forms and figures call an estimator's number of steps
+# Sizes at which an estimator's rules are tried before those of its panel are known.
+_ANY_SIZES = {"n": 1000, "d": 1000, "s": 10}
+
+
+class Grid(Strict):
+    """Sizes and budgets, and sparsities where a study varies them; every combination is a cell."""
+
+    n: tuple[Count, ...] = Field(min_length=1)
+    epsilon: tuple[Number, ...] = Field(min_length=1)
+    delta: tuple[DeltaRule, ...] = Field(min_length=1)
+    s: tuple[Count, ...] = ()
+
+    @field_validator("n", "epsilon", "delta", "s")
+    @classmethod
+    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return each_once(values)
+
+    @field_validator("epsilon")
+    @classmethod
+    def _positive(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        for value in values:
+            check_budget(value, 0.5)
+        return values
+
+    @field_validator("delta")
+    @classmethod
+    def _rule(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in rules:
+            delta_at(rule, 10**6)
+        return rules
+
+    @model_validator(mode="after")
+    def _deltas_fit(self) -> "Grid":
+        for rule in self.delta:
+            for n in self.n:
+                if not 0 < delta_at(rule, n) < 1:
+                    raise ValueError(
+                        f"delta must be above 0 and below 1, got {rule!r}, which is {delta_at(rule, n):g} "
+                        f"at n = {n}; take e.g. '1/n^2'"
+                    )
+        return self
+
+
+class EstimatorSpec(Strict):
+    """One estimator of a study with its public keywords, which may be rules in n, d and s.
+
+    Attributes
+    ----------
+    steps : tuple of int
+        Numbers of steps, a cell each, which rules call T; the horizontal axis of the study.
+    """
+
+    name: str
+    form: str = ""
+    calibrations: tuple[Literal["tight", "paper"], ...] = ()
+    about: str = ""
+    params: dict[str, Any] = Field(default_factory=dict)
+    steps: tuple[Count, ...] = ()
+
+    @field_validator("steps")
+    @classmethod
+    def _distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+        return each_once(values)
+
+    @model_validator(mode="after")
+    def _fits_the_catalogue(self) -> "EstimatorSpec":
+        estimator = dpalgos.get_estimator(self.name)
+        if estimator.private and not self.calibrations:
+            raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')
+        if self.calibrations and not estimator.private:
+            raise ValueError(
+                f"{self.name} is not private, got calibrations {list(self.calibrations)}; leave them out"
+            )
+        if not re.fullmatch(r"[\w. -]*", self.form):
+            raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
+        self.check_keywords(_ANY_SIZES)
+        return self
+
+    def check_keywords(self, sizes: dict[str, int]) -> None:
+        """Refuse keywords that the estimator does not take, or rules that have no value at these sizes."""
+        estimator = dpalgos.get_estimator(self.name)
+        for steps in self.steps or (None,):
+            keywords = self.keywords(sizes, steps)
+            for calibration in self.calibrations or ("none",):
+                asked = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
+                build_params(estimator, {**(asked if estimator.private else {}), **keywords})
+
+    def keywords(self, sizes: Mapping[str, int], steps: int | None = None) -> dict[str, Any]:
+        """Return the public keywords at some sizes, and at a number of steps where it has several."""
+        return evaluate_all(self.params, sizes if steps is None else {**sizes, _STEPS: steps})
+
+    def variant(self, panel: str, steps: int | None = None) -> str:
+        """Return panel, form and number of steps as results name them: ``"dense, long steps, T=50"``."""
+        parts = (panel, self.form, "" if steps is None else f"{_STEPS}={steps}")
+        return ", ".join(part for part in parts if part)
+
+
+class Panel(Strict):
+    """A problem with its estimators and grid, where they are not those of the whole study.
+
+    Attributes
+    ----------
+    about : str
+        What is particular about it, for the report.
+    smoke : bool
+        Whether profile ``smoke`` runs it too; False where that would last too long.
+    """
+
+    name: str
+    about: str = ""
+    smoke: bool = True
+    problem: Problem
+    grid: Grid | None = None
+    estimators: tuple[EstimatorSpec, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _can_be_in_a_key(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z][a-z0-9 -]*", name):
+            raise ValueError(
+                f"a panel's name must be lower-case letters, digits, blanks and hyphens, got {name!r}"
+            )
+        return name
+
+
+def delta_at(rule: str, n: int) -> float:
+    """Evaluate a rule such as ``"10/n^1.1"``, ``"1/n^2"`` or ``"1e-6"`` at n."""
+    value = evaluate(rule, {"n": n}, what="delta")
+    if "n" not in rule:
+        check_budget(1.0, value)
+    return value
+
+
+def _delta_text(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        check_budget(1.0, value)
+        return repr(value)
+    return value
+
+
+def each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return values that differ, or refuse."""
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"each entry must be there once, got {value!r} twice; take one out")
+    return values

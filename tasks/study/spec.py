@@ -1,0 +1,355 @@
+"""What a study is: the schema of ``flows/studies/*.toml`` and its expansion into blocks of cells."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+import dpalgos
+from tasks.problems.base import Strict
+from tasks.problems.group_differences import GroupDifferences
+from tasks.problems.simulation import SimulatedProblem
+from tasks.problems.subsamples import Subsamples
+from tasks.problems.train_test_split import SMOKE_FRAMES, RandomHalves
+from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, delta_at, each_once
+from tasks.work_units import Block, Cell
+
+Profile = Literal["smoke", "standard", "paper"]
+PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
+
+
+class SpecError(ValueError):
+    """A study file is wrong; the message names the file, the key, its value and what is allowed."""
+
+
+class Headline(Strict):
+    """The setting that the report's first sentence is about; ``steps`` where that is the horizontal axis."""
+
+    n: Count
+    steps: Count | None = None
+    epsilon: Number
+    delta: DeltaRule
+    panel: str
+    s: Count | None = None
+
+
+class Printed(Strict):
+    """Numbers that a paper prints, for comparison; never results of ours.
+
+    Attributes
+    ----------
+    epsilon : float
+        ``inf`` for the non-private estimator.
+    s : tuple of int
+    mean, spread : tuple of float
+        Per s, as printed, and the number in brackets after it.
+    """
+
+    delta: DeltaRule
+    epsilon: Number
+    s: tuple[Count, ...]
+    mean: tuple[Number, ...]
+    spread: tuple[Number, ...]
+
+    @model_validator(mode="after")
+    def _as_long(self) -> "Printed":
+        if not len(self.s) == len(self.mean) == len(self.spread):
+            raise ValueError(
+                f"printed.mean and printed.spread need one number per s, got {len(self.mean)} and "
+                f"{len(self.spread)} for {len(self.s)}"
+            )
+        return self
+
+
+class AssumptionSpec(Strict):
+    """Something taken as public: what, its value, where from."""
+
+    what: str
+    value: str
+    source: str
+
+
+class Note(Strict):
+    """A remark for the report."""
+
+    text: str
+
+
+class StudySpec(Strict):
+    """A study: which data, which estimators, which grid, how often, and words for the report."""
+
+    name: str
+    title: str
+    question: str
+    data: str = ""
+    task: Literal["mean", "linear_regression", "glm", "tracing"]
+    size_label: str
+    metric_label: str
+    deleted_rows: tuple[Count, ...] = ()
+    grid: Grid | None = None
+    replicates: dict[Profile, Count]
+    audit_trials: dict[Profile, Annotated[int, Field(ge=1000)]] = Field(default_factory=dict)
+    headline: Headline
+    panels: tuple[Panel, ...] = Field(min_length=1)
+    estimators: tuple[EstimatorSpec, ...] = ()
+    assumptions: tuple[AssumptionSpec, ...] = ()
+    notes: tuple[Note, ...] = ()
+    printed: tuple[Printed, ...] = ()
+    sha256: str = ""
+
+    @field_validator("name")
+    @classmethod
+    def _can_name_a_folder(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                "a study's name must be lower-case letters, digits, '_' and '-', beginning with a letter, "
+                f"got {name!r}; rename the file, or add e.g. name = 'my_study'"
+            )
+        return name
+
+    @field_validator("deleted_rows")
+    @classmethod
+    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return each_once(values)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "StudySpec":
+        for profile in PROFILES:
+            if profile not in self.replicates:
+                raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
+        names = [panel.name for panel in self.panels]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"panels must differ in name, got {name!r} twice")
+        self._check_steps()
+        for panel in self.panels:
+            if panel.grid is None and self.grid is None:
+                raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
+            self._check_problem(panel)
+            self._check_estimators(panel)
+        if self.headline.panel not in names:
+            allowed = ", ".join(names)
+            raise ValueError(
+                f"headline.panel must be one of the study's ({allowed}), got {self.headline.panel!r}"
+            )
+        if not self.head_panel.smoke:
+            raise ValueError(
+                f"headline.panel must be one that every profile runs, got {self.headline.panel!r}, "
+                "which has smoke = false; leave that out"
+            )
+        grid = self.grid_of(self.head_panel)
+        for name, values in (("n", grid.n), ("epsilon", grid.epsilon), ("delta", grid.delta)):
+            value = getattr(self.headline, name)
+            if value not in values:
+                allowed = ", ".join(map(str, values))
+                raise ValueError(f"headline.{name} must be one of the study's ({allowed}), got {value!r}")
+        if self.headline.s not in (grid.s or (None,)):
+            allowed = ", ".join(map(str, grid.s)) or "none: leave it out"
+            raise ValueError(f"headline.s must be one of the study's ({allowed}), got {self.headline.s!r}")
+        return self
+
+    def _check_steps(self) -> None:
+        """The horizontal axis of a study is a size, or the number of steps in all its panels."""
+        named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
+        steps = self.headline.steps
+        if named and steps not in named:
+            allowed = ", ".join(map(str, sorted(named)))
+            raise ValueError(f"headline.steps must be one of the study's ({allowed}), got {steps!r}")
+        if steps is not None and not named:
+            raise ValueError(f"headline.steps must be left out where no estimator has steps, got {steps}")
+        for panel in self.panels if named else ():
+            grid = panel.grid or self.grid
+            if grid is not None and len(grid.n) > 1:
+                raise ValueError(
+                    f"panels ({panel.name}).grid.n must be one size where steps are the horizontal axis, "
+                    f"got {list(grid.n)}; make a panel of each"
+                )
+
+    def _check_problem(self, panel: Panel) -> None:
+        problem = panel.problem
+        if (self.task == "tracing") != (problem.task is not None):
+            raise ValueError(
+                f"panels ({panel.name}).problem.kind must be tracing or group_tracing where task is tracing, "
+                f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
+            )
+        if isinstance(problem, Subsamples):
+            if self.task != "linear_regression":
+                raise ValueError(f"task must be linear_regression for subsamples, got {self.task!r}")
+            return
+        if isinstance(problem, RandomHalves) and self.task != "glm":
+            raise ValueError(f"task must be glm for random halves, got {self.task!r}")
+        if isinstance(problem, GroupDifferences):
+            if self.task != "mean":
+                raise ValueError(f"task must be mean for group differences, got {self.task!r}")
+            return
+        if self.deleted_rows:
+            raise ValueError(
+                "deleted_rows must be empty but for estimates from a dataset, "
+                f"got {list(self.deleted_rows)}; take it out"
+            )
+        if not isinstance(problem, SimulatedProblem):
+            return
+        for n in self.grid_of(panel).n:
+            try:
+                problem.check(n, with_response=self.task_of(panel) != "mean")
+            except ValueError as error:
+                raise ValueError(f"panels ({panel.name}).problem: {error}") from None
+
+    def _check_estimators(self, panel: Panel) -> None:
+        estimators = self.estimators_of(panel)
+        if not estimators:
+            raise ValueError(f"panels ({panel.name}) has no estimators; add [[estimators]]")
+        labels = [f"{item.name} {item.form}".strip() for item in estimators]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"estimators must differ in name or form, got {label!r} twice")
+        for item in estimators:
+            task = dpalgos.get_estimator(item.name).task
+            if task not in ("any", self.task_of(panel)):
+                raise ValueError(
+                    f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
+                )
+            for sizes in self._all_sizes(panel):
+                try:
+                    item.check_keywords(sizes)
+                except ValueError as error:
+                    raise ValueError(f"estimators ({item.name}) in panel {panel.name!r}: {error}") from None
+
+    def _all_sizes(self, panel: Panel) -> list[dict[str, int]]:
+        grid, sizes = self.grid_of(panel), panel.problem.sizes
+        return [{**sizes(n), **({"s": s} if s else {})} for n in grid.n for s in grid.s or (None,)]
+
+    @property
+    def head_panel(self) -> Panel:
+        """The headline's panel."""
+        return self.panel(self.headline.panel)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The datasets that the study reads; none if all data are simulated."""
+        found = [panel.problem.source for panel in self.panels if not panel.problem.simulated]
+        return tuple(dict.fromkeys(found))
+
+    def panel(self, name: str) -> Panel:
+        """Return a panel by name."""
+        return next(panel for panel in self.panels if panel.name == name)
+
+    def task_of(self, panel: Panel) -> str:
+        """Return what a panel's estimators estimate."""
+        return panel.problem.task or self.task
+
+    def grid_of(self, panel: Panel) -> Grid:
+        """Return a panel's grid: its own or the study's."""
+        grid = panel.grid or self.grid
+        assert grid is not None  # checked when the file was read
+        return grid
+
+    def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
+        """Return a panel's estimators: its own or the study's."""
+        return panel.estimators or self.estimators
+
+    @property
+    def axis(self) -> Literal["n", "T", "s"]:
+        """What the horizontal axis of its figures is: the size, the number of steps, or the sparsity."""
+        if self.headline.s is not None:
+            return "s"
+        return "n" if self.headline.steps is None else "T"
+
+    def steps_of(self, panel: Panel, profile: Profile = "paper") -> tuple[int, ...]:
+        """Return the numbers of steps in a panel, ascending: all, or both ends for ``smoke``."""
+        every = sorted({step for item in self.estimators_of(panel) for step in item.steps})
+        return tuple(dict.fromkeys((every[0], every[-1]))) if every and profile == "smoke" else tuple(every)
+
+    def grid_at(self, panel: Panel, profile: Profile) -> Grid:
+        """Return the grid of a profile: ``smoke`` keeps both ends, ε = 0.5 (or the first) and the first δ."""
+        grid = self.grid_of(panel)
+        if profile != "smoke":
+            return grid
+        sizes = tuple(dict.fromkeys((min(grid.n), max(grid.n))))
+        if isinstance(panel.problem, RandomHalves):
+            sizes = (min(SMOKE_FRAMES // 2, *sizes),)
+        epsilon = 0.5 if 0.5 in grid.epsilon else grid.epsilon[0]
+        ends = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
+        return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1], s=ends)
+
+    def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
+        """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
+        wanted = [panel.problem for panel in self.panels if panel.problem.source == dataset]
+        halves = all(isinstance(problem, RandomHalves) for problem in wanted)
+        return SMOKE_FRAMES if profile == "smoke" and halves else None
+
+    def blocks(
+        self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
+    ) -> list[Block]:
+        """Return the study's blocks: by panel and size, and by replicates where a block would last long.
+
+        ``data_sources`` says which datasets are not the real ones.
+        """
+        found = []
+        for panel in self.panels:
+            if profile == "smoke" and not panel.smoke:
+                continue
+            grid, problem = self.grid_at(panel, profile), panel.problem
+            for n in grid.n:
+                cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
+                for first, size, work in problem.ranges(n, len(cells), replicates):
+                    block = Block(
+                        study=self.name,
+                        dataset=problem.source,
+                        data_source="simulated"
+                        if problem.simulated
+                        else (data_sources or {}).get(problem.source, "real"),
+                        panel=panel.name,
+                        problem=problem.model_dump(mode="json"),
+                        n=n,
+                        first=first,
+                        replicates=size,
+                        of=replicates,
+                        seed=seed,
+                        work=work,
+                        cells=cells,
+                    )
+                    found.append(block)
+        return found
+
+    def headline_cells(self, blocks: list[Block]) -> list[Cell]:
+        """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
+        head = self.headline
+        own = [block for block in blocks if block.panel == head.panel]
+        nearest = min(own, key=lambda block: abs(block.n - head.n))
+        at_head = [
+            cell for cell in nearest.cells if cell.epsilon == head.epsilon and cell.delta_rule == head.delta
+        ]
+        return [cell for cell in at_head if cell.s == head.s]
+
+    def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> list[Cell]:
+        cells = []
+        for s in grid.s or (None,):
+            for estimator in self.estimators_of(panel):
+                several: list[int | None] = [step for step in estimator.steps if step in steps]
+                for step in several or [None]:
+                    cells += self._cells_of(panel, estimator, step, n, s, grid)
+        return cells
+
+    def _cells_of(
+        self, panel: Panel, estimator: EstimatorSpec, step: int | None, n: int, s: int | None, grid: Grid
+    ) -> list[Cell]:
+        sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
+        shared: dict[str, Any] = {
+            "estimator": estimator.name,
+            "variant": estimator.variant(panel.name, step),
+            "n": n,
+            "params": estimator.keywords(sizes, step),
+            "s": s,
+        }
+        if not estimator.calibrations:
+            return [Cell(**shared, calibration="none", epsilon=None, delta=None, delta_rule="")]
+        return [
+            Cell(**shared, calibration=calibration, epsilon=epsilon, delta=delta_at(rule, n), delta_rule=rule)
+            for calibration in estimator.calibrations
+            for epsilon in grid.epsilon
+            for rule in grid.delta
+        ]

@@ -1,0 +1,117 @@
+"""Read a study file, and say in one sentence what is wrong with it."""
+
+import difflib
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from tasks.problems.group_differences import GroupDifferences
+from tasks.problems.membership import GroupTracing, Tracing
+from tasks.problems.simulation import Simulation
+from tasks.problems.subsamples import Subsamples
+from tasks.problems.train_test_split import RandomHalves
+from tasks.study.panel import EstimatorSpec, Grid, Panel
+from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, SpecError, StudySpec
+
+_PROBLEMS: dict[str, type[BaseModel]] = {
+    "subsamples": Subsamples,
+    "simulation": Simulation,
+    "group_differences": GroupDifferences,
+    "random_halves": RandomHalves,
+    "tracing": Tracing,
+    "group_tracing": GroupTracing,
+}
+_PARTS: dict[str, type[BaseModel]] = {
+    "panels": Panel,
+    "grid": Grid,
+    "headline": Headline,
+    "estimators": EstimatorSpec,
+    "assumptions": AssumptionSpec,
+    "notes": Note,
+    "printed": Printed,
+    **_PROBLEMS,
+}
+
+
+def load_study(path: Path) -> StudySpec:
+    """Read and check a study file; its name is the file's unless it says another.
+
+    Raises
+    ------
+    SpecError
+        In one sentence.
+    """
+    try:
+        content = path.read_bytes()
+        plain = tomllib.loads(content.decode())
+    except OSError as error:
+        raise SpecError(
+            f"the study file {path} cannot be read ({error.strerror}); pass the path of a .toml file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
+    try:
+        return StudySpec(**{"name": path.stem, **plain, "sha256": hashlib.sha256(content).hexdigest()})
+    except ValidationError as error:
+        raise SpecError(f"{path.name}: {_sentence(error.errors()[0], plain)}") from None
+
+
+def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
+    """Say what is wrong with one key of a study file."""
+    place, got = error["loc"], error["input"]
+    where = _where(place, plain)
+    if place and place[-1] == "[key]":
+        where, got = str(place[0]), place[-2]
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "value_error":
+        reason = error["msg"].removeprefix("Value error, ")
+        return f"{where}: {reason}" if where else reason
+    if kind == "missing":
+        return f"{where} is missing; add it"
+    if kind == "extra_forbidden":
+        return f"{where} is not a known key{_nearest_key(place)}"
+    if kind == "union_tag_not_found":
+        return f"{where}.kind is missing; add e.g. kind = 'simulation'"
+    allowed = {
+        "literal_error": f"must be {context.get('expected')}",
+        "union_tag_invalid": f"must have kind {context.get('expected_tags')}",
+        "greater_than_equal": f"must be at least {context.get('ge')}",
+        "too_short": "must have at least one entry",
+        "float_type": "must be a number",
+        "int_type": "must be a whole number",
+        "string_type": "must be a text",
+        "tuple_type": "must be a list",
+        "dict_type": "must be a table of keys",
+        "model_type": "must be a table of keys",
+        "model_attributes_type": "must be a table of keys",
+    }.get(kind) or error["msg"].replace("Input should", "must", 1)
+    shown = f", got {got!r}" if isinstance(got, str | int | float | list) else ""
+    return f"{where} {allowed}{shown}"
+
+
+def _where(place: tuple[int | str, ...], plain: Any) -> str:
+    """Write the place of a key, with the names of panels and estimators for their numbers."""
+    words: list[str] = []
+    for part in place:
+        try:
+            plain = plain[part]
+        except (KeyError, IndexError, TypeError):
+            plain = {}
+        if isinstance(part, int) and words and words[-1] in ("panels", "estimators"):
+            name = plain.get("name", "") if isinstance(plain, dict) else ""
+            words[-1] += f" ({name or part})"
+        elif part not in _PROBLEMS:
+            words.append(str(part))
+    return ".".join(words)
+
+
+def _nearest_key(place: tuple[int | str, ...]) -> str:
+    parts = [_PARTS[part] for part in place[:-1] if isinstance(part, str) and part in _PARTS]
+    known = [*(parts[-1] if parts else StudySpec).model_fields]
+    nearest = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+    return f"; did you mean {nearest[0]!r}?" if nearest else f"; choose one of: {', '.join(known)}"

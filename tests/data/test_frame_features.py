@@ -1,0 +1,150 @@
+"""Frames as a classification problem: scales, the intercept, random halves."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data.data_errors import CorruptTable, DataError
+from data.flock_summary import PUBLISHED, compare
+from data.frame_features import CLIP, Frames, Scales, draw_halves, load_frames, scales, stream_frames
+from data.ingest import FramesRef, to_parquet
+from data.raw_files import RawFile
+from data.registry import Dataset, get_dataset
+
+N = 960
+
+
+@pytest.fixture(scope="module")
+def swarm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, FramesRef]:
+    dataset = replace(get_dataset("swarm"), n_rows=N)
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    ref = to_parquet(dataset, raw, home=tmp_path_factory.mktemp("home"))
+    assert isinstance(ref, FramesRef)
+    return dataset, ref
+
+
+def values_of(ref: FramesRef) -> np.ndarray:
+    return np.hstack([block for block, _ in stream_frames(ref)]).T.astype(np.float64)
+
+
+def test_public_scales_are_those_of_the_registry(swarm: tuple[Dataset, FramesRef]) -> None:
+    dataset, ref = swarm
+    found = scales(ref, dataset, "public")
+    assert Scales.from_dict(found.to_dict()) == found
+    frames = load_frames(found)
+    assert frames.X.shape == (N, 2401)
+    assert frames.X.dtype == np.float32
+    assert frames.X.flags.c_contiguous
+    assert frames.column_names[::600] == ("x1", "x51", "x101", "x151", "intercept")
+    assert (frames.X[:, -1] == 1).all()
+    assert frames.private
+    values = values_of(ref).reshape(N, 200, 12)
+    for j, column in enumerate(dataset.columns):
+        expected = np.clip((values[:, :, j] - column.center) / column.scale, -CLIP, CLIP)
+        np.testing.assert_allclose(frames.X[:, j:-1:12], expected, atol=1e-5)
+    assert np.abs(frames.X).max() == CLIP
+    assert set(frames.y) == {0, 1}
+    np.testing.assert_array_equal(frames.simulation, np.arange(N) // 16)
+
+
+def test_scales_of_the_data_are_flagged(swarm: tuple[Dataset, FramesRef]) -> None:
+    dataset, ref = swarm
+    found = scales(ref, dataset, "data")
+    values = values_of(ref)
+    np.testing.assert_allclose(found.center, values.mean(axis=0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.scale, values.std(axis=0), rtol=1e-9)
+    frames = load_frames(found)
+    assert not frames.private
+    assert "not private" in frames.note
+    expected = np.clip((values - found.center) / np.array(found.scale), -CLIP, CLIP)
+    np.testing.assert_allclose(frames.X[:, :-1], expected, atol=1e-4)
+
+
+def test_a_public_scale_does_not_depend_on_the_data(swarm: tuple[Dataset, FramesRef]) -> None:
+    dataset, ref = swarm
+    other = replace(ref, path="elsewhere")
+    assert scales(other, dataset, "public").center == scales(ref, dataset, "public").center
+
+
+def small(n: int = 40, simulated: bool = True) -> Frames:
+    X = np.ones((n, 1), dtype=np.float32)
+    return Frames(X, np.zeros(n), ("intercept",), np.arange(n) // 4 if simulated else None, True, "")
+
+
+def test_halves_are_random_and_each_replicates_own() -> None:
+    masks = draw_halves(small(), 15, np.random.default_rng(0).spawn(3000), "rows")
+    assert masks.flags.f_contiguous
+    assert (masks.sum(axis=0) == 15).all()
+    share = masks.mean(axis=1)
+    assert np.abs(share - 15 / 40).max() < 4.5 * np.sqrt(15 / 40 * 25 / 40 / 3000)
+    alone = draw_halves(small(), 15, np.random.default_rng(0).spawn(3000)[7:8], "rows")
+    np.testing.assert_array_equal(alone[:, 0], masks[:, 7])
+
+
+def test_simulations_stay_together() -> None:
+    masks = draw_halves(small(), 20, np.random.default_rng(0).spawn(200), "simulations")
+    together = masks.reshape(10, 4, 200)
+    assert (together == together[:, :1]).all()
+    assert (masks.sum(axis=0) == 20).all()
+    assert together[:, 0].mean(axis=1).min() > 0.3
+
+
+@pytest.mark.parametrize("n", [0, 40])
+def test_a_half_without_frames_is_refused(n: int) -> None:
+    with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 frames .* got {n}"):
+        draw_halves(small(), n, [np.random.default_rng(0)], "rows")
+
+
+def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> None:
+    dataset, ref = swarm
+    with pytest.raises(DataError, match="scaling must be one of public, data, got 'odd'"):
+        scales(ref, dataset, "odd")  # type: ignore[arg-type]
+    bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
+    with pytest.raises(DataError, match="column 'x' of swarm has no public center and scale"):
+        scales(ref, bare, "public")
+    with pytest.raises(DataError, match="split='simulations' needs simulated frames"):
+        draw_halves(small(simulated=False), 20, [np.random.default_rng(0)], "simulations")
+    with pytest.raises(DataError, match="leave one of 10 simulations to either half, got 3"):
+        draw_halves(small(), 3, [np.random.default_rng(0)], "simulations")
+    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest swarm` again"):
+        load_frames(scales(replace(ref, path="gone"), dataset, "public"))
+    with pytest.raises(CorruptTable, match="is not what was written"):
+        load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
+
+
+def test_a_constant_column_cannot_be_standardised(tmp_path: Path) -> None:
+    dataset = replace(get_dataset("swarm"), n_rows=1)
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    ref = to_parquet(dataset, raw, home=tmp_path)
+    assert isinstance(ref, FramesRef)
+    with pytest.raises(DataError, match="column 'x1' of swarm is constant; scale by public constants"):
+        scales(ref, dataset, "data")
+
+
+def test_the_summary_is_of_the_columns_that_are_published(swarm: tuple[Dataset, FramesRef]) -> None:
+    dataset, ref = swarm
+    values = values_of(ref)
+    names = load_frames(scales(ref, dataset, "public")).column_names
+    rows = compare(ref)
+    assert [row.column for row in rows] == list(PUBLISHED)
+    for row in rows:
+        column = values[:, names.index(row.column)]
+        quartiles = np.quantile(column, (0.25, 0.5, 0.75))
+        expected = [column.mean(), column.std(ddof=1), column.min(), *quartiles, column.max()]
+        np.testing.assert_allclose(row.simulated, expected, rtol=1e-9)
+        assert len(row.published) == len(row.simulated)
+
+
+@pytest.mark.slow
+def test_quartiles_of_the_stand_in_come_near_the_published_ones(tmp_path: Path) -> None:
+    """Of places, velocities and counts, which were adjusted; within half a published standard deviation."""
+    dataset = replace(get_dataset("swarm"), n_rows=400 * 16)
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    ref = to_parquet(dataset, raw, home=tmp_path)
+    assert isinstance(ref, FramesRef)
+    for row in compare(ref):
+        near = np.abs(np.array(row.simulated[3:6]) - row.published[3:6]) <= 0.5 * row.published[1]
+        # The published headings lean to a side, those of the simulation to none.
+        assert near.all() or row.column in ("xA1", "yA1", "xC1", "yC1", "yVel1"), row

@@ -1,0 +1,331 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.data_errors import DataError
+from data.genotypes import MISSING, NO_GROUP, SNP_COLUMNS, Genotypes, SnpBlock, read_genotypes, stream_blocks
+from data.group_difference import (
+    VALUE_BOUND,
+    SnpChoice,
+    choose_by_frequency,
+    choose_evenly,
+    count_alleles,
+    draw_people,
+    group_difference,
+    paired_rows,
+    people_by_frequency_rule,
+    person_mask,
+    shared_snps,
+    subsample_groups,
+)
+from data.ingest import GenotypeRef, to_parquet
+from data.raw_files import fetch_or_stand_in, mirror_from_environment
+from data.registry import get_dataset
+
+EVERY = SnpChoice(np.arange(6), True, "note")
+
+
+def cohort(calls: Any, group: Any, missing: Any = None) -> Genotypes:
+    calls, group = np.asarray(calls, dtype=np.int8), np.asarray(group, dtype=np.int8)
+    return Genotypes(
+        calls=calls,
+        people=np.array([f"p{i}" for i in range(len(calls))]),
+        labels=group.astype(str),
+        group=group,
+        missing=(calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing),
+        n_snps_stored=calls.shape[1],
+        group_names=("cases", "controls"),
+        snps=pd.DataFrame({name: range(calls.shape[1]) for name in SNP_COLUMNS}),
+    )
+
+
+def random_cohort(
+    sizes: tuple[int, int] = (30, 20), d: int = 6, missing: float = 0.0, seed: int = 0
+) -> Genotypes:
+    rng = np.random.default_rng(seed)
+    calls = rng.integers(0, 3, (sum(sizes), d))
+    calls[rng.random(calls.shape) < missing] = MISSING
+    return cohort(calls, rng.permutation(np.repeat([0, 1], sizes)))
+
+
+def block_of(genotypes: Genotypes) -> list[SnpBlock]:
+    calls = genotypes.calls.T
+    half = len(calls) // 2
+    return [
+        SnpBlock(genotypes.snps.iloc[:half], calls[:half]),
+        SnpBlock(genotypes.snps.iloc[half:], calls[half:]),
+    ]
+
+
+def test_the_mean_of_the_rows_is_the_difference_of_group_means() -> None:
+    genotypes = random_cohort(sizes=(25, 25))
+    prepared = group_difference(genotypes, EVERY)
+    means = [genotypes.calls[genotypes.group == code].mean(axis=0) for code in (0, 1)]
+    np.testing.assert_allclose(prepared.target, means[0] - means[1])
+    np.testing.assert_allclose(prepared.X.mean(axis=0), prepared.target)
+    assert prepared.X.flags.c_contiguous
+    assert np.abs(prepared.X).max() == VALUE_BOUND
+    assert set(np.unique(prepared.X)) == {-2.0, 0.0, 2.0}
+
+
+def test_groups_of_unlike_size_have_their_own_means_in_the_target() -> None:
+    genotypes = random_cohort(sizes=(31, 12))
+    prepared = group_difference(genotypes, EVERY)
+    means = [genotypes.calls[genotypes.group == code].mean(axis=0) for code in (0, 1)]
+    np.testing.assert_allclose(prepared.target, means[0] - means[1])
+    assert prepared.sizes == (31, 12)
+    np.testing.assert_array_equal(prepared.X[:31], 2 * (genotypes.calls[genotypes.group == 0] - 1.0))
+    np.testing.assert_array_equal(prepared.X[31:], -2 * (genotypes.calls[genotypes.group == 1] - 1.0))
+
+
+def test_missing_calls_are_the_centre_and_counted() -> None:
+    prepared = group_difference(cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1]),
+                                SnpChoice(np.arange(2), True, "note"), max_missing=1.0)  # fmt: skip
+    np.testing.assert_array_equal(prepared.X, [[2, 0], [-2, 0], [0, 0], [-2, -2]])
+    np.testing.assert_array_equal(prepared.missing_per_snp, [1, 2])
+    np.testing.assert_array_equal(prepared.missing_per_person, [1, 0, 2, 0])
+    assert "3 of 8 calls (37.50%) were missing" in prepared.notes[-1]
+
+
+def test_people_with_too_many_missing_calls_are_left_out_and_counted() -> None:
+    genotypes = cohort(np.ones((5, 6)), [0, 0, 1, 1, NO_GROUP], missing=[1, 0, 3, 0, 6])
+    prepared = group_difference(genotypes, EVERY, max_missing=0.2)
+    assert prepared.sizes == (2, 1)
+    assert [(r.reason, r.count) for r in prepared.left_out] == [
+        ("person with more than 20% calls missing", 1)
+    ]
+
+
+def test_minor_orientation_counts_the_rarer_allele_and_keeps_every_l2_error() -> None:
+    genotypes = random_cohort(missing=0.05, seed=3)
+    coded = group_difference(genotypes, EVERY, max_missing=1)
+    minor = group_difference(genotypes, EVERY, orientation="minor", max_missing=1)
+    assert coded.private
+    assert not minor.private
+    assert "not private" in minor.notes[1]
+    np.testing.assert_allclose(np.abs(minor.target), np.abs(coded.target))
+    both = np.r_[minor.X[: minor.sizes[0]], -minor.X[minor.sizes[0] :]] / 2
+    assert (both.mean(axis=0) <= 1e-12).all()
+    assert (minor.missing_per_snp == coded.missing_per_snp).all()
+
+
+def test_minor_allele_frequency_is_half_the_mean_of_the_calls() -> None:
+    calls = np.array([[2, 2, 0, 1], [1, MISSING, 0, MISSING], [2, MISSING, 0, MISSING]])
+    counts = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([True, True, True]))
+    np.testing.assert_allclose(counts.frequency, [5 / 6, 1, 0, 0.5])
+    np.testing.assert_allclose(counts.minor_allele_frequency, [1 / 6, 0, 0, 0.5])
+    np.testing.assert_array_equal(counts.called, [3, 1, 3, 1])
+    few = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([False, True, False]))
+    assert np.isnan(few.frequency[1])
+
+
+def test_the_most_frequent_snps_are_chosen_and_ties_go_to_the_first() -> None:
+    calls = np.array([[0, 1, 1, 0, 2, MISSING], [1, 1, 1, 0, 2, MISSING]])
+    counts = count_alleles(block_of(cohort(calls, [0, 1])), np.array([True, True]))
+    chosen = choose_by_frequency(counts, 2, selection="all_subjects")
+    np.testing.assert_array_equal(chosen.index, [1, 2])
+    assert not chosen.private
+    assert "not private" in chosen.note
+    assert [(r.reason, r.count) for r in chosen.passed_over] == [
+        ("SNP with more than 10% of its calls missing", 1)
+    ]
+    np.testing.assert_array_equal(choose_by_frequency(counts, 3, selection="public_panel").index, [0, 1, 2])
+    np.testing.assert_array_equal(
+        choose_by_frequency(counts, 4, selection="public_panel").index, [0, 1, 2, 3]
+    )
+    assert choose_by_frequency(counts, 4, selection="public_panel").private
+
+
+def test_a_public_choice_does_not_depend_on_the_people_who_are_compared() -> None:
+    group = np.array([0, 1] * 20 + [NO_GROUP] * 40)
+    rng = np.random.default_rng(2)
+    calls = rng.integers(0, 3, (80, 30))
+    other = calls.copy()
+    other[:40] = rng.integers(0, 3, (40, 30))
+    chosen = []
+    for one in (calls, other):
+        genotypes = cohort(one, group)
+        counts = count_alleles(block_of(genotypes), people_by_frequency_rule(genotypes.group, "public_panel"))
+        chosen.append(choose_by_frequency(counts, 7, selection="public_panel").index)
+    np.testing.assert_array_equal(*chosen)
+    np.testing.assert_array_equal(people_by_frequency_rule(group, "all_subjects"), group != NO_GROUP)
+
+
+def test_evenly_spaced_snps_are_distinct_and_spread() -> None:
+    index = choose_evenly(4_367, 2_000).index
+    assert (index[0], len(np.unique(index))) == (0, 2_000)
+    assert set(np.diff(index)) <= {2, 3}
+    np.testing.assert_array_equal(choose_evenly(5, 5).index, np.arange(5))
+
+
+def test_shared_snps() -> None:
+    np.testing.assert_array_equal(shared_snps(["a", "b", "c"], ["c", "x", "a"]), [0, 2])
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.data(), st.integers(0, 2**32 - 1))
+def test_draws_are_distinct_and_smaller_ones_begin_the_larger(
+    n_first: int, n_second: int, data: st.DataObject, seed: int
+) -> None:
+    m = data.draw(st.integers(1, min(n_first, n_second)))
+    sizes = (n_first, n_second)
+    draw = draw_people(sizes, m, np.random.default_rng(seed).spawn(3))
+    assert draw.first.shape == draw.second.shape == (m, 3)
+    mask = person_mask(draw, sum(sizes))
+    np.testing.assert_array_equal(mask[:n_first].sum(axis=0), m)
+    np.testing.assert_array_equal(mask[n_first:].sum(axis=0), m)
+    smaller = draw_people(sizes, 1, np.random.default_rng(seed).spawn(3))
+    np.testing.assert_array_equal(smaller.first, draw.first[:1])
+    np.testing.assert_array_equal(smaller.second, draw.second[:1])
+    alone = draw_people(sizes, m, np.random.default_rng(seed).spawn(3)[2:])
+    np.testing.assert_array_equal(alone.first, draw.first[:, 2:])
+    np.testing.assert_array_equal(alone.second, draw.second[:, 2:])
+
+
+def test_draws_are_uniform() -> None:
+    replicates = 4_000
+    draw = draw_people((12, 9), 4, np.random.default_rng(5).spawn(replicates))
+    share = person_mask(draw, 21).mean(axis=1)
+    for part, p in ((share[:12], 4 / 12), (share[12:], 4 / 9)):
+        assert np.abs(part - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
+
+
+def test_all_of_both_groups_give_the_target() -> None:
+    prepared = group_difference(random_cohort(sizes=(15, 15)), EVERY)
+    draw = draw_people(prepared.sizes, 15, [np.random.default_rng(0)])
+    mask = person_mask(draw, 30)
+    np.testing.assert_allclose(prepared.X.T @ mask[:, 0] / 30, prepared.target)
+
+
+def test_both_forms_have_the_same_mean_within_the_same_bound() -> None:
+    prepared = group_difference(random_cohort(missing=0.1), EVERY, max_missing=1)
+    draw = draw_people(prepared.sizes, 11, np.random.default_rng(1).spawn(4))
+    mask = person_mask(draw, len(prepared.X))
+    assert mask.flags.f_contiguous
+    for replicate in range(4):
+        pairs = paired_rows(prepared.X, draw, replicate)
+        assert pairs.shape == (11, 6)
+        assert np.abs(pairs).max() <= VALUE_BOUND
+        np.testing.assert_allclose(pairs.mean(axis=0), prepared.X[mask[:, replicate]].mean(axis=0))
+
+
+def test_a_person_moves_the_answer_by_two_over_m_never_more() -> None:
+    """E13: 2m rows in ±2 have the sensitivity 2·2/(2m), a person's own; for m pairs 2·2/m is twice that."""
+    m, rng = 7, np.random.default_rng(0)
+    group = np.repeat([0, 1], m)
+    calls = rng.integers(0, 3, (2 * m, 6))
+
+    claimed = 2 * VALUE_BOUND / (2 * m)
+    assert claimed == pytest.approx(2 / m)
+    for person in (0, m):
+        low, high = calls.copy(), calls.copy()
+        low[person], high[person] = 0, 2
+        for one, other in zip(answers_of(low, group), answers_of(high, group), strict=True):
+            np.testing.assert_allclose(np.abs(one - other), claimed)
+    for _ in range(300):
+        one, other = calls.copy(), calls.copy()
+        other[rng.integers(2 * m)] = rng.integers(MISSING, 3, 6)
+        moved = [
+            np.abs(a - b).max() for a, b in zip(answers_of(one, group), answers_of(other, group), strict=True)
+        ]
+        assert max(moved) <= claimed + 1e-12
+
+
+def answers_of(calls: Any, group: Any) -> list[Any]:
+    prepared = group_difference(cohort(calls, group, missing=np.zeros(len(calls), dtype=int)), EVERY)
+    draw = draw_people(prepared.sizes, len(group) // 2, [np.random.default_rng(9)])
+    return [
+        prepared.X[person_mask(draw, len(group))[:, 0]].mean(axis=0),
+        paired_rows(prepared.X, draw, 0).mean(axis=0),
+    ]
+
+
+def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m() -> None:
+    m = 5
+    group = np.repeat([0, 1], m)
+    calls = np.ones((2 * m, 6), dtype=int)
+    low, high = calls.copy(), calls.copy()
+    low[[0, m]], high[[0, m]] = [[0], [2]], [[2], [0]]
+    for one, other in zip(answers_of(low, group), answers_of(high, group), strict=True):
+        np.testing.assert_allclose(np.abs(one - other), 4 / m)
+
+
+def test_a_subsample_is_a_smaller_study() -> None:
+    genotypes = random_cohort()
+    kept = subsample_groups(genotypes.group, (8, 5), np.random.default_rng(1))
+    prepared = group_difference(genotypes, EVERY, among=kept)
+    assert prepared.sizes == (8, 5)
+    members = [genotypes.calls[kept & (genotypes.group == code)].mean(axis=0) for code in (0, 1)]
+    np.testing.assert_allclose(prepared.target, members[0] - members[1])
+    with pytest.raises(DataError, match="sizes must be between 1 and the 20 people of each group, got 21"):
+        subsample_groups(genotypes.group, (8, 21), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda g: group_difference(g, EVERY, orientation="odd"), "orientation must be one of as_coded"),
+        (lambda g: group_difference(g, EVERY, max_missing=10), "max_missing must be a share between 0 and 1"),
+        (lambda g: group_difference(g, choose_evenly(6, 4)), "hold 6 SNPs, 4 are chosen; read them"),
+        (lambda g: choose_evenly(6, 7), "n_snps must be between 1 and the 6 SNPs there are.*got 7"),
+        (lambda g: choose_evenly(6, 0), "n_snps must be between 1 and the 6 SNPs there are.*got 0"),
+        (lambda g: people_by_frequency_rule(g.group, "public_panel"), "people outside both groups"),
+        (lambda g: count_alleles(block_of(g), g.group == 9), "nobody is left to count alleles among"),
+        (lambda g: group_difference(g, EVERY, among=g.group == 0), "group 'controls' has nobody left"),
+        (lambda g: draw_people((30, 20), 21, []), "m must be between 1 and the 20 people.*got 21"),
+        (lambda g: draw_people((30, 20), 0, []), "m must be between 1 and the 20 people"),
+    ],
+)  # fmt: skip
+def test_faulty_questions_are_one_sentence(question: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        question(random_cohort())
+    assert "\n" not in str(caught.value)
+
+
+def test_all_calls_missing_and_fewer_usable_snps_than_asked() -> None:
+    nothing = cohort(np.full((4, 6), MISSING), [0, 0, 1, 1], missing=np.zeros(4, dtype=int))
+    everybody = np.ones(4, dtype=bool)
+    with pytest.raises(DataError, match="every call of these 4 people is missing"):
+        count_alleles(block_of(nothing), everybody)
+    with pytest.raises(DataError, match="every call of the people who are compared is missing"):
+        group_difference(nothing, EVERY)
+    calls = np.ones((4, 6))
+    calls[:, 2:] = MISSING
+    counts = count_alleles(block_of(cohort(calls, [0, 0, 1, 1])), everybody)
+    with pytest.raises(DataError, match="the 2 SNPs there are to choose from, got 3"):
+        choose_by_frequency(counts, 3, selection="all_subjects")
+
+
+def ingested(name: str, home: Path) -> GenotypeRef:
+    dataset = get_dataset(name)
+    raw = fetch_or_stand_in(dataset, home=home, mirror=mirror_from_environment(), offline=True)
+    ref = to_parquet(dataset, raw, home=home)
+    assert isinstance(ref, GenotypeRef)
+    return ref
+
+
+@pytest.mark.parametrize(
+    ("name", "selection", "zero_error"),
+    [
+        ("snp_hapmap3", "public_panel", 16.04),
+        ("snp_hapmap3", "all_subjects", 16.09),
+        ("snp_penncath", "all_subjects", 1.665),
+    ],
+)
+def test_the_error_of_the_zero_vector_is_the_reference(
+    tmp_path: Path, name: str, selection: Any, zero_error: float
+) -> None:
+    ref = ingested(name, tmp_path)
+    group = read_genotypes(ref, np.array([0])).group
+    counts = count_alleles(stream_blocks(ref), people_by_frequency_rule(group, selection))
+    choice = choose_by_frequency(counts, 2_000, selection=selection)
+    prepared = group_difference(read_genotypes(ref, choice.index), choice)
+    assert prepared.sizes == ref.group_sizes
+    assert prepared.private == (selection == "public_panel")
+    if ref.data_source == "real":
+        assert np.linalg.norm(prepared.target) == pytest.approx(zero_error, abs=0.005)
+    assert np.isfinite(prepared.target).all()

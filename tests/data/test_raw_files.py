@@ -1,0 +1,290 @@
+import errno
+import logging
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from data import store
+from data.data_errors import CorruptSource, DataError, StoreError, Unreachable
+from data.raw_files import RawFile, fetch, fetch_or_stand_in, mirror_from_environment
+from data.registry import Dataset
+
+HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
+
+Small = Callable[..., tuple[Dataset, bytes]]
+
+
+def mirrored(folder: Path, payload: bytes) -> Path:
+    file = folder / "mirror" / "housing" / "cal_housing.tgz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(payload)
+    return folder / "mirror"
+
+
+def stored_files(home: Path) -> list[str]:
+    return sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())
+
+
+def at(dataset: Dataset, url: str) -> Dataset:
+    return replace(dataset, sources=(replace(dataset.sources[0], url=url),))
+
+
+def test_order_is_store_then_mirror_then_official(tmp_path: Path, small: Small, web: Any) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload))
+    home, mirror = tmp_path / "home", mirrored(tmp_path, payload)
+
+    first = fetch(dataset, home=home, mirror=mirror, offline=False)
+    assert first.origin == "mirror"
+    assert first.source_url == dataset.sources[0].url
+    assert Path(first.path).read_bytes() == payload
+    assert fetch(dataset, home=home, mirror=mirror, offline=False) == replace(first, origin="store")
+    assert web.asked == []
+
+    other = fetch(dataset, home=tmp_path / "other", mirror=None, offline=False)
+    assert (other.origin, other.sha256, other.layout) == ("official", first.sha256, "cal_housing_tgz")
+    assert stored_files(tmp_path / "other") == ["store/raw/housing/cal_housing.tgz"]
+
+
+def test_a_second_source_serves_when_the_first_does_not(tmp_path: Path, small: Small, web: Any) -> None:
+    dataset, payload = small()
+    source = dataset.sources[0]
+    gone = replace(source, file="housing/gone.tgz", url=web.address + "/gone", sha256="0" * 64)
+    dataset = replace(dataset, sources=(gone, replace(source, url=web.serve("/data", payload))))
+    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert raw.source_url.endswith("/data")
+
+
+def test_a_checksum_known_in_part_is_enough_to_fetch(tmp_path: Path, small: Small, web: Any) -> None:
+    dataset, payload = small()
+    source = dataset.sources[0]
+    sha256 = source.sha256
+    partial = replace(source, sha256="", sha256_begins=sha256[:8], sha256_ends=sha256[-6:])
+    dataset = replace(dataset, sources=(partial,))
+    raw = fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path, payload), offline=True)
+    assert raw.sha256 == sha256
+
+
+def test_offline_never_asks_the_network(tmp_path: Path, small: Small, web: Any) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload))
+    with pytest.raises(Unreachable, match="because of --offline") as caught:
+        fetch(dataset, home=tmp_path, mirror=None, offline=True)
+    assert web.asked == []
+    assert not caught.value.transient
+    assert caught.value.reasons == (
+        "DPCOST_DATA_MIRROR is not set",
+        f"{web.address}/data: not asked, because of --offline",
+    )
+
+
+def test_a_damaged_stored_copy_is_replaced_with_a_warning(
+    tmp_path: Path, small: Small, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset, payload = small()
+    mirror = mirrored(tmp_path, payload)
+    raw = fetch(dataset, home=tmp_path, mirror=mirror, offline=True)
+    Path(raw.path).write_bytes(payload[:-100])
+    with caplog.at_level(logging.WARNING):
+        again = fetch(dataset, home=tmp_path, mirror=mirror, offline=True)
+    assert again.origin == "mirror"
+    assert "thrown away and fetched again" in caplog.text
+    assert Path(again.path).read_bytes() == payload
+
+
+def test_a_damaged_stored_copy_and_no_other_place(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    raw = fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path, payload), offline=True)
+    Path(raw.path).write_bytes(b"junk")
+    with pytest.raises(Unreachable):
+        fetch(dataset, home=tmp_path, mirror=None, offline=True)
+    assert not Path(raw.path).exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda payload: payload[:-200], "a truncated or damaged archive"),
+        (lambda payload: b"", "an empty file"),
+        (lambda payload: HTML, "an HTML page"),
+        (lambda payload: b"something else", "another file: its sha256 begins"),
+    ],
+)
+@pytest.mark.parametrize("place", ["mirror", "official"])
+def test_wrong_bytes_are_named_and_never_stored(
+    tmp_path: Path, small: Small, web: Any, place: str, damage: Callable[[bytes], bytes], message: str
+) -> None:
+    dataset, payload = small()
+    home = tmp_path / "home"
+    wrong = damage(payload)
+    if place == "mirror":
+        mirror = mirrored(tmp_path, wrong)
+    else:
+        mirror, dataset = None, at(dataset, web.serve("/data", wrong))
+        if not wrong:
+            message = "answered with an empty file"
+    error = Unreachable if place == "official" and not wrong else CorruptSource
+    with pytest.raises(error, match=message) as caught:
+        fetch(dataset, home=home, mirror=mirror, offline=place == "mirror")
+    assert "\n" not in str(caught.value)
+    assert not caught.value.transient
+    assert stored_files(home) == []
+    if place == "official":
+        assert web.asked == ["/data"]
+
+
+def test_a_truncated_zip_is_named(tmp_path: Path, small: Small, build: SimpleNamespace) -> None:
+    dataset, _ = small()
+    with pytest.raises(CorruptSource, match="truncated or damaged archive"):
+        fetch(
+            dataset, home=tmp_path, mirror=mirrored(tmp_path, build.zip("text " * 1000)[:-30]), offline=True
+        )
+
+
+def test_wrong_bytes_in_the_mirror_do_not_hide_the_official_file(
+    tmp_path: Path, small: Small, web: Any
+) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload))
+    raw = fetch(dataset, home=tmp_path / "home", mirror=mirrored(tmp_path, b"junk"), offline=False)
+    assert raw.origin == "official"
+
+
+@pytest.mark.parametrize(
+    ("status", "transient", "asked"), [(404, False, 1), (403, False, 1), (500, True, 3), (429, True, 3)]
+)
+def test_only_transient_refusals_are_asked_again(
+    tmp_path: Path, small: Small, web: Any, status: int, transient: bool, asked: int
+) -> None:
+    dataset, _ = small()
+    dataset = at(dataset, web.serve("/data", status))
+    with pytest.raises(Unreachable, match=f"/data: answered {status}") as caught:
+        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert caught.value.transient is transient
+    assert len(web.asked) == asked
+    assert stored_files(tmp_path) == []
+
+
+def test_a_second_attempt_succeeds(tmp_path: Path, small: Small, web: Any) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", 500, payload))
+    assert fetch(dataset, home=tmp_path, mirror=None, offline=False).origin == "official"
+
+
+def test_a_connection_that_breaks_off_is_transient(tmp_path: Path, small: Small, web: Any) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
+    with pytest.raises(Unreachable, match="the connection broke off") as caught:
+        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert caught.value.transient
+    assert stored_files(tmp_path) == []
+
+
+def test_a_silent_server_is_transient(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch, web: Any
+) -> None:
+    import requests
+
+    def too_slow(*args: object, **kwargs: object) -> None:
+        raise requests.ReadTimeout
+
+    monkeypatch.setattr(requests, "get", too_slow)
+    with pytest.raises(Unreachable, match="timed out") as caught:
+        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+    assert caught.value.transient
+
+
+def test_no_network_is_not_transient(tmp_path: Path, small: Small, web: Any) -> None:
+    # Port 9 of loopback: nobody listens there.
+    with pytest.raises(Unreachable, match="no connection") as caught:
+        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+    assert not caught.value.transient
+
+
+def test_progress_goes_to_standard_error_only(
+    tmp_path: Path, small: Small, web: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload))
+    fetch(dataset, home=tmp_path / "a", mirror=None, offline=False)
+    assert capsys.readouterr() == ("", "")
+    fetch(dataset, home=tmp_path / "b", mirror=None, offline=False, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "%" in err
+
+
+@pytest.mark.parametrize("place", ["mirror", "official"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_store_that_cannot_be_written(
+    tmp_path: Path, small: Small, web: Any, monkeypatch: pytest.MonkeyPatch, place: str, number: int
+) -> None:
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload))
+    mirror = mirrored(tmp_path, payload) if place == "mirror" else None
+
+    def fail(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(store.os, "fsync", fail)
+    with pytest.raises(StoreError, match="cannot write"):
+        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=False)
+    assert stored_files(tmp_path / "home") == []
+
+
+def test_a_disk_that_fills_up_while_downloading(
+    tmp_path: Path, small: Small, web: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pooch
+
+    class Filling(pooch.HTTPDownloader):
+        def __call__(self, url: str, output_file: Any, pooch: Any, check_only: bool = False) -> None:
+            output_file.write(b"part")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pooch, "HTTPDownloader", Filling)
+    with pytest.raises(StoreError, match="the disk is full"):
+        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+    assert stored_files(tmp_path) == []
+
+
+def test_unusable_mirrors_are_reasons(tmp_path: Path, small: Small) -> None:
+    dataset, _ = small()
+    with pytest.raises(Unreachable, match="DPCOST_DATA_MIRROR is not a folder"):
+        fetch(dataset, home=tmp_path, mirror=tmp_path / "none", offline=True)
+    with pytest.raises(Unreachable, match="no such file in the mirror"):
+        fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
+    (tmp_path / "housing" / "cal_housing.tgz").mkdir(parents=True)
+    with pytest.raises(Unreachable, match="cannot be read"):
+        fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
+
+
+def test_stand_in_only_when_nothing_was_delivered(tmp_path: Path, small: Small) -> None:
+    dataset, _ = small()
+    raw = fetch_or_stand_in(dataset, home=tmp_path, mirror=None, offline=True)
+    assert isinstance(raw, RawFile)
+    assert (raw.origin, raw.path, raw.sha256) == ("stand-in", "", "")
+    assert len(raw.reasons) == 2
+    with pytest.raises(CorruptSource):
+        fetch_or_stand_in(dataset, home=tmp_path, mirror=mirrored(tmp_path, b"junk"), offline=True)
+
+
+def test_errors_survive_the_way_between_processes() -> None:
+    fault = pickle.loads(pickle.dumps(Unreachable("no", reasons=("a", "b"), transient=True)))
+    assert (str(fault), fault.reasons, fault.transient) == ("no", ("a", "b"), True)
+    assert issubclass(Unreachable, DataError)
+    assert not DataError("x").transient
+
+
+def test_mirror_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPCOST_DATA_MIRROR", raising=False)
+    assert mirror_from_environment() is None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", "m")
+    assert mirror_from_environment() == tmp_path / "m"

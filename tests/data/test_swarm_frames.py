@@ -1,0 +1,214 @@
+"""The swarm files: the official zip through a web server, every way to be wrong, and what is stored."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from data import frames_csv
+from data.data_errors import CorruptSource, Unreachable
+from data.frame_features import stream_frames
+from data.ingest import FramesRef, ref_from_dict, to_parquet
+from data.raw_files import RawFile, fetch
+from data.registry import Dataset, get_dataset
+from data.swarm_frames import ROW_GROUP, column_names
+from data.table import Repair
+
+SENTINEL = "123456.789"
+N = 200
+LABELS = {"Flocking": "Class", "Aligned": "Class", "Grouped": "Class"}
+
+
+def made(n: int, seed: int = 0, n_boids: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Values with two decimals within the public bounds, sorted by x1, and labels."""
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(-1, 1, (n, n_boids, 12)).round(2)
+    values[:, :, 10:] = rng.integers(0, 199, (n, n_boids, 2))
+    values = values.reshape(n, -1)
+    return values[np.argsort(values[:, 0])], rng.integers(0, 2, n)
+
+
+def lines_of(dataset: Dataset, values: np.ndarray, labels: np.ndarray) -> list[str]:
+    """The published text: blanks around names, the last row without its x1."""
+    header = " ,".join([*column_names(dataset), f" {dataset.label} "])
+    rows = [
+        ",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in zip(values, labels, strict=True)
+    ]
+    rows[-1] = rows[-1][rows[-1].index(",") :]
+    return [header, *rows]
+
+
+def zipped(texts: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(f"Swarm Behavior Data/{name}.csv", text)
+    return buffer.getvalue()
+
+
+def small(name: str = "swarm", n: int = N, n_boids: int = 200) -> Dataset:
+    return replace(get_dataset(name), n_rows=n, n_boids=n_boids)
+
+
+def stored(dataset: Dataset, payload: bytes, home: Path, layout: str = "uci_zip") -> FramesRef:
+    file = home / "raw.bin"
+    home.mkdir(exist_ok=True)
+    file.write_bytes(payload)
+    raw = RawFile(dataset.name, str(file), "ab" * 32, "", layout, "mirror")
+    ref = to_parquet(dataset, raw, home=home)
+    assert isinstance(ref, FramesRef)
+    return ref
+
+
+def read_back(ref: FramesRef) -> tuple[np.ndarray, np.ndarray]:
+    blocks = list(stream_frames(ref))
+    return np.hstack([block for block, _ in blocks]).T, np.concatenate([labels for _, labels in blocks])
+
+
+def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None:
+    dataset = small()
+    values, labels = made(N)
+    texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
+    url = web.serve("/swarm+behaviour.zip", zipped(texts))
+    for i, name in enumerate(("swarm", "swarm_aligned", "swarm_grouped")):
+        dataset = small(name)
+        dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
+        raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+        ref = to_parquet(dataset, raw, home=tmp_path)
+        assert isinstance(ref, FramesRef)
+        assert ref_from_dict(ref.to_dict()) == ref
+        assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
+        assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
+        X, y = read_back(ref)
+        np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
+        np.testing.assert_array_equal(y, (labels[:-1] + i) % 2)
+        assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
+    assert web.asked == ["/swarm+behaviour.zip"]
+
+
+def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path: Path) -> None:
+    dataset = small("swarm_kaggle")
+    assert (dataset.label, get_dataset("swarm_kaggle").n_rows) == ("Swarm_Behaviour", 23_309)
+    values, labels = made(N)
+    text = "\n".join(lines_of(dataset, values, labels)).encode()
+    assert stored(dataset, text, tmp_path, "csv").n_rows == N - 1
+    with pytest.raises(CorruptSource, match=r"another layout: column 2,401 is not headed 'Class'"):
+        stored(small(), zipped({"Flocking": text.decode()}), tmp_path / "other")
+    with pytest.raises(Unreachable, match="no official address"):
+        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+
+
+def test_what_the_parquet_file_says_of_itself(tmp_path: Path) -> None:
+    dataset = small(n_boids=2, n=ROW_GROUP + 10)
+    values, labels = made(ROW_GROUP + 10, n_boids=2)
+    ref = stored(dataset, zipped({"Flocking": "\n".join(lines_of(dataset, values, labels))}), tmp_path)
+    schema = pq.read_schema(ref.path)
+    assert schema.names == [*column_names(dataset), "label"]
+    assert {str(kind) for kind in schema.types} == {"float", "int8"}
+    said = {
+        key.decode(): value.decode()
+        for key, value in pq.read_metadata(ref.path).metadata.items()
+        if key.startswith(b"dpcost")
+    }
+    assert said["dpcost.data_source"] == "real"
+    assert said["dpcost.table_sha256"] == ref.table_sha256
+    assert said["dpcost.repairs"] == '[{"reason": "blank or NaN in column x1", "count": 1}]'
+    file = pq.ParquetFile(ref.path)
+    assert [file.metadata.row_group(i).num_rows for i in range(2)] == [ROW_GROUP, 9]
+
+
+def test_pieces_of_any_size_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = small(n_boids=2)
+    payload = zipped({"Flocking": "\n".join(lines_of(dataset, *made(N, n_boids=2))) + "\n"})
+    whole = stored(dataset, payload, tmp_path / "a")
+    monkeypatch.setattr(frames_csv, "PIECE_BYTES", 300)
+    assert stored(dataset, payload, tmp_path / "b").sha256 == whole.sha256
+
+
+def edited(row: int, column: int, text: str) -> Callable[[list[str]], list[str]]:
+    def edit(lines: list[str]) -> list[str]:
+        fields = lines[row].split(",")
+        fields[column] = text
+        return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
+
+    return edit
+
+
+def both(first: Any, second: Any) -> Callable[[list[str]], list[str]]:
+    return lambda lines: second(first(lines))
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (edited(5, 13, f"x{SENTINEL}"), "row 5, column 'y2' holds text instead of a number"),
+        (lambda lines: [*lines[:5], lines[5] + f",{SENTINEL}", *lines[6:]], "row 5 has 26 fields, 25 are"),
+        (lambda lines: [line.rsplit(",", 1)[0] for line in lines], "another layout: 24 columns, 25 are exp"),
+        (edited(0, 3, "speed"), "another layout: column 4 is not headed 'yVel1'"),
+        (lambda lines: lines[1:], "another layout: column 1 is not headed 'x1'"),
+        (lambda lines: lines[:1], "has no rows"),
+        (lambda lines: lines[:-5], "has 195 rows, 200 were published"),
+        (edited(7, 24, "2"), "label 'Class' must be 0 or 1, it is not in 1 rows"),
+        (edited(7, 0, SENTINEL), "x outside its public bounds in 1 entries"),
+        (edited(7, 23, "-1"), "nS outside its public bounds in 1 entries"),
+        (
+            both(edited(7, 1, ""), edited(8, 1, "NaN")),
+            r"3 of 200 rows are unusable \(blank .* y1: 2, .* x1: 1",
+        ),
+        (both(edited(7, 1, "inf"), edited(8, 1, "-inf")), r"unusable \(infinity in column y1: 2, blank"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence(tmp_path: Path, edit: Any, message: str) -> None:
+    dataset = small(n_boids=2)
+    lines = edit(lines_of(dataset, *made(N, n_boids=2)))
+    with pytest.raises(CorruptSource, match=message) as caught:
+        stored(dataset, zipped({"Flocking": "\n".join(lines)}), tmp_path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert SENTINEL not in text
+    assert not list(tmp_path.rglob("*.parquet*"))
+
+
+def test_text_in_the_middle_of_row_20000(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames_csv, "PIECE_BYTES", 1 << 16)
+    dataset = small(n_boids=2, n=24_016)
+    lines = edited(20_000, 11, SENTINEL + "?")(lines_of(dataset, *made(24_016, n_boids=2)))
+    with pytest.raises(CorruptSource, match=r"row 20,000, column 'nS1' holds text instead") as caught:
+        stored(dataset, zipped({"Flocking": "\n".join(lines)}), tmp_path)
+    assert SENTINEL not in str(caught.value)
+
+
+def test_damaged_and_foreign_archives(tmp_path: Path, web: Any) -> None:
+    dataset = small(n_boids=2)
+    whole = zipped({"Flocking": "\n".join(lines_of(dataset, *made(N, n_boids=2)))})
+    half = whole[: len(whole) // 2]
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    for payload in (half, bytes(flipped), b"PK\x03\x04", b"no zip at all"):
+        with pytest.raises(CorruptSource, match="truncated or damaged archive; get it again"):
+            stored(dataset, payload, tmp_path)
+    with pytest.raises(CorruptSource, match=r"raw.bin holds no file Flocking\.csv; get the archive again"):
+        stored(dataset, zipped({"Aligned": "x"}), tmp_path)
+    source = replace(dataset.sources[0], url=web.serve("/cut.zip", half))
+    with pytest.raises(CorruptSource, match="holds a truncated or damaged archive"):
+        fetch(replace(dataset, sources=(source,)), home=tmp_path, mirror=None, offline=False)
+
+
+def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path: Path) -> None:
+    dataset = small(n=64)
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    whole, part = (to_parquet(dataset, raw, home=tmp_path, stand_in_rows=rows) for rows in (None, 40))
+    assert isinstance(whole, FramesRef)
+    assert isinstance(part, FramesRef)
+    assert (whole.n_rows, part.n_rows, part.rows_read) == (64, 40, 40)
+    assert (whole.data_source, whole.frames_per_simulation, whole.reasons) == ("stand-in", 16, ("offline",))
+    assert pq.read_metadata(whole.path).metadata[b"dpcost.data_source"] == b"stand-in"
+    np.testing.assert_array_equal(read_back(whole)[0][:40], read_back(part)[0])
+    again = to_parquet(dataset, raw, home=tmp_path / "again")
+    assert (again.sha256, Path(again.path).name) == (whole.sha256, Path(whole.path).name)

@@ -1,0 +1,143 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.data_errors import DataError
+from data.datasets import housing
+from data.registry import get_dataset
+from data.table_design import design, draw_rows, full_sample_target
+
+RESPONSE = "median_house_value"
+COVARIATES = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+
+
+@pytest.fixture(scope="session")
+def table(published: Any, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    file: Path = tmp_path_factory.mktemp("raw") / "cal_housing.tgz"
+    file.write_bytes(published.tgz)
+    return housing.parse_cal_housing_tgz(file).astype(float)
+
+
+def build(table: pd.DataFrame, variant: Any = "public", **changes: Any) -> Any:
+    arguments = {"response": RESPONSE, "covariates": COVARIATES, "variant": variant, **changes}
+    return design(table, get_dataset("housing"), **arguments)
+
+
+def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.DataFrame) -> None:
+    public = build(table)
+    assert public.private
+    assert public.column_names == (*COVARIATES, "intercept")
+    assert public.X.flags.c_contiguous
+    assert public.X.dtype == np.float64
+    np.testing.assert_array_equal(public.X[:, -1], 1)
+    np.testing.assert_allclose(public.X[:, 0], (table["median_income"] - 4) / 2)
+    np.testing.assert_allclose(public.y, (table[RESPONSE] - 200_000) / 100_000)
+
+
+def test_paper_units_are_z_scores_of_the_full_data_and_not_private(table: pd.DataFrame) -> None:
+    paper = build(table, "paper")
+    assert not paper.private
+    assert "not private" in paper.note
+    assert paper.column_names == tuple(COVARIATES)
+    assert paper.X.flags.c_contiguous
+    np.testing.assert_allclose(paper.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(paper.X.std(axis=0), 1)
+    np.testing.assert_allclose((paper.y.mean(), paper.y.std()), (0, 1), atol=1e-12)
+    np.testing.assert_array_equal(paper.to_z, np.eye(5))
+
+
+def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(table: pd.DataFrame) -> None:
+    public, paper = build(table), build(table, "paper")
+    target = full_sample_target(paper)
+    np.testing.assert_allclose(full_sample_target(public), target, rtol=0, atol=1e-9)
+
+    raw = table[COVARIATES].to_numpy()
+    with_ones = np.column_stack([raw, np.ones(len(raw))])
+    slopes = np.linalg.lstsq(with_ones, table[RESPONSE].to_numpy(), rcond=None)[0][:-1]
+    in_z = slopes * raw.std(axis=0) / table[RESPONSE].to_numpy().std()
+    np.testing.assert_allclose(target, in_z, rtol=0, atol=1e-9)
+
+
+def test_to_z_maps_one_and_many_coefficients_alike(table: pd.DataFrame) -> None:
+    public = build(table)
+    many = np.random.default_rng(0).normal(size=(6, 4))
+    mapped = public.to_z @ many
+    assert mapped.shape == (5, 4)
+    np.testing.assert_allclose(mapped[:, 2], public.to_z @ many[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"variant": "secret"}, "variant must be one of public, paper, got 'secret'"),
+        ({"covariates": []}, "covariates must be distinct columns"),
+        ({"covariates": ["population", "population"]}, "name each once"),
+        ({"covariates": [RESPONSE]}, "other than the response"),
+        ({"covariates": ["populatio"]}, "did you mean 'population'"),
+        ({"covariates": ["latitude"]}, "'latitude' of housing has no public center and scale"),
+    ],
+)
+def test_faulty_questions_are_one_sentence(table: pd.DataFrame, changes: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        build(table, **changes)
+
+
+def test_faulty_tables_are_one_sentence(table: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"lacks \['population'\]; run `dpcost ingest housing` again"):
+        build(table.drop(columns="population"))
+    with pytest.raises(DataError, match="column 'population' of housing is constant") as caught:
+        build(table.assign(population=123456.789))
+    assert "123456.789" not in str(caught.value)
+
+
+def test_the_dataset_decides_the_units(table: pd.DataFrame) -> None:
+    dataset = get_dataset("housing")
+    columns = tuple(replace(c, center=0.0, scale=1.0) for c in dataset.columns)
+    plain = design(
+        table, replace(dataset, columns=columns), response=RESPONSE, covariates=["latitude"], variant="public"
+    )
+    np.testing.assert_array_equal(plain.X[:, 0], table["latitude"])
+
+
+@given(st.integers(1, 60), st.data(), st.integers(0, 2**32 - 1))
+def test_draws_are_distinct_deterministic_and_independent_of_their_neighbours(
+    n_rows: int, data: st.DataObject, seed: int
+) -> None:
+    m = data.draw(st.integers(1, n_rows))
+    rows = draw_rows(n_rows, m, np.random.default_rng(seed).spawn(3))
+    assert rows.shape == (n_rows, 3)
+    assert rows.dtype == bool
+    np.testing.assert_array_equal(rows.sum(axis=0), m)
+    np.testing.assert_array_equal(rows, draw_rows(n_rows, m, np.random.default_rng(seed).spawn(3)))
+    last = np.random.default_rng(seed).spawn(3)[2:]
+    np.testing.assert_array_equal(rows[:, 2:], draw_rows(n_rows, m, last))
+
+
+@pytest.mark.parametrize("m", [3, 10, 11, 17])
+def test_draws_are_uniform_over_rows_and_pairs(m: int) -> None:
+    n_rows, replicates = 20, 4000
+    rows = draw_rows(n_rows, m, np.random.default_rng(5).spawn(replicates)).astype(float)
+    p, pair = m / n_rows, m * (m - 1) / (n_rows * (n_rows - 1))
+    together = rows @ rows.T / replicates
+    single = np.diag(together)
+    assert np.abs(single - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
+    off = together[~np.eye(n_rows, dtype=bool)]
+    assert np.abs(off - pair).max() < 4.5 * np.sqrt(pair * (1 - pair) / replicates)
+
+
+def test_draws_from_large_tables_are_right_on_both_sides_of_a_half() -> None:
+    for m in (1, 100, 10_320, 10_321, 20_600, 20_640):
+        rows = draw_rows(20_640, m, np.random.default_rng(m).spawn(2))
+        np.testing.assert_array_equal(rows.sum(axis=0), m)
+
+
+@pytest.mark.parametrize("m", [0, -1, 21])
+def test_more_rows_than_there_are_is_refused(m: int) -> None:
+    with pytest.raises(DataError, match=f"m must be between 1 and the 20 rows there are, got {m}"):
+        draw_rows(20, m, [np.random.default_rng(0)])

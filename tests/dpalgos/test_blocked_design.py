@@ -1,0 +1,236 @@
+"""Designs in single precision and streamed: the same numbers, and what rounding may add to a sensitivity."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import expit
+
+import dpalgos
+from data.data_errors import DataError
+from data.row_groups import row_blocks
+from dpalgos.blocked_design import HeldRows, StreamedRows
+from dpalgos.sample import Design, Sample
+
+PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
+LINEAR = {"epsilon": 2.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.5}
+PRIVATE_ESTIMATORS = {
+    "dp_sparse_glm": PRIVATE,
+    "screened_sparse_glm": {**PRIVATE, "n_screenings": 2},
+    "dp_sparse_linear_regression": {**LINEAR, "sparsity": 4, "coef_bound": 1.0},
+    "private_frank_wolfe_lasso": {**LINEAR, "coef_l1_bound": 1.0, "n_iterations": 10},
+    "screened_sparse_regression": {**LINEAR, "sparsity": 4},
+}
+ESTIMATORS = {
+    **PRIVATE_ESTIMATORS,
+    "iht_glm": {"family": "logistic", "sparsity": 4, "step_size": 4.0, "n_iterations": 10},
+    "iht_linear_regression": {"sparsity": 4, "step_size": 1.5, "n_iterations": 10},
+}
+
+
+def logistic(n, d, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.2, 1.2, (n, d)).astype(dtype)
+    return X, (rng.random(n) < expit(X[:, :4] @ [2.0, -2.0, 1.0, 1.0])).astype(float)
+
+
+def stream(X, sizes=(100, 1, 333)):
+    """Blocks of changing sizes."""
+
+    def read():
+        start, step = 0, 0
+        while start < len(X):
+            size = sizes[step % len(sizes)]
+            yield X[start : start + size]
+            start, step = start + size, step + 1
+
+    return read
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_stream_gives_the_numbers_of_an_array(name, dtype):
+    X, y = logistic(1500, 60, dtype)
+    mask = np.random.default_rng(1).random((1500, 3)) < 0.7
+    answers = [
+        dpalgos.estimate(
+            name, rows, y, rng=np.random.default_rng(2), replicates=3, row_mask=mask, **ESTIMATORS[name]
+        ).estimate
+        for rows in (X, stream(X))
+    ]
+    assert answers[0].any()
+    np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_single_precision_changes_next_to_nothing(name):
+    X, y = logistic(3000, 300, np.float32)
+    single, double = (
+        dpalgos.estimate(name, rows, y, rng=np.random.default_rng(2), **ESTIMATORS[name]).estimate
+        for rows in (X, X.astype(float))
+    )
+    np.testing.assert_array_equal(single != 0, double != 0)
+    # The noise of the private ones is larger by the factor that rounding costs, in every step.
+    np.testing.assert_allclose(single, double, rtol=1e-5 if name.startswith("iht") else 2e-2)
+
+
+def test_single_precision_is_kept_and_converted_on_demand():
+    X, y = logistic(50, 5, np.float32)
+    sample = Sample(X, y)
+    assert sample.rows.array() is X
+    assert sample.X.dtype == np.float64
+    assert Sample(X.astype(float)).X.dtype == np.float64
+    assert Sample(np.arange(6).reshape(3, 2)).rows.dtype == np.float64
+
+
+def test_rounding_stays_within_its_factor():
+    """What single precision adds to the move of a sum, at rows chosen to round badly."""
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(50):
+        X = rng.uniform(0.5, 1, (256, 40)).astype(np.float32)
+        values = np.ones((256, 1))
+        other = X.copy()
+        X[7], other[7] = 1, -1  # the sensitivity: 2 b c / n with b = c = 1
+        means = [Design(Sample(rows), single=True).mean_product(values) for rows in (X, other)]
+        worst = max(worst, float(np.abs(means[0] - means[1]).max() * 256 / 2))
+    rounding = HeldRows(np.ones((1, 1), np.float32)).rounding
+    assert 1 < worst <= rounding < 1.005
+    assert HeldRows(np.ones((1, 1))).rounding == 1
+
+
+def test_who_does_not_count_rounding_gets_double_precision():
+    X, y = logistic(500, 10, np.float32)
+    keywords = {**LINEAR, "coef_bound": 1.0}
+    single, double = (
+        dpalgos.estimate("dp_linear_regression", rows, y, rng=np.random.default_rng(0), **keywords)
+        for rows in (X, X.astype(float))
+    )
+    np.testing.assert_allclose(single.estimate, double.estimate, rtol=1e-9)
+    assert single.events[0].l2_sensitivity == double.events[0].l2_sensitivity
+
+
+@pytest.mark.parametrize("name", PRIVATE_ESTIMATORS)
+def test_sensitivities_count_the_rounding(name):
+    X, y = logistic(500, 10, np.float32)
+    single, double = (
+        dpalgos.estimate(name, rows, y, rng=np.random.default_rng(0), **PRIVATE_ESTIMATORS[name])
+        .events[0]
+        .sensitivity
+        for rows in (X, X.astype(float))
+    )
+    assert single == pytest.approx(double * HeldRows(X).rounding, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [7, 1203])
+def test_moments_in_single_precision(d):
+    """Sums of tiles of blocks are those of the whole, in double precision but for the products' rounding."""
+    X = np.random.default_rng(3).uniform(-1.2, 1.2, (1100, d)).astype(np.float32)
+    single, double = (
+        Sample(X, keeps_moments=True).gram(1.0, np.dtype(dtype)) for dtype in (np.float32, np.float64)
+    )
+    np.testing.assert_array_equal(single, single.T)
+    np.testing.assert_allclose(single, double, atol=256 * 6e-8)
+    assert np.abs(single - double).max() > 0
+
+
+def test_a_box_is_never_left_by_rounding():
+    X = np.full((3, 2), 5.0, np.float32)
+    bound = 0.1  # between two numbers of single precision, nearest to the upper one
+    assert float(np.float32(bound)) > bound
+    assert Design(Sample(X), bound, single=True).columns(np.array([0])).astype(float).max() <= bound
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([], "X must have at least one row and one column"),
+        ([np.ones((3, 2)), np.ones((3, 4))], "X must have the same columns in every block, got"),
+        ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "X must be finite, got 1 NaN"),
+        ([np.full((1, 2), 1e61)], "X must lie within"),
+        ([np.ones(3)], r"X must have shape \(n, d\)"),
+    ],
+)
+def test_bad_streams_are_refused(blocks, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        Sample(lambda: blocks)
+
+
+def test_a_stream_must_be_the_same_in_every_pass():
+    passes = iter([[np.ones((5, 2))], [np.ones((4, 2))]])
+    rows = StreamedRows(lambda: next(passes))
+    with pytest.raises(dpalgos.InputError, match="X must give the same rows in every pass, got 5 and then 4"):
+        list(rows.blocks())
+
+
+def test_other_estimators_refuse_a_stream():
+    with pytest.raises(dpalgos.InputError, match="X must be an array in memory for this estimator"):
+        dpalgos.estimate("ols", stream(np.ones((5, 2))), np.ones(5), rng=np.random.default_rng(0))
+
+
+def write(path, X, rows_per_group):
+    names = [f"x{j}" for j in range(X.shape[1])]
+    pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=rows_per_group)
+    return names
+
+
+def test_row_groups_of_a_file(tmp_path):
+    X = np.random.default_rng(0).random((1000, 6), dtype=np.float32)
+    names = write(tmp_path / "x.parquet", X, 130)
+    read = row_blocks(tmp_path / "x.parquet", names[::-1])
+    np.testing.assert_array_equal(np.concatenate(list(read())), X[:, ::-1])
+    assert [len(block) for block in read()] == [130] * 7 + [90]
+    with pytest.raises(DataError, match=r"columns must be columns of x\.parquet, got 'y'"):
+        row_blocks(tmp_path / "x.parquet", ["x0", "y"])
+
+
+# Memory: peak resident set beyond what importing and a first, small fit need.
+_FIT = """
+import json, resource, sys
+from pathlib import Path
+import numpy as np
+import dpalgos
+from data.row_groups import row_blocks
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+folder, keywords = Path(sys.argv[1]), json.loads(sys.argv[2])
+def fit(name):
+    y = np.load(folder / f"{name}.npy")
+    X = row_blocks(folder / f"{name}.parquet", [f"x{j}" for j in range(int(sys.argv[3]))])
+    return dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
+fit("small")
+before = peak()
+coef = fit("large")
+print(json.dumps({"grown": peak() - before, "coef": coef.tolist()}))
+"""
+
+
+@pytest.mark.slow
+def test_a_streamed_fit_of_ten_times_its_memory(tmp_path):
+    n, d, allowed = 40_000, 2_000, 32_000_000
+    keywords = {**PRIVATE, "n_iterations": 2}
+    X, y = logistic(n, d, np.float32)
+    assert X.nbytes >= 10 * allowed
+    for name, rows in (("large", n), ("small", 600)):
+        write(tmp_path / f"{name}.parquet", X[:rows], 500)
+        np.save(tmp_path / f"{name}.npy", y[:rows])
+    run = subprocess.run(
+        [sys.executable, "-c", _FIT, str(tmp_path), json.dumps(keywords), str(d)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    found = json.loads(run.stdout)
+    held = dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
+    np.testing.assert_allclose(found["coef"], held, atol=1e-10)
+    assert found["grown"] <= allowed

@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+from scipy.stats import kstest, laplace, norm
+
+import dpalgos
+from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, PureEvent
+from dpalgos.accounting.odometer import Spending, spending
+from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.mechanisms.secure import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 0.5, "delta": 1e-6}
+RELEASABLE = {
+    "dp_mean": {"value_bound": 1.0},
+    "adassp": {"covariate_bound": 3.0, "response_bound": 1.0},
+    "preconditioned_regression": {},
+    "dp_sparse_mean": {"value_bound": 1.0, "sparsity": 2},
+    "dp_linear_regression": {"covariate_bound": 3.0, "response_bound": 1.0, "coef_bound": 1.0},
+}
+
+
+def data(name, n=2000, d=4):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, None if name.endswith("mean") else X[:, 0]
+
+
+def discrete_cdf(scale, tail, log_density):
+    grid = np.arange(-tail, tail + 1)
+    weights = np.exp(log_density(grid / scale))
+    return grid, np.cumsum(weights) / weights.sum()
+
+
+@pytest.mark.parametrize(
+    ("sampler", "log_density"), [(gaussian_sampler, norm.logpdf), (laplace_sampler, laplace.logpdf)]
+)
+def test_draws_follow_the_discrete_distribution(sampler, log_density):
+    # A coarse scale, where the discrete law differs visibly from the continuous one.
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    scale, n = 3.0, 100_000
+    draws = np.array(sampler(scale)([0] * n))
+    grid, cdf = discrete_cdf(scale, 200, log_density)
+    observed = np.searchsorted(np.sort(draws), grid, side="right") / n
+    distance = np.abs(observed - cdf).max()
+    # Kolmogorov's bound is conservative for a discrete law; the critical value at level 1e-6.
+    assert distance < np.sqrt(np.log(2 / 1e-6) / (2 * n))
+    wrong = discrete_cdf(scale * 1.05, 200, log_density)[1]
+    assert np.abs(observed - wrong).max() > distance
+
+
+def test_a_fine_grid_looks_continuous():
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    draws = np.array(gaussian_sampler(1e5)([0] * 20_000)) / 1e5
+    assert kstest(draws, "norm").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", RELEASABLE)
+def test_a_release_proves_what_was_asked(name):
+    X, y = data(name)
+    plan = plan_release(name, *X.shape, {**BUDGET, **RELEASABLE[name]})
+    assert 0.999 * 0.5 <= plan.epsilon <= 0.5
+    answer = draw_release(plan, Sample(X, y))
+    assert answer.estimate.shape == (4,)
+    assert np.isfinite(answer.estimate).all()
+    assert spending(answer.events) == plan.cost
+    assert all(isinstance(event, DiscreteGaussianEvent | BoundedRangeEvent) for event in answer.events)
+    assert (draw_release(plan, Sample(X, y)).estimate != answer.estimate).any()
+
+
+def test_hardened_noise_is_little_more_than_needed():
+    X, _ = data("dp_mean", d=100)
+    plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
+    draws = np.array([draw_release(plan, Sample(X)).estimate for _ in range(50)])
+    std = np.std(draws - X.mean(axis=0))
+    seeded = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(0), **BUDGET, value_bound=1.0)
+    exact = seeded.events[0].noise_multiplier * seeded.events[0].l2_sensitivity
+    assert 0.98 * plan.inflation < std / exact < 1.02 * plan.inflation
+    assert 1 < plan.inflation < 1.3
+
+
+def test_answers_lie_on_the_public_grid():
+    X, _ = data("dp_mean")
+    plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
+    step = grid_step(plan.events[0].l2_sensitivity * 1000 / len(X), 4)
+    index = draw_release(plan, Sample(X)).estimate / step
+    np.testing.assert_array_equal(index, np.rint(index))
+
+
+def test_the_plan_does_not_depend_on_the_data():
+    plans = [plan_release("adassp", n, 4, {**BUDGET, **RELEASABLE["adassp"]}) for n in (500, 500)]
+    assert plans[0].cost == plans[1].cost
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("sheffet_ols", {"covariate_bound": 1.0, "response_bound": 1.0}, "no hardened sampler"),
+        ("ols", {}, "must be a private one"),
+        ("adasp", {}, "did you mean 'adassp'"),
+        ("dp_mean", {"value_bound": 1.0, "calibration": "paper"}, "calibration must be 'tight'"),
+        ("dp_mean", {}, "needs the keyword value_bound"),
+        ("dp_mean", {"value_bound": 1.0, "epsilon": -1}, "epsilon must be"),
+    ],
+)
+def test_refused_plans(name, changes, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        plan_release(name, 100, 3, {**BUDGET, **changes})
+
+
+def test_an_answer_whose_events_differ_is_withheld():
+    X, _ = data("dp_mean")
+    plan = plan_release("dp_mean", *X.shape, {**BUDGET, "value_bound": 1.0})
+    cheaper = type(plan)(**{**vars(plan), "cost": Spending(rho=plan.cost.rho / 2)})
+    with pytest.raises(dpalgos.InputError, match="withheld"):
+        draw_release(cheaper, Sample(X))
+
+
+def test_a_value_beyond_the_grid_is_refused_without_being_shown():
+    transcript = SecureTranscript()
+    with pytest.raises(dpalgos.InputError, match="too large for its sensitivity") as caught:
+        transcript.gaussian(np.full((1, 1), 1.2345e30), l2_sensitivity=1e-3, noise_multiplier=1.0, label="v")
+    assert "1.2345" not in str(caught.value)
+
+
+def test_spending_adds_up():
+    one = Spending(rho=0.01, pure_epsilon=float("inf"))
+    assert (one + one).rho == 0.02
+    assert one.epsilon(1e-6) < (one + one).epsilon(1e-6)
+    assert Spending(rho=0.5, pure_epsilon=1.0).epsilon(1e-9) <= 1.0
+    assert Spending(rho=0.1, failure=1e-5).epsilon(1e-6) == float("inf")
+    assert Spending().epsilon(1e-6) == 0.0
+
+
+def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
+    event = BoundedRangeEvent(label="s", epsilon=0.5, sensitivity=1.0, count=1)
+    scores = np.array([[0.0], [2.0], [-4.0]])
+    counts = np.zeros(3)
+    for _ in range(4000):
+        counts[SecureTranscript().choose(scores, None, event)[0, 0]] += 1
+    # The exponential mechanism with range ε0: probabilities proportional to exp(ε0 score / 2Δ).
+    law = np.exp(0.25 * scores[:, 0])
+    law /= law.sum()
+    assert np.abs(counts / 4000 - law).max() < 5 * np.sqrt(0.25 / 4000)
+    by_magnitude = BoundedRangeEvent(label="s", epsilon=50.0, sensitivity=1.0, count=2, by_magnitude=True)
+    chosen = SecureTranscript().choose(scores, None, by_magnitude)
+    assert chosen[:, 0].tolist() == [2, 1]
+
+
+def test_a_selection_without_a_bounded_range_is_refused():
+    event = PureEvent(label="permute and flip", epsilon=0.5, sensitivity=1.0)
+    with pytest.raises(dpalgos.InputError, match="permute and flip has no hardened sampler"):
+        SecureTranscript().choose(np.zeros((3, 1)), None, event)

@@ -1,0 +1,436 @@
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from uuid import uuid4
+
+import pytest
+
+from flows import journal, supervision
+from flows import server_process as server
+from flows.child_processes import ProcessIdentity, command_line, write_json
+from flows.server_process import prefect_server
+from flows.supervision import ServerError, SupervisedProcess, end_leftover_server, termination_as_exit
+
+
+def until(condition, timeout=30.0):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def python(code, *arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def supervised(home, *command, **settings):
+    folder = home / "prefect"
+    folder.mkdir(exist_ok=True)
+    settings = {"say": lambda sentence: None, "stop_timeout": 1.0} | settings
+    return SupervisedProcess(home, "server", command, environment=os.environ, folder=folder, **settings)
+
+
+def records(home):
+    return sorted(path.name for path in (home / "prefect").glob("*-*.json"))
+
+
+@pytest.fixture
+def gone():
+    """Return the identity of a process that has ended."""
+    process = subprocess.Popen(["sleep", "60"])
+    identity = ProcessIdentity.of(process.pid)
+    process.kill()
+    process.wait()
+    return identity
+
+
+@pytest.fixture
+def leftover():
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def record(home, process, owner, command=("sleep", "60")):
+    path = home / "prefect" / f"server-{owner.pid}.json"
+    content = {"name": "server", "process": asdict(process), "owner": asdict(owner), "command": command}
+    write_json(path, content | {"stop_signal": signal.SIGTERM, "whole_tree": False})
+    return path
+
+
+def test_a_leftover_of_a_killed_run_is_ended(tmp_path, gone, leftover):
+    record(tmp_path, ProcessIdentity.of(leftover.pid), gone)
+    said = []
+    assert end_leftover_server(tmp_path, said.append) == 1
+    assert leftover.wait(timeout=5) == -signal.SIGTERM
+    assert records(tmp_path) == []
+    assert len(said) == 1
+    assert str(leftover.pid) in said[0]
+
+
+def test_a_living_run_keeps_its_server(tmp_path, leftover):
+    path = record(tmp_path, ProcessIdentity.of(leftover.pid), ProcessIdentity.of(os.getpid()))
+    assert end_leftover_server(tmp_path) == 0
+    assert leftover.poll() is None
+    assert path.exists()
+
+
+@pytest.mark.parametrize("difference", ["start time", "command line"])
+def test_a_process_that_got_the_number_of_a_server_is_left_alone(tmp_path, gone, leftover, difference):
+    process = ProcessIdentity.of(leftover.pid)
+    if difference == "start time":
+        record(tmp_path, replace(process, start_time="1"), gone)
+    else:
+        record(tmp_path, process, gone, command=("sleep", "61"))
+    assert end_leftover_server(tmp_path) == 0
+    assert leftover.poll() is None
+    assert records(tmp_path) == []
+
+
+def test_a_damaged_record_is_removed(tmp_path):
+    (tmp_path / "prefect").mkdir()
+    (tmp_path / "prefect" / "server-1.json").write_text('{"name": "ser')
+    assert end_leftover_server(tmp_path) == 0
+    assert records(tmp_path) == []
+    assert end_leftover_server(tmp_path / "nowhere") == 0
+
+
+def test_a_supervised_process_leaves_nothing_behind(tmp_path):
+    process = supervised(tmp_path, "sleep", "60")
+    process.start(ready=lambda: True)
+    identity = ProcessIdentity.of(process.pid)
+    assert records(tmp_path) == [f"server-{os.getpid()}.json"]
+    assert os.getsid(process.pid) != os.getsid(0)
+    process.stop()
+    assert not identity.is_alive()
+    assert records(tmp_path) == []
+    process.stop()
+
+
+def test_a_supervised_process_is_started_again_a_bounded_number_of_times(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervision, "MAX_RESTARTS", 1)
+    said = []
+    process = supervised(tmp_path, "sleep", "60", say=said.append)
+    process.start(ready=lambda: True)
+    first = process.pid
+    os.kill(first, signal.SIGKILL)
+    written = tmp_path / "prefect" / f"server-{os.getpid()}.json"
+    until(lambda: json.loads(written.read_text())["process"]["pid"] != first)
+    assert json.loads(written.read_text())["process"]["pid"] == process.pid
+    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: len(said) == 2)
+    process.stop()
+    assert "starting it again (1 of at most 1 times)" in said[0]
+    assert "keeps dying" in said[1]
+
+
+def test_a_process_that_cannot_start_says_why_in_one_sentence(tmp_path):
+    process = supervised(tmp_path, "sh", "-c", "echo first; echo the port is taken; exit 3")
+    with pytest.raises(ServerError, match=r"exit status 3 .* first / the port is taken$"):
+        process.start(ready=lambda: False)
+    assert records(tmp_path) == []
+
+
+def test_a_process_that_is_never_ready_is_ended(tmp_path):
+    process = supervised(tmp_path, "sleep", "60")
+    with pytest.raises(ServerError, match="not ready within 0 s"):
+        process.start(ready=lambda: False, timeout=0.1)
+    until(lambda: process.pid is not None and not command_line(process.pid))
+    assert records(tmp_path) == []
+
+
+def test_a_process_that_ignores_the_signal_is_killed_with_all_it_started(tmp_path):
+    code = """
+import signal, subprocess, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(subprocess.Popen(["sleep", "60"], start_new_session=True).pid, flush=True)
+time.sleep(60)
+"""
+    process = supervised(tmp_path, sys.executable, "-c", code, stop_timeout=0.2)
+    process.start(ready=lambda: process.log.read_text().endswith("\n"))
+    grandchild = ProcessIdentity.of(int(process.log.read_text()))
+    process.stop()
+    until(lambda: not grandchild.is_alive())
+
+
+def test_a_port_taken_in_the_meantime_is_given_up(tmp_path, monkeypatch):
+    ports = iter([1001, 1002])
+    monkeypatch.setattr(server, "free_port", lambda: next(ports))
+
+    def start(self, **_):
+        if self.api_url == "http://127.0.0.1:1001/api":
+            raise ServerError("ended: Port 1001 is already in use.")
+
+    monkeypatch.setattr(server.ServerProcess, "start", start)
+    assert server.start_private_server(tmp_path, print).api_url == "http://127.0.0.1:1002/api"
+
+
+def test_a_private_server_ignores_settings_meant_for_another(tmp_path, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "postgresql+asyncpg://elsewhere/db")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    monkeypatch.setattr(server.ServerProcess, "start", lambda self, **_: None)
+    environment = server.start_private_server(tmp_path, print).environment
+    assert "PREFECT_API_DATABASE_CONNECTION_URL" not in environment
+    assert "PREFECT_API_URL" not in environment
+    assert environment["PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE"] == "200"
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])
+def test_what_is_no_server_does_not_answer(url):
+    assert not server.answers(url)
+
+
+def test_sigterm_unwinds_the_stack():
+    with pytest.raises(SystemExit) as left, termination_as_exit():
+        signal.raise_signal(signal.SIGTERM)
+    assert left.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_settings_apply_and_are_restored_where_prefect_is_imported(tmp_path, monkeypatch):
+    import prefect.settings
+
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    before, outside = dict(os.environ), prefect.settings.PREFECT_API_URL.value()
+    settings = server.client_settings(tmp_path, "http://127.0.0.1:1/api")
+    override = {prefect.settings.PREFECT_API_URL: "http://127.0.0.1:2/api"}
+    with prefect.settings.temporary_settings(override), server.client_environment(settings):
+        assert prefect.settings.PREFECT_API_URL.value() == "http://127.0.0.1:1/api"
+        assert prefect.settings.PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() == tmp_path / "cache" / "records"
+        assert "127.0.0.1" in os.environ["NO_PROXY"].split(",")
+    assert prefect.settings.PREFECT_API_URL.value() == outside
+    assert dict(os.environ) == before
+
+
+def test_settings_apply_and_are_restored_where_prefect_is_imported_later(tmp_path):
+    code = """
+import sys, threading
+from pathlib import Path
+from flows.server_process import client_environment, client_settings
+assert "prefect" not in sys.modules
+with client_environment(client_settings(Path(sys.argv[1]), "http://127.0.0.1:1/api")):
+    from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL
+    seen = [PREFECT_API_URL.value(), PREFECT_LOGGING_LEVEL.value()]
+    thread = threading.Thread(target=lambda: seen.append(PREFECT_API_URL.value()))
+    thread.start()
+    thread.join()
+print(*seen, PREFECT_API_URL.value())
+"""
+    process = python(code, tmp_path, PREFECT_HOME=str(tmp_path / "client"))
+    said, _ = process.communicate(timeout=60)
+    assert said.split() == ["http://127.0.0.1:1/api", "WARNING", "http://127.0.0.1:1/api", "None"]
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory):
+    """Return a folder whose database exists, which saves each test some seconds."""
+    home = tmp_path_factory.mktemp("migrated")
+    with prefect_server(home):
+        pass
+    return home
+
+
+@pytest.fixture
+def home(migrated, tmp_path, monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    return shutil.copytree(migrated, tmp_path / "a home")
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from flows.server_process import prefect_server
+with prefect_server(Path(sys.argv[1])) as url:
+    print(url, flush=True)
+    time.sleep(120)
+"""
+
+KILLED_RUN = """
+import sys, time
+from pathlib import Path
+from flows.journal import begin
+from flows.server_process import prefect_server
+with prefect_server(Path(sys.argv[1])):
+    from prefect import flow, task
+    from prefect.runtime import flow_run
+
+    @task
+    def slow():
+        time.sleep(120)
+
+    @flow
+    def study():
+        begin(Path(sys.argv[1]), flow_run.id, "housing")
+        running = slow.submit()
+        time.sleep(3)
+        print(flow_run.id, flush=True)
+        running.wait()
+
+    study()
+"""
+
+
+def the_server_of(process, home):
+    path = home / "prefect" / f"server-{process.pid}.json"
+    return ProcessIdentity(**json.loads(path.read_text())["process"])
+
+
+@contextlib.contextmanager
+def a_client(api_url):
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+@pytest.mark.server
+def test_a_server_is_there_and_then_is_not(home):
+    before = dict(os.environ)
+    with prefect_server(home) as api_url:
+        assert server.answers(api_url)
+        assert os.environ["PREFECT_API_URL"] == api_url
+        process = the_server_of(ProcessIdentity.of(os.getpid()), home)
+    assert not server.answers(api_url)
+    assert not process.is_alive()
+    assert records(home) == []
+    assert dict(os.environ) == before
+
+
+@pytest.mark.server
+def test_a_server_that_answers_is_used_and_stays(home, tmp_path, monkeypatch):
+    owner = python(OWNER, home)
+    outside = owner.stdout.readline().strip()
+    monkeypatch.setenv("PREFECT_API_URL", outside)
+    with prefect_server(tmp_path / "another") as api_url:
+        assert api_url == outside
+        assert records(tmp_path / "another") == []
+    assert server.answers(outside)
+    owner.send_signal(signal.SIGINT)
+    owner.wait(timeout=20)
+    assert not server.answers(outside)
+
+
+@pytest.mark.server
+def test_a_server_that_does_not_answer_is_replaced_and_that_is_said(home, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    said = []
+    with prefect_server(home, say=said.append) as api_url:
+        assert server.answers(api_url)
+    assert len(said) == 1
+    assert said[0].startswith("PREFECT_API_URL is http://127.0.0.1:1/api, but no Prefect server answers")
+    assert os.environ["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_takes_its_server_down(home, number):
+    owner = python(OWNER, home)
+    owner.stdout.readline()
+    process = the_server_of(owner, home)
+    owner.send_signal(number)
+    owner.wait(timeout=20)
+    assert not process.is_alive()
+    assert records(home) == []
+
+
+@pytest.mark.server
+def test_a_killed_run_leaves_a_server_that_the_next_start_ends(home):
+    living, killed = python(OWNER, home), python(OWNER, home)
+    its_url = living.stdout.readline().strip()
+    killed.stdout.readline()
+    leftover = the_server_of(killed, home)
+    killed.kill()
+    killed.wait()
+    assert leftover.is_alive()
+    said = []
+    with prefect_server(home, say=said.append):
+        assert not leftover.is_alive()
+        assert server.answers(its_url)
+    assert len(said) == 1
+    living.terminate()
+    living.wait(timeout=20)
+    assert records(home) == []
+
+
+@pytest.mark.server
+def test_a_server_that_dies_comes_back_while_a_flow_runs(home):
+    from prefect import flow, task
+
+    said = []
+    with prefect_server(home, say=said.append) as api_url:
+
+        @task
+        def one(number):
+            time.sleep(0.1)
+            return number
+
+        @flow
+        def adding():
+            from prefect.runtime import flow_run
+
+            futures = [one.submit(number) for number in range(20)]
+            os.kill(the_server_of(ProcessIdentity.of(os.getpid()), home).pid, signal.SIGKILL)
+            return flow_run.id, sum(future.result() for future in futures)
+
+        flow_run_id, total = adding()
+        assert total == 190
+        assert server.answers(api_url)
+        assert server.wait_until_recorded(api_url, flow_run_id, 20) == 20
+    assert len(said) == 1
+    assert "the server died" in said[0]
+
+
+@pytest.mark.server
+def test_every_task_run_is_on_record_before_the_server_goes(home):
+    from prefect import flow, task
+
+    @task
+    def one(number):
+        return number
+
+    @flow
+    def counting():
+        from prefect.runtime import flow_run
+
+        for future in [one.submit(number) for number in range(50)]:
+            future.wait()
+        return flow_run.id
+
+    with prefect_server(home) as api_url:
+        flow_run_id = counting()
+        assert server.wait_until_recorded(api_url, flow_run_id, 50) == 50
+        assert server.wait_until_recorded(api_url, flow_run_id, 51, timeout=0.3) == 50
+    with prefect_server(home) as api_url:
+        assert server.wait_until_recorded(api_url, flow_run_id, 50) == 50
+
+
+@pytest.mark.server
+def test_a_killed_run_is_crashed_at_the_next_start(home, tmp_path):
+    killed = python(KILLED_RUN, home)
+    flow_run_id = killed.stdout.readline().strip()
+    killed.kill()
+    killed.wait()
+    unknown = str(uuid4())
+    entry = journal.begin(home, unknown, "housing")
+    journal._write(home, replace(entry, process=replace(entry.process, start_time="1")))
+    said = []
+    with prefect_server(home, say=said.append) as api_url:
+        marked = journal.mark_dead_runs(home, api_url, said.append)
+        assert {e.flow_run_id: e.status for e in marked} == {flow_run_id: "crashed", unknown: "crashed"}
+        with a_client(api_url) as client:
+            assert client.read_flow_run(flow_run_id).state.is_crashed()
+        assert server.wait_until_recorded(api_url, flow_run_id, 1) == 1
+    assert journal.dead_runs(home) == []

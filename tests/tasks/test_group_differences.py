@@ -1,0 +1,92 @@
+"""Differences of two groups: recall, and the map of one release."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.group_difference import GroupDifference
+from flows.find_study import find_study
+from reports.page import Genome
+from tasks.problems.genome_map import genome_map, load_genome
+from tasks.problems.group_differences import SUPPORT_RECALL, support_recall
+from tasks.problems.prepare_groups import groups_bytes
+from tasks.run.block import compute_block
+
+SPEC = find_study("snp")
+
+
+def prepared(n_snps, sizes=(30, 25)):
+    """Return made-up genotypes of two groups that differ in the first SNPs."""
+    rng = np.random.default_rng(4)
+    first = rng.binomial(2, np.where(np.arange(n_snps) < 5, 0.9, 0.5), (sizes[0], n_snps))
+    second = rng.binomial(2, 0.5, (sizes[1], n_snps))
+    snps = {"name": [f"rs{j}" for j in range(n_snps)], "chromosome": [str(1 + j % 3) for j in range(n_snps)]}
+    return GroupDifference(
+        X=np.concatenate([2.0 * (first - 1), -2.0 * (second - 1)]),
+        sizes=sizes,
+        target=first.mean(axis=0) - second.mean(axis=0),
+        snps=pd.DataFrame({**snps, "position": range(n_snps), "allele_1": "A", "allele_2": "C"}),
+        group_names=("a", "b"),
+        missing_per_snp=np.zeros(n_snps, dtype=int),
+        missing_per_person=np.zeros(sum(sizes), dtype=int),
+        left_out=(),
+        private=True,
+        notes=(),
+    )
+
+
+@pytest.fixture
+def block():
+    """Return the headline's block with few SNPs, people and repetitions."""
+    panel = SPEC.head_panel.model_copy(
+        update={
+            "problem": SPEC.head_panel.problem.model_copy(update={"n_snps": 40, "s": 5}),
+            "grid": SPEC.grid.model_copy(update={"n": (10,), "delta": ("1/n^2",)}),
+        }
+    )
+    small = SPEC.model_copy(update={"panels": (panel,)})
+    (found,) = small.blocks("standard", replicates=3, seed=7)
+    return found
+
+
+def test_recall_counts_true_hits_among_the_largest():
+    target = np.array([3.0, -2.0, 0.5, 0.1])
+    coef = np.array([[1.0, 0.0, -9.0], [0.5, 0.0, 8.0], [0.7, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert support_recall(coef, target, 2).tolist() == [0.5, 0.0, 1.0]
+
+
+def test_every_cell_has_errors_and_recalls(block):
+    rows = compute_block(block, prepared(40))
+    assert set(rows["metric"]) == {"l2_error", SUPPORT_RECALL}
+    recall = rows[rows["metric"] == SUPPORT_RECALL].groupby("estimator")["value"].mean()
+    assert recall["zero"] == 0
+    assert 0.3 < recall["sparse_sample_mean"] <= 1
+
+
+def test_the_map_shows_the_very_release_of_the_first_repetition(block, tmp_path):
+    design = prepared(40)
+    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
+    record = genome_map.fn("key", block.to_dict(), {"path": str(tmp_path / "design.npz")}, str(tmp_path))
+    assert json.loads((tmp_path / "genome.json").read_bytes())["truth"][:2] == pytest.approx(
+        design.target[:2], abs=1e-6
+    )
+    genome = load_genome(SPEC, tmp_path)
+    assert isinstance(genome, Genome)
+    rows = compute_block(block, design)
+    first = rows[(rows["replicate"] == 0) & (rows["metric"] == "l2_error")].set_index("cell")["value"]
+    assert set(first.index) == set(genome.estimates)
+    for cell, estimate in genome.estimates.items():
+        assert np.linalg.norm(np.array(estimate) - design.target) == pytest.approx(first[cell], abs=1e-4)
+    assert record["path"].endswith("genome.json")
+
+
+def test_snps_whose_place_is_not_known_are_mapped_in_their_order(block, tmp_path):
+    design = prepared(40)
+    design.snps["position"] = np.nan
+    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
+    genome_map.fn("key", block.to_dict(), {"path": str(tmp_path / "design.npz")}, str(tmp_path))
+    genome = load_genome(SPEC, tmp_path)
+    assert genome.positions == (0,) * 40
+    assert np.array(genome.truth) == pytest.approx(design.target, abs=1e-6)

@@ -1,0 +1,253 @@
+"""Studies of attacks: from a file to rows and a report; the figures that were promised."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.traced_group import TracedGroup, draw_roles
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.audit.ceilings import auc_ceiling, gaussian_auc_ceiling
+from flows.find_study import find_study
+from reports.results import validate_results
+from tasks.problems.membership import RATES, rate_metric, rate_of
+from tasks.report.attacks_page import tracing_facts
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_report
+from tasks.run.block import compute_block
+from tasks.run.collect import collect
+from tasks.run.run_block import run_block
+from tasks.study.spec import SpecError
+
+STUDY = """
+title = "Who was there?"
+question = "Who?"
+data = "rows from N(μ, I)"
+task = "tracing"
+size_label = "ε"
+metric_label = "AUC"
+grid = { n = [40], epsilon = [0.5, 8.0], delta = ["1/n^2"] }
+replicates = { smoke = 6, standard = 6, paper = 6 }
+headline = { n = 40, epsilon = 0.5, delta = "1/n^2", panel = "dense" }
+
+[[panels]]
+name = "dense"
+about = "Four hundred columns."
+problem = { kind = "tracing", attack = "mean", model = "gaussian_mean", d = 400, settings = { spread = 1.0 } }
+
+[[panels.estimators]]
+name = "sample_mean"
+
+[[panels.estimators]]
+name = "clipped_mean"
+calibrations = ["tight"]
+params = { center = 0.0, clip_norm = "sqrt(4*d/3)+3" }
+
+[[panels]]
+name = "sparse"
+about = "Eighty columns."
+grid = { n = [40], epsilon = [0.5], delta = ["1/n^2"] }
+
+[panels.problem]
+kind = "tracing"
+attack = "mean"
+model = "prior_mean"
+d = "2*n"
+s = 5
+settings = { sparsity = "s" }
+
+[[panels.estimators]]
+name = "sparse_sample_mean"
+params = { sparsity = "s" }
+
+[[panels]]
+name = "regression"
+problem = { kind = "tracing", attack = "linear_regression", model = "prior_regression", d = "n/4" }
+
+[[panels.estimators]]
+name = "ols"
+
+[[panels.estimators]]
+name = "dp_linear_regression"
+calibrations = ["tight"]
+params = { covariate_bound = 1.0, response_bound = 4.0, coef_bound = 1.0, n_iterations = 3, step_size = "d" }
+
+[[panels]]
+name = "logistic"
+problem = { kind = "tracing", attack = "logistic", model = "prior_logistic", d = 4 }
+
+[[panels.estimators]]
+name = "glm"
+params = { family = "logistic" }
+"""
+CONTEXT = {
+    "out": None,
+    "profile": "standard",
+    "replicates": 6,
+    "seed": 1,
+    "command": "dpcost run who",
+    "started": "2026-01-01T00:00:00+00:00",
+}
+
+
+def load(tmp_path, text=STUDY):
+    (tmp_path / "who.toml").write_text(text)
+    return find_study(str(tmp_path / "who.toml"))
+
+
+def test_a_block_has_a_row_per_metric_and_replicate_and_is_always_the_same(tmp_path):
+    study = load(tmp_path)
+    for block in study.blocks("standard", replicates=6, seed=3):
+        rows = validate_results(compute_block(block))
+        again = validate_results(compute_block(block))
+        pd.testing.assert_frame_equal(rows.drop(columns="seconds"), again.drop(columns="seconds"))
+        assert set(rows["status"]) == {"ok"}
+        counts = rows.groupby(["cell", "metric"])["replicate"].agg(["count", "nunique"])
+        assert (counts == 6).all(axis=None)
+        assert rows.loc[rows["metric"].str.startswith(("tpr", "auc")), "value"].between(0, 1).all()
+        assert set(rows["d"]) == {{"dense": 400, "sparse": 80, "regression": 10, "logistic": 4}[block.panel]}
+        # 240 non-members: ten of them lie above a threshold from a rate of .042 on.
+        resolved = {rate_of(metric) for metric in rows["metric"]} - {None}
+        assert resolved == {0.05, 0.1, 0.2, 0.5}
+
+
+def test_one_cell_alone_is_the_same_cell(tmp_path):
+    block = load(tmp_path).blocks("standard", replicates=6, seed=3)[0]
+    rows, cell = compute_block(block), block.cells[1].key
+    alone = compute_block(block, only=cell)
+    assert alone["value"].tolist() == rows.loc[rows["cell"] == cell, "value"].tolist()
+
+
+def test_members_are_who_the_estimator_saw_and_others_are_not(tmp_path):
+    problem = load(tmp_path).panel("dense").problem
+    block = load(tmp_path).blocks("standard", replicates=2, seed=3)[0]
+    draws = list(problem.draws(block, None))
+    for draw in draws:
+        assert (draw.X[draw.inside[:, 0]] == draw.sample.X).all()
+        assert (draw.inside ^ draw.outside).all()
+        assert not set(map(tuple, draw.X[draw.outside[:, 0]])) & set(map(tuple, draw.sample.X))
+    assert not np.array_equal(draws[0].truth, draws[1].truth)
+
+
+def test_rates_are_named_by_their_decimals():
+    assert rate_metric("01") == "tpr_at_fpr_01"  # the contract's
+    assert [rate_of(rate_metric(digits)) for digits in RATES] == [
+        *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    ]
+    assert rate_of("auc") is None
+
+
+def test_people_have_one_role_each():
+    rngs = np.random.default_rng(0).spawn(5)
+    roles = np.array(draw_roles(21, 8, rngs)).astype(int)
+    assert (roles.sum(axis=0) == 1).all()
+    assert (roles.sum(axis=1) == np.array([8, 8, 5])[:, None]).all()
+    with pytest.raises(ValueError, match="n must be between 1 and 10, below half of the 21 people"):
+        draw_roles(21, 11, rngs)
+
+
+def test_a_group_is_traced_through_its_own_frequencies():
+    rng = np.random.default_rng(1)
+    frequency = rng.uniform(0.05, 0.95, 600)
+    X = rng.binomial(2, frequency, (101, 600)) - 1.0
+    group = TracedGroup(X=X, panel_mean=2 * frequency - 1)
+    assert group.panel_std == pytest.approx(np.sqrt(2 * frequency * (1 - frequency)))
+    problem = {"kind": "group_tracing", "dataset": "snp_hapmap3", "n_snps": 600, "truth": "same_population"}
+    study = find_study("tracing_attack")
+    block = next(b for b in study.blocks("smoke", replicates=4, seed=0) if b.panel == "genotypes")
+    plain = {**block.to_dict(), "problem": problem}
+    rows = compute_block(type(block).from_dict(plain), group)
+    auc = rows[rows["metric"] == "auc"].groupby("calibration")["value"].mean()
+    assert auc["none"] > 0.95
+    assert auc["tight"] < 0.7
+
+
+def test_the_report(tmp_path, home):
+    study = load(tmp_path)
+    parts = [
+        run_block.fn(f"block-{i}", block.to_dict(), None, str(tmp_path / f"{i}.parquet"))
+        for i, block in enumerate(study.blocks("standard", replicates=6, seed=1))
+    ]
+    results = collect.fn("results-1", parts, [], str(tmp_path / "out"))
+    manifest = build_manifest(study, [], results, CONTEXT | {"study": str(tmp_path / "who.toml")})
+    record = write_report(study, tmp_path / "out" / "results.parquet", manifest)
+    assert record["headline"].startswith(
+        "Without privacy an attacker tells members from others with an AUC of"
+    )
+    rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
+    best = rows[(rows["cell"] == "sample_mean:dense:n=40") & (rows["metric"] == "auc")]["value"].mean()
+    mu = gaussian_mu(0.5, 1 / 1600)
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / "out" / name).read_text().replace("\N{NO-BREAK SPACE}", " ")
+        for said in (
+            f"an AUC of {best:.3f}",
+            f"an AUC of at most {auc_ceiling(0.5, 1 / 1600):.3f}, and {gaussian_auc_ceiling(mu):.3f} where",
+            "No attack passes what its certificate allows (all tests together at 99 % confidence).",
+            "Theory predicts",
+            "sparse: n = 40, d = 80",
+            "TPR at FPR 0.1",
+            "not resolved",
+            "What the theorems predict of the sums",
+            f"{np.log(80):.2f}",
+            "Four hundred columns.",
+            "simulated, anew in every repetition",
+        ):
+            assert said in text, said
+        for unsaid in ("zero vector", "lower is better", "Mean error ±", "best private error"):
+            assert unsaid not in text, unsaid
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert {"main.svg", "main.png", "roc-dense-40.svg", "auc-regression-40.png", "card.svg"} <= figures
+    svg = (tmp_path / "out" / "figures" / "main.svg").read_text()
+    assert re.search(r"\(ε, δ\) allows", svg)
+    assert "Gaussian noise allows" in svg
+
+
+def test_a_certificate_that_an_attack_contradicts_is_named(tmp_path):
+    study = load(tmp_path)
+    rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=6, seed=1)])
+    assert tracing_facts(study, rows).exceeding == ()
+    # A release without noise that claims ε = .5: the sample mean's scores under the private cell's name.
+    bold = rows[rows["cell"] == "sample_mean:dense:n=40"].set_index(["metric", "replicate"])["value"]
+    private = rows["cell"] == "clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"
+    places = rows.loc[private, ["metric", "replicate"]].itertuples(index=False, name=None)
+    rows.loc[private, "value"] = [bold[place] for place in places]
+    found = tracing_facts(study, rows).exceeding
+    assert {cell for cell, _ in found} == {"clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"}
+    assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('task = "tracing"', 'task = "mean"', "must be tracing or group_tracing where task is tracing"),
+        ('attack = "mean", model = "gaussian_mean"', 'attack = "men", model = "gaussian_mean"', "men"),
+        (
+            'name = "ols"',
+            'name = "sample_mean"',
+            "estimators must be for linear_regression, got 'sample_mean'",
+        ),
+        ('attack = "logistic"', 'attack = "mean"', "'prior_logistic', which is a regression"),
+        ("d = 400", "d = 0", "d must be at least 1"),
+    ],
+)
+def test_a_wrong_study_file_is_refused_in_a_sentence(tmp_path, old, new, said):
+    with pytest.raises(SpecError, match=re.escape(said)):
+        load(tmp_path, STUDY.replace(old, new, 1))
+
+
+@pytest.mark.slow
+def test_the_mean_of_2000_columns_gives_200_members_away_and_a_private_one_does_not():
+    study = find_study("tracing_attack")
+    block = next(
+        b for b in study.blocks("standard", replicates=40, seed=5) if (b.panel, b.n) == ("gaussian 2000", 200)
+    )
+    rows = compute_block(block)
+    auc = rows[rows["metric"] == "auc"]
+    plain = auc.loc[auc["calibration"] == "none", "value"]
+    assert plain.mean() == pytest.approx(0.987, abs=0.01)
+    allowed = gaussian_auc_ceiling(gaussian_mu(0.5, 1 / 200**2))
+    private = auc[(auc["epsilon"] == 0.5)].groupby(["estimator", "calibration"])["value"].agg(["mean", "sem"])
+    assert len(private) == 3
+    for mean, error in private.itertuples(index=False):
+        assert allowed - 0.05 < mean < allowed + 3 * error
