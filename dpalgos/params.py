@@ -5,7 +5,7 @@ construction, so that an estimator can trust its parameters.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any
 
@@ -15,6 +15,9 @@ from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
 
 Check = Callable[[str, Any], Any]
+
+# What whoever runs an estimator decides; no configuration of its settings may.
+_OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
 
 
 def positive(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
@@ -115,6 +118,23 @@ class PrivateParams(Params):
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         super().__post_init__()
+
+
+def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:
+    """Refuse settings from a file that would override what the run itself was asked: its budget first of all.
+
+    Parameters
+    ----------
+    where : str
+        The table that they stand in, for the message.
+    settings : mapping
+        Keyword → value.
+    instead : str
+        What decides those keywords, for the message.
+    """
+    for name in _OF_THE_RUN:
+        if name in settings:
+            raise InputError(f"{where}.{name} must be left out, got {settings[name]!r}; {instead}")
 
 
 def describe(params: type[Params]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from data.user_table import load_user_table, read_user_file
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, plan_release
-from dpalgos.params import describe
+from dpalgos.params import check_settings, describe
 from dpalgos.typing import FloatArray
 from tasks.study.spec import SpecError
 
@@ -95,8 +95,9 @@ def release(
     whole = read_user_file(data)
     responses = [asked.columns.y] if asked.columns.y else []
     table = load_user_table(data, [*asked.columns.x, *responses])
-    keywords = {"epsilon": epsilon, "delta": delta, **_keywords(asked, estimator)}
+    keywords = {**_keywords(asked, estimator), "epsilon": epsilon, "delta": delta}
     plan = plan_release(estimator, len(table), len(asked.columns.x), keywords)
+    _check_plan(plan, epsilon, delta)
     _check_task(plan, asked)
     y = table[asked.columns.y].to_numpy() if asked.columns.y else None
     sample = Sample(table[list(asked.columns.x)].to_numpy(), y)
@@ -185,6 +186,10 @@ def read_config(path: Path) -> ReleaseConfig:
 
 def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:
     """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
+    for table, settings in (("bounds", asked.bounds), ("params", asked.params)):
+        check_settings(
+            table, settings, "--epsilon and --delta say what a release costs, and nothing else does"
+        )
     for name, value in asked.bounds.items():
         numbers = value if isinstance(value, list) else [value]
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
@@ -226,6 +231,13 @@ def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:
 def is_bound(keyword: str) -> bool:
     """Whether a keyword is a claim about the data, which must be public."""
     return keyword.endswith(("_bound", "_bounds", "_norm", "_radius")) or keyword in ("center", "radius")
+
+
+def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:
+    """Stop before the charge if the plan is not what was asked: nobody could have asked for that."""
+    planned = (getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None))
+    if planned != (epsilon, delta) or not plan.cost.epsilon(delta) <= epsilon:
+        raise AssertionError(f"planned {planned} at epsilon {plan.epsilon}, asked {(epsilon, delta)}")
 
 
 def _check_task(plan: ReleasePlan, asked: ReleaseConfig) -> None:

@@ -70,7 +70,7 @@ class Cell:
         if self.calibration == "none":
             return dict(self.params)
         budget = {"epsilon": self.epsilon, "delta": self.delta, "calibration": self.calibration}
-        return {**budget, **self.params}
+        return {**self.params, **budget}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
+from dpalgos.params import check_settings
 from tasks.problems.base import Strict
 from tasks.problems.subsamples import Problem
 from tasks.rules import evaluate, evaluate_all
@@ -93,6 +94,7 @@ class EstimatorSpec(Strict):
             )
         if not re.fullmatch(r"[\w. -]*", self.form):
             raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
+        check_settings("params", self.params, "the study's grid and calibrations say what a cell asks")
         self.check_keywords(_ANY_SIZES)
         return self
 

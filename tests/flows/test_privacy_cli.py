@@ -156,6 +156,12 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
         ({"bounds": "value_bound = [2.0, 1.0]"}, "dp_mean", "lower < upper"),
         ({"bounds": "value_bound = -1.0"}, "dp_mean", "value_bound must be a positive finite number"),
         ({"params": "shrinkag = 1"}, "dp_mean", "did you mean 'shrinkage'"),
+        ({"params": "epsilon = 0.9"}, "dp_mean", "params.epsilon must be left out, got 0.9; --epsilon"),
+        ({"params": "delta = 0.4"}, "dp_mean", "params.delta must be left out, got 0.4"),
+        ({"bounds": "value_bound = 1.0\nepsilon = 0.9"}, "dp_mean", "bounds.epsilon must be left out"),
+        ({"params": 'calibration = "tight"'}, "dp_mean", "params.calibration must be left out"),
+        ({"params": "replicates = 3"}, "dp_mean", "params.replicates must be left out"),
+        ({"params": "rng = 3"}, "dp_mean", "params.rng must be left out"),
         ({"y": 'y = "cost"'}, "dp_mean", "columns.y must be left out"),
         ({"y": 'user_id = "cost"'}, "dp_mean", "columns.user_id must be left out"),
         ({"y": "colour = 1"}, "dp_mean", "columns.colour"),
@@ -259,3 +265,19 @@ def test_an_audit_from_the_command_line(dpcost):
     assert all(row["epsilon_lower_bound"] <= row["certified_epsilon"] for row in rows)
     assert dpcost("audit", "ols")[0] == 2
     assert dpcost("audit", "dp_mean", "--trials", 10)[0] == 2
+
+
+def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config, monkeypatch):
+    import tasks.release
+
+    def dearer(name, n_rows, n_features, keywords):
+        return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9})
+
+    plan = tasks.release.plan_release
+    opened(dpcost)
+    monkeypatch.setattr(tasks.release, "plan_release", dearer)
+    status, out, err = ask(dpcost, data, config())
+    assert status == 1
+    assert "internal error" in err
+    assert not out
+    assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]

@@ -61,6 +61,16 @@ WRONG = {
         f'{ADASSP}\ncalibrations = ["tight"]\nparams = {{ covariate_bound = -3.0',
         "covariate_bound must be a positive finite number, got -3.0",
     ),
+    "delta of its own": (
+        f'{ADASSP}\ncalibrations = ["tight", "paper"]\nparams = {{ covariate_bound',
+        f'{ADASSP}\ncalibrations = ["tight"]\nparams = {{ delta = 0.4, covariate_bound',
+        "estimators (adassp): params.delta must be left out, got 0.4; the study's grid",
+    ),
+    "calibration of its own": (
+        f'{ADASSP}\ncalibrations = ["tight", "paper"]\nparams = {{ covariate_bound',
+        f'{ADASSP}\ncalibrations = ["tight"]\nparams = {{ calibration = "paper", covariate_bound',
+        "params.calibration must be left out, got 'paper'",
+    ),
     "wrong calibration": (
         'calibrations = ["tight", "paper"]',
         'calibrations = ["loose"]',

@@ -52,6 +52,11 @@ def test_keywords_are_what_the_estimator_gets():
     assert CELL.keywords() == {"epsilon": 0.5, "delta": 1e-4, "calibration": "tight", "covariate_bound": 3.0}
 
 
+def test_settings_never_override_the_budget_that_a_cell_is_named_after():
+    overriding = replace(CELL, params={"epsilon": 9.0, "delta": 0.4, "calibration": "paper"})
+    assert overriding.keywords() == {"epsilon": 0.5, "delta": 1e-4, "calibration": "tight"}
+
+
 def test_a_block_survives_json():
     assert Block.from_dict(json.loads(json.dumps(BLOCK.to_dict()))) == BLOCK
 
