@@ -171,8 +171,13 @@ def fetch_or_stand_in(
     try:
         return fetch(dataset, home=home, mirror=mirror, offline=offline, progress=progress)
     except Unreachable as fault:
-        _log.warning("%s", fault)
-        return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
+        return stand_in(dataset, fault)
+
+
+def stand_in(dataset: Dataset, fault: Unreachable) -> RawFile:
+    """Return what takes the place of a raw file that could not be reached, and log why."""
+    _log.warning("%s", fault)
+    return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
 def _is_whole(source: Source, held: dict[str, str]) -> bool:

@@ -214,8 +214,9 @@ def status(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
         return
+    width = 2 + max((len(item["study"]) for item in runs), default=0)
     for item in runs:
-        typer.echo(f"{item['started']}  {item['study']:<16}{item['profile']:<10}{item['status']}")
+        typer.echo(f"{item['started']}  {item['study']:<{width}}{item['profile']:<10}{item['status']}")
     if not runs:
         typer.echo("nothing has run yet; start with: dpcost run housing")
     for kind, total in stored.items():

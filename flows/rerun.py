@@ -5,16 +5,17 @@ import json
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from data.store import PROJECT_ROOT, sha256_file
 from flows.find_study import SCORECARD, find_study, study_names
 from flows.progress import say
-from tasks.study.spec import PROFILES, SpecError, StudySpec
+from tasks.study.spec import PROFILES, Profile, SpecError, StudySpec
 
-TASKS = ("fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render")
+TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
+TASKS: tuple[str, ...] = get_args(TaskName)
 
 
 def rerun_options(
@@ -37,8 +38,7 @@ def rerun_options(
     spec = find_study(study)
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{_nearest(task, TASKS)}")
-    if cell is not None and task != "run_block":
-        raise SpecError(f"--cell goes with --task run_block, got --task {task}; leave --cell out")
+    check_cell(spec, task, cell, None)
     last = last_manifest(spec, out)
     chosen: dict[str, Any] = {
         "profile": last.get("profile") if profile is None else profile,
@@ -50,15 +50,31 @@ def rerun_options(
             f"{spec.name} has not run in {_reports(out)} yet, so there is nothing to run again; "
             f"run: {_command(study, out)}"
         )
-    if cell is not None and chosen["profile"] in PROFILES:
-        blocks = spec.blocks(chosen["profile"], replicates=1, seed=0)
-        keys = [item.key for block in blocks for item in block.cells]
-        if cell not in keys:
-            raise SpecError(
-                f"--cell must be a cell of {spec.name} at profile {chosen['profile']}, got {cell!r}"
-                f"{_nearest(cell, keys) or '; the column cell of its summary.csv lists them'}"
-            )
+    check_cell(spec, task, cell, chosen["profile"])
     return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
+
+
+def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:
+    """Refuse a cell that goes with another task, or that the study does not have at this profile.
+
+    Raises
+    ------
+    SpecError
+        If so; the message names the nearest match.
+    """
+    if cell is None:
+        return
+    if task != "run_block":
+        got = f"--task {task}" if task else "no --task"
+        raise SpecError(f"--cell goes with --task run_block, got {got}; leave --cell out")
+    if profile not in PROFILES:
+        return
+    keys = [item.key for block in spec.blocks(profile, replicates=1, seed=0) for item in block.cells]
+    if cell not in keys:
+        raise SpecError(
+            f"--cell must be a cell of {spec.name} at profile {profile}, got {cell!r}"
+            f"{_nearest(cell, keys) or '; the column cell of its summary.csv lists them'}"
+        )
 
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:

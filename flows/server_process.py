@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from flows import NO_ANALYTICS
 from flows.supervision import (
     Say,
     ServerError,
@@ -42,7 +43,6 @@ RECORDER_SETTINGS = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
 }
-NO_ANALYTICS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 
 # The database may hold the schedules of `make serve`; a server without a worker leaves them alone.
 WITHOUT_SCHEDULES = {

@@ -18,6 +18,7 @@ from data.store import PROJECT_ROOT, home
 from flows import journal
 from flows.find_study import find_study
 from flows.progress import progress, say
+from flows.rerun import TaskName, check_cell
 from tasks.cache.keys import cache_key, page_key
 from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded
@@ -55,7 +56,7 @@ def run_study(
     seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
     offline: bool = False,
     out: str | None = None,
-    refresh_task: str | None = None,
+    refresh_task: TaskName | None = None,
     refresh_cell: str | None = None,
     command: str = "",
 ) -> dict[str, Any]:
@@ -80,6 +81,7 @@ def run_study(
         What the user typed, for the record.
     """
     spec = find_study(study)
+    check_cell(spec, refresh_task, refresh_cell, profile)
     run = _Run(spec, Path(out) if out else REPORTS, refresh_task, refresh_cell)
     replicates = reps or spec.replicates[profile]
     context: dict[str, Any] = {

@@ -1,14 +1,14 @@
 """Fetch a dataset's raw file into the store."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from prefect import runtime, task
 
 from data.data_errors import Unreachable
-from data.raw_files import RawFile, fetch_anew, fetch_or_stand_in, mirror_from_environment
 from data.raw_files import fetch as fetch_raw
+from data.raw_files import fetch_anew, mirror_from_environment, stand_in
 from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded
@@ -51,5 +51,4 @@ def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bo
     except Unreachable as fault:
         if fault.transient and (runtime.task_run.run_count or 1) <= _RETRIES:
             raise
-        raw: RawFile = fetch_or_stand_in(*get.args, **{**get.keywords, "offline": True})
-        return asdict(replace(raw, reasons=fault.reasons) if raw.origin == "stand-in" else raw)
+        return asdict(stand_in(get_dataset(dataset), fault))

@@ -1,6 +1,7 @@
 import json
 import logging
 import sys
+from uuid import uuid4
 
 import pytest
 
@@ -116,6 +117,17 @@ def test_an_empty_home_has_nothing_to_show(dpcost, home):
     assert json.loads(dpcost("cache", "list", "--json")[1]) == []
     assert dpcost("cache", "verify")[0] == 0
     assert dpcost("cache", "prune")[0] == 0
+
+
+def test_columns_of_the_status_stay_apart(dpcost, home):
+    from flows import journal
+
+    name = "a_study_of_a_name_that_is_longer_than_most"
+    run = str(uuid4())
+    journal.begin(home, run, name, profile="smoke")
+    journal.end(home, run)
+    line = dpcost("status")[1].splitlines()[0]
+    assert line.split()[1:] == [name, "smoke", "completed"]
 
 
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):

@@ -6,7 +6,7 @@ import pytest
 
 from data.store import sha256_file
 from flows.find_study import find_study
-from flows.rerun import last_manifest, read_results, rebuild_reports, rerun_options
+from flows.rerun import TASKS, check_cell, last_manifest, read_results, rebuild_reports, rerun_options
 from reports.compare import compare_results, describe
 from reports.results import to_parquet_bytes
 from tasks.study.spec import SpecError
@@ -72,6 +72,29 @@ def test_a_cell_has_to_exist_at_that_profile(out):
         rerun_options("housing", "run_block", "ols:pubic:n=100", out, **ASKED)
     with pytest.raises(SpecError, match="at profile smoke"):
         rerun_options("housing", "run_block", "ols:public:n=200", out, **ASKED)
+
+
+@pytest.mark.parametrize("wrong", [{"refresh_task": "foo"}, {"profile": "smke"}, {"reps": 0}, {"seed": -1}])
+def test_a_flow_run_with_wrong_parameters_is_refused(wrong):
+    from prefect.exceptions import ParameterTypeError
+
+    from flows.study import run_study
+
+    with pytest.raises(ParameterTypeError):
+        run_study.validate_parameters({"study": "housing", **wrong})
+
+
+def test_the_server_is_told_which_tasks_there_are():
+    from flows.study import run_study
+
+    (names, _) = run_study.parameters.properties["refresh_task"]["anyOf"]
+    assert names["enum"] == list(TASKS)
+
+
+@pytest.mark.parametrize("task", [None, "collect"])
+def test_a_cell_without_its_task_is_refused(task):
+    with pytest.raises(SpecError, match="--cell goes with --task run_block"):
+        check_cell(find_study("housing"), task, "ols:public:n=100", "smoke")
 
 
 def test_nothing_can_be_run_again_before_it_ran(tmp_path):

@@ -1,6 +1,7 @@
 """The tasks without an orchestrator: ``task.fn`` is the function itself."""
 
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -55,6 +56,15 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     with pytest.raises(Unreachable):
         fetch.fn("housing", offline=True, again=True)
     assert fetch.fn("housing", offline=True)["origin"] == "store"
+
+
+def test_offline_is_named_as_a_reason_only_if_it_is_one(home, monkeypatch, caplog):
+    fault = Unreachable("no connection to the official address", reasons=("no connection",))
+    monkeypatch.setattr("tasks.fetch.fetch_raw", Mock(side_effect=fault))
+    monkeypatch.delenv("DPCOST_DATA_MIRROR")
+    assert fetch.fn("housing")["reasons"] == ("no connection",)
+    assert "offline" not in caplog.text
+    assert "no connection to the official address" in caplog.text
 
 
 def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, tmp_path, monkeypatch):

@@ -1,0 +1,111 @@
+"""Nothing leaves the machine but requests for the files that are asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_project import PROJECT, Project
+
+from flows.server_process import free_port
+
+TRAP = Path(__file__).parent / "trap"
+TOLD_NOT_TO = ("DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED", "CI", "GITHUB_ACTIONS")
+RELEASE = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 100.0\n'
+
+
+@pytest.fixture
+def trapped(tmp_path):
+    """Return a project in a fresh home that has told nobody not to track, and the trap's notes."""
+    project = Project(tmp_path)
+    for name in TOLD_NOT_TO:
+        project.environment.pop(name, None)
+    notes = tmp_path / "notes"
+    notes.touch()
+    project.environment |= {
+        "PYTHONPATH": f"{TRAP}:{PROJECT}",
+        "TRAP": str(notes),
+        "HOME": str(tmp_path),
+    }
+    return project, notes
+
+
+@pytest.mark.parametrize("module", ["flows.cli", "flows.study"])
+def test_whatever_is_imported_first_tells_prefect_not_to_track(trapped, module):
+    project, notes = trapped
+    code = (
+        f"import {module}, prefect; from prefect._internal.analytics.enabled import is_telemetry_enabled; "
+        "from prefect.settings import PREFECT_SERVER_ANALYTICS_ENABLED as server; "
+        "print(is_telemetry_enabled(), server.value())"
+    )
+    out, err = project.start(code=code).communicate(timeout=60)
+    assert out.split() == ["False", "False"], err
+    assert notes.read_text() == ""
+
+
+def test_the_trap_sees_a_look_up_and_a_connection(trapped):
+    project, notes = trapped
+    code = (
+        "import contextlib, socket\n"
+        "with contextlib.suppress(OSError): socket.getaddrinfo('example.org', 80)\n"
+        "with contextlib.suppress(OSError): socket.create_connection(('192.0.2.1', 80), timeout=1)\n"
+        "with contextlib.suppress(OSError): socket.create_connection(('127.0.0.1', 1), timeout=1)\n"
+    )
+    project.start(code=code).communicate(timeout=60)
+    events = [line.split()[:2] for line in notes.read_text().splitlines()]
+    assert ["socket.getaddrinfo", "example.org"] in events
+    assert {host for _, host in events} == {"example.org", "192.0.2.1"}
+
+
+@pytest.mark.parametrize("command", ["release", "audit"])
+def test_a_release_and_an_audit_ask_nobody(trapped, command, tmp_path):
+    project, notes = trapped
+    if command == "audit":
+        project.dpcost("audit", "dp_mean", "--trials", "1000")
+    else:
+        (tmp_path / "people.csv").write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(500)))
+        (tmp_path / "release.toml").write_text(RELEASE)
+        project.dpcost("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
+        files = ["--data", tmp_path / "people.csv", "--config", tmp_path / "release.toml"]
+        project.dpcost("release", "dp_mean", *files, "--epsilon", "0.5", "--delta", "1e-7")
+    assert notes.read_text() == ""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("options", [(), ("--offline",)], ids=["online", "offline"])
+def test_a_run_of_files_at_hand_asks_nobody(trapped, options):
+    project, notes = trapped
+    _, err = project.run(*options)
+    assert "usage" not in err
+    assert "telemetry" not in err
+    assert notes.read_text() == ""
+
+
+@pytest.mark.server
+def test_a_run_without_its_file_asks_for_that_file_alone(trapped, tmp_path):
+    project, notes = trapped
+    project.run(DPCOST_DATA_MIRROR=str(tmp_path / "nowhere"))
+    hosts = {line.split()[1] for line in notes.read_text().splitlines()}
+    assert hosts == {"ndownloader.figshare.com", "lib.stat.cmu.edu"}
+
+
+@pytest.mark.server
+def test_the_standing_server_asks_nobody(trapped):
+    project, notes = trapped
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.serve", "--port", str(free_port())],
+        cwd=PROJECT,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "deployment run" in line:
+            break
+    process.terminate()
+    said += process.communicate(timeout=60)[0]
+    assert "Ctrl-C stops everything" in "".join(said)
+    assert notes.read_text() == ""
