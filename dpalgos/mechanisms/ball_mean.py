@@ -1,0 +1,49 @@
+"""The mean of vectors clipped to a ball around a public or released centre.
+
+    m = c + (1/n) Σ_i clip(x_i − c, r),   clip shortens a vector to ℓ2 norm r
+
+Replacing one vector moves it by at most 2r/n: :func:`ball_mean_sensitivity`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dpalgos.mechanisms.clipping import clip_factor
+from dpalgos.typing import FloatArray, IntArray
+
+
+def ball_mean_sensitivity(radius: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity 2r/n of :func:`ball_mean`: vectors clipped at opposite ends of the ball."""
+    return np.asarray(2 * radius / n_rows)
+
+
+def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the means, (d, R).
+
+    Parameters
+    ----------
+    vectors : sequence of R arrays (n_r, d)
+        One per replicate, which may be one and the same: then all are two matrix products.
+    center : (d, R) array
+    radius : (R,) array
+    """
+    means = np.empty_like(center)
+    for X, replicates in distinct(vectors):
+        middles, radii = center[:, replicates], radius[replicates]
+        origin = middles.mean(axis=1, keepdims=True)  # what distances are computed from, against cancellation
+        offsets, moved = X - origin.T, middles - origin
+        squares = np.einsum("ij,ij->i", offsets, offsets)[:, None] - 2 * offsets @ moved
+        squares += (moved**2).sum(axis=0)
+        factor = clip_factor(np.sqrt(np.maximum(squares, 0)), radii)
+        means[:, replicates] = middles + (offsets.T @ factor - moved * factor.sum(axis=0)) / len(X)
+    return means
+
+
+def distinct(arrays: Sequence[FloatArray]) -> Iterator[tuple[FloatArray, IntArray]]:
+    """Yield every array of a sequence over replicates once, with the replicates that share it."""
+    replicates: dict[int, list[int]] = {}
+    for r, array in enumerate(arrays):
+        replicates.setdefault(id(array), []).append(r)
+    for chosen in replicates.values():
+        yield arrays[chosen[0]], np.array(chosen)

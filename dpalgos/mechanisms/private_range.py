@@ -1,0 +1,209 @@
+"""Finds privately where most values of a column lie: the centre of one bin of a public range.
+
+    P(bin b) ∝ exp(−ε c_b / 2),   c_b = max(#values below bin b, #values above it)
+
+over the bins of width w that cover [−B, B], values truncated to it. Replacing one value changes either count
+of any bin by at most 1, up for some bins and down for others, hence c_b by at most 1 (witness: a value that
+leaves bin b): log-probability ratios span at most ε, one bounded-range event per column, ε-DP.
+
+The law is sampled exactly whatever the number of bins: c_b is constant on every run of empty bins, so that n
+values make at most n + 1 runs and n occupied bins, each drawn with weight (number of bins) · exp(−ε c_b / 2),
+then a bin uniformly within. Indices of bins are exact integers up to 2^52.
+
+All values in one of l bins: another one is returned with probability (l − 1) / (l − 1 + e^(nε/2)). Values
+within τ of each other: a bin farther than τ from all of them with probability at most l e^(−nε/8).
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithm 6 (PrivateRange).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from dpalgos.accounting.events import BoundedRangeEvent
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.checks import check_positive
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.typing import FloatArray, IntArray
+
+COUNT_SENSITIVITY = 1.0
+MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell them apart
+
+_COLUMNS_AT_ONCE = 16
+_PROBES = np.arange(1, 8) / 8
+
+
+def private_range(
+    transcript: Transcript,
+    values: Sequence[FloatArray],
+    *,
+    bound: float,
+    bin_width: FloatArray,
+    epsilon: float,
+    label: str,
+) -> FloatArray:
+    """Release the middle of a bin near the middle of every column.
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where it is released and recorded.
+    values : sequence of R arrays (n_r, k)
+        Private, finite; one array per replicate, which may be one and the same.
+    bound : float
+        B, public: values are truncated to ±B.
+    bin_width : (R,) array
+        w, public.
+    epsilon : float
+        Of each column: k events of this bounded range.
+    label : str
+        Names the choice in the record.
+
+    Returns
+    -------
+    (k, R) array
+        Middles of bins.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or there are more than 2^52 bins.
+
+    Notes
+    -----
+    Two normal draws per column. Without noise, the median of the law above.
+    """
+    epsilon = check_positive("epsilon", epsilon)
+    columns = [_Columns(X, bound, float(width)) for X, width in zip(values, bin_width, strict=True)]
+    k = values[0].shape[1]
+    event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=COUNT_SENSITIVITY, count=k)
+
+    def draw() -> FloatArray:
+        normals = transcript.noise.normal(2, k)
+        middles = np.empty((k, len(columns)))
+        for column, replicates in _distinct(columns):
+            middles[:, replicates] = column.draw(epsilon, normals[:, :, replicates])
+        return middles
+
+    # Costs of a few public bins stand for those of all bins in the record.
+    probes = np.empty((k * (len(_PROBES) + 1), len(columns)))
+    for column, replicates in _distinct(columns):
+        probes[:, replicates] = column.costs_at_probes()[:, None]
+    return transcript.publish(probes, draw, event)
+
+
+def repeated_ranges(
+    values: FloatArray, normals: FloatArray, *, bound: float, bin_width: float, epsilon: float
+) -> FloatArray:
+    """Return independent middles for one column (n,), as many as pairs of standard normals (2, N) are given.
+
+    Not released: for mechanisms that account for the repetitions themselves.
+    """
+    column = _Columns(values[:, None], bound, bin_width)
+    return np.asarray(column.draw(epsilon, normals[:, None, :])[0])
+
+
+def count_bins(bound: float, bin_width: float) -> int:
+    """Return the number ⌈2B/w⌉ of bins that cover [−B, B], or refuse more than can be told apart."""
+    n_bins = np.ceil(2 * check_positive("bound", bound) / check_positive("bin_width", bin_width))
+    if not n_bins <= MOST_BINS:
+        raise InputError(
+            f"a range of ±{bound:g} in bins of {bin_width:g} must have at most 2^52 bins, got {n_bins:.3g}; "
+            "declare a tighter bound or a larger concentration radius"
+        )
+    return int(n_bins)
+
+
+def miss_probability(n_values: float, n_bins: float, epsilon: float) -> float:
+    """Return the bound l e^(−nε/8) on the probability that a bin far from all of n values is returned."""
+    return 0.0 if n_bins <= 1 else float(n_bins * np.exp(-n_values * epsilon / 8))
+
+
+def values_needed(n_bins: float, epsilon: float, probability: float) -> int:
+    """Return the number of values from which on :func:`miss_probability` is at most ``probability``."""
+    return 0 if n_bins <= 1 else int(np.ceil(8 / epsilon * np.log(n_bins / probability)))
+
+
+class _Columns:
+    """Values (n, k) of one replicate in bins, sorted by column."""
+
+    def __init__(self, values: FloatArray, bound: float, bin_width: float) -> None:
+        self.key = (id(values), bound, bin_width)
+        self._values, self._bound, self._width = values, bound, bin_width
+        self._n_bins = count_bins(bound, bin_width)
+
+    def bins(self, columns: slice) -> IntArray:
+        """Return the sorted bins of some columns, (k, n)."""
+        position = (np.clip(self._values[:, columns], -self._bound, self._bound) + self._bound) / self._width
+        bins = np.minimum(position, self._n_bins - 1).T.astype(np.int64)
+        return np.asarray(np.sort(bins, axis=1))
+
+    def costs_at_probes(self) -> FloatArray:
+        """Return the costs of the bins at a few places of the range and at 0, (k · probes,)."""
+        places = np.append(self._n_bins * _PROBES, self._bound / self._width)
+        probes = np.minimum(places, self._n_bins - 1).astype(np.int64)
+        n, k = self._values.shape
+        costs = np.empty((k, len(probes)))
+        for chosen in _slices(k):
+            for row, bins in zip(range(chosen.start, chosen.stop), self.bins(chosen), strict=True):
+                below = np.searchsorted(bins, probes, side="left")
+                costs[row] = np.maximum(below, n - np.searchsorted(bins, probes, side="right"))
+        return costs.ravel()
+
+    def draw(self, epsilon: float, normals: FloatArray) -> FloatArray:
+        """Return the middle of a bin per column and replicate, (k, R), from standard normals (2, k, R)."""
+        k = self._values.shape[1]
+        uniforms = np.minimum(ndtr(normals), 1 - 2.0**-52)
+        drawn = np.empty(uniforms.shape[1:], dtype=np.int64)
+        for chosen in _slices(k):
+            bins = self.bins(chosen)
+            first, n_within, log_weights = _runs(bins, self._n_bins, epsilon)
+            cumulative = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
+            for row, j in enumerate(range(chosen.start, chosen.stop)):
+                wanted = uniforms[0, j] * cumulative[row, -1]
+                run = np.searchsorted(cumulative[row], wanted, side="right")
+                within = (uniforms[1, j] * n_within[row, run]).astype(np.int64)
+                drawn[j] = first[row, run] + np.minimum(within, n_within[row, run] - 1)
+        return np.asarray(np.minimum(-self._bound + (drawn + 0.5) * self._width, self._bound))
+
+
+def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return all runs of bins of one cost: first bin, number of bins, log-weight; each (k, 2n + 1).
+
+    Runs in order: the gap before the first value, its bin, the gap to the next value, … The bin of values
+    that tie belongs to the first of them; gaps and bins without bins of their own have weight 0.
+    """
+    k, n = bins.shape
+    edge = np.full((k, 1), -1), np.full((k, 1), n_bins)
+    gaps = np.diff(np.concatenate([edge[0], bins, edge[1]], axis=1), axis=1) - 1
+    is_first = np.ones((k, n), dtype=bool)
+    is_first[:, 1:] = gaps[:, 1:-1] >= 0
+    ends = np.arange(n)
+    below = np.maximum.accumulate(np.where(is_first, ends, 0), axis=1)
+    is_last = np.concatenate([is_first[:, 1:], np.ones((k, 1), dtype=bool)], axis=1)
+    last = np.minimum.accumulate(np.where(is_last, ends, n)[:, ::-1], axis=1)[:, ::-1]
+
+    first, n_within, costs = (np.empty((k, 2 * n + 1), dtype=np.int64) for _ in range(3))
+    first[:, 0], first[:, 1::2], first[:, 2::2] = 0, bins, bins + 1
+    n_within[:, 1::2], n_within[:, 0::2] = is_first, np.maximum(gaps, 0)
+    costs[:, 1::2] = np.maximum(below, n - 1 - last)
+    costs[:, 0::2] = np.maximum(np.arange(n + 1), n - np.arange(n + 1))
+    with np.errstate(divide="ignore"):
+        return first, n_within, np.log(n_within) - epsilon / 2 * costs
+
+
+def _distinct(columns: Sequence[_Columns]) -> Iterator[tuple[_Columns, IntArray]]:
+    """Yield what replicates have in common once, with the replicates that have it."""
+    replicates: dict[tuple[int, float, float], list[int]] = {}
+    for r, column in enumerate(columns):
+        replicates.setdefault(column.key, []).append(r)
+    for chosen in replicates.values():
+        yield columns[chosen[0]], np.array(chosen)
+
+
+def _slices(k: int) -> Iterator[slice]:
+    for start in range(0, k, _COLUMNS_AT_ONCE):
+        yield slice(start, min(start + _COLUMNS_AT_ONCE, k))

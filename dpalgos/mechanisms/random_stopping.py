@@ -1,0 +1,92 @@
+"""Chooses the best of K candidates by private scores, drawn afresh until chance says stop.
+
+    repeat:  J uniform among the K;  V = a fresh ε₁-DP score of candidate J;  stop with probability γ
+    release the candidate with the least V, and that V
+
+Costs 3ε₁ in all (δ = 0), however many scores were drawn: the count is geometric, and nobody learns the other
+scores (Liu & Talwar 2019, Theorem 3.2; Papernot & Steinke 2022 with η = 1).
+
+Why the count matters. Stopping at a cap, min(count, N), is best-of-N and costs up to 2Nε₁; stopping by what
+was seen costs more still. Where run time must be bounded, the count is drawn from the geometric law
+*conditioned* on count ≤ N: for any non-increasing law w_k on 1, 2, … the generating function f has
+(1 − s) f''(s) ≤ 2 f'(s), so that log f' moves by at most 2ε₁ as 1 − s changes by a factor e^ε₁; with the ε₁
+of the chosen score itself that is 3ε₁ again.
+
+The best candidate is never drawn with probability γ(K − 1) / (1 + γ(K − 1)): γ = α / (5K) makes that α/5.
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithm 5.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtr
+
+from dpalgos.accounting.events import ApproximateEvent
+from dpalgos.mechanisms.checks import check_positive, check_probability
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise_source import Noise
+from dpalgos.typing import FloatArray, IntArray
+
+SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
+
+# (which candidates (N,), a source for one replicate, replicate) → fresh private scores (N,), less is better.
+Scores = Callable[[IntArray, Noise, int], FloatArray]
+
+
+def select_by_random_stopping(
+    transcript: Transcript,
+    mean_scores: FloatArray,
+    scores: Scores,
+    *,
+    score_epsilon: float,
+    stop_probability: float,
+    most_draws: int | None,
+    label: str,
+) -> FloatArray:
+    """Release the index and the score of the candidate with the least score, (2, R).
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where they are released and recorded.
+    mean_scores : (K, R) array
+        The private scores without noise, for the record alone.
+    scores : callable
+        Draws fresh, ``score_epsilon``-DP scores.
+    score_epsilon : float
+        ε₁.
+    stop_probability : float
+        γ.
+    most_draws : int or None
+        Condition the number of draws on being at most this many; None: unbounded, 1/γ on average.
+    label : str
+        Names the choice in the record.
+    """
+    epsilon = SCORE_FACTOR * check_positive("score_epsilon", score_epsilon)
+    stop = check_probability("stop_probability", stop_probability)
+    n_candidates = len(mean_scores)
+
+    def draw() -> FloatArray:
+        released = np.empty((2, transcript.n_replicates))
+        for r in range(transcript.n_replicates):
+            noise = transcript.noise.select(slice(r, r + 1))
+            n_draws = number_of_draws(float(ndtr(noise.normal(1))[0, 0]), stop, most_draws)
+            uniforms = ndtr(noise.normal(n_draws))[:, 0]
+            which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
+            drawn = scores(which, noise, r)
+            best = int(np.argmin(drawn))
+            released[:, r] = which[best], drawn[best]
+        return released
+
+    return transcript.publish(mean_scores, draw, ApproximateEvent(label=label, epsilon=epsilon, delta=0.0))
+
+
+def number_of_draws(uniform: float, stop_probability: float, most_draws: int | None) -> int:
+    """Return the quantile at a uniform number of the geometric law, conditioned on ``most_draws``."""
+    log_go_on = np.log1p(-stop_probability)
+    reached = uniform if most_draws is None else -uniform * np.expm1(most_draws * log_go_on)
+    n_draws = max(1, int(np.ceil(np.log1p(-min(reached, 1 - 2.0**-53)) / log_go_on)))
+    return n_draws if most_draws is None else min(n_draws, most_draws)

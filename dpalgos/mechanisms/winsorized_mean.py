@@ -1,0 +1,229 @@
+"""Means of values that lie close together at an unknown place: noise in proportion to how close.
+
+τ: a public radius within which all values lie, of their mean (a typical one in one dimension: of each other);
+if they do not, the answer is biased, and as private as before.
+
+One dimension (:func:`winsorized_means_by_column`, ε-DP). μ̂ = the middle of a bin of width w near the middle
+of the values (:func:`dpalgos.mechanisms.private_range.private_range`); the answer is the mean of values
+truncated to μ̂ ± h, moved by at most 2h/n by one of them, with Laplace noise. As printed w = h = 2τ: it cuts
+values off that straddle the edge of a bin: a value may lie up to 2τ + w/2 from μ̂. ``tight``: w = τ/4,
+h = 2.125τ.
+
+Several dimensions (:func:`winsorized_mean`, zero-concentrated DP). Rotated (see
+:mod:`dpalgos.mechanisms.rotation`), every coordinate of a vector lies within τ' = τ √(2 log(2Dn/γ)/D) of the
+mean's, with probability 1 − γ.
+
+ 1. A range for every rotated coordinate, bins of width τ'/2: a centre c with ‖c − mean‖ ≤ √D (τ' + w/2).
+ 2. The mean of vectors clipped to the ball of radius τ + √D (τ' + w/2) around c, with Gaussian noise.
+ 3. The same around that answer, with radius τ + what its noise moved it by, which is the least that can be
+    had: 2r/n in place of the √D log(n) times as much that separate coordinates cost.
+
+The two balls are clipped in the original coordinates, where norms are the same and padding costs nothing. The
+privacy of each step is that of its own clipping, whatever the data and the centre released before.
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, distinct
+from dpalgos.mechanisms.private_range import private_range, repeated_ranges
+from dpalgos.mechanisms.rotation import HadamardRotation
+from dpalgos.mechanisms.top_k import release_laplace
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise_source import Noise
+from dpalgos.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """How wide bins are and how far around the chosen one values count, in units of τ.
+
+    Attributes
+    ----------
+    bin_width : float
+    half_width : float
+        At least 2 + bin_width / 2 if no value is to be cut off.
+    """
+
+    bin_width: float
+    half_width: float
+
+
+PRINTED_WINDOW = Window(bin_width=2.0, half_width=2.0)
+FINE_WINDOW = Window(bin_width=0.25, half_width=2.125)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinsorizedNoise:
+    """Noise of the three steps in several dimensions.
+
+    Attributes
+    ----------
+    range_epsilon : float
+        Of every coordinate's range.
+    first_multiplier, refined_multiplier : float
+        Noise standard deviation over sensitivity of the two means.
+    """
+
+    range_epsilon: float
+    first_multiplier: float
+    refined_multiplier: float
+
+
+def truncated_mean_sensitivity(half_width: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the sensitivity 2h/n of a mean of values truncated to an interval of half-width h.
+
+    One value at either end of the interval.
+    """
+    return np.asarray(2 * half_width / n_rows)
+
+
+def winsorized_means_by_column(
+    transcript: Transcript,
+    values: Sequence[FloatArray],
+    *,
+    bound: float,
+    radius: FloatArray,
+    window: Window,
+    range_epsilon: float,
+    mean_epsilon: float,
+    label: str,
+) -> FloatArray:
+    """Release the mean of every column by itself, (k, R).
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where they are released and recorded.
+    values : sequence of R arrays (n_r, k)
+        Private; one array per replicate, which may be one and the same.
+    bound : float
+        Ranges are looked for in ±bound; public.
+    radius : (R,) array
+        τ of every column, public.
+    window : Window
+        In units of τ.
+    range_epsilon, mean_epsilon : float
+        Of every column's range, and of its mean.
+    label : str
+        Names the means in the record; ranges are called "range of the ``label``".
+    """
+    n_rows = np.array([len(X) for X in values], dtype=float)
+    center = private_range(
+        transcript,
+        values,
+        bound=bound,
+        bin_width=window.bin_width * radius,
+        epsilon=range_epsilon,
+        label=f"range of the {label}",
+    )
+    half = window.half_width * radius
+    means = np.empty_like(center)
+    for X, replicates in distinct(values):
+        for r in replicates:
+            means[:, r] = np.clip(X, center[:, r] - half[r], center[:, r] + half[r]).mean(axis=0)
+    sensitivity = truncated_mean_sensitivity(half, n_rows)
+    return release_laplace(transcript, means, linf_sensitivity=sensitivity, epsilon=mean_epsilon, label=label)
+
+
+def repeated_winsorized_means(
+    values: FloatArray,
+    which: IntArray,
+    noise: Noise,
+    *,
+    bound: float,
+    radius: float,
+    window: Window,
+    range_epsilon: float,
+    mean_epsilon: float,
+) -> FloatArray:
+    """Return independent winsorized means of columns of (n, K), one for each entry of ``which`` (N,).
+
+    Not released: for mechanisms that account for the repetitions themselves.
+    """
+    normals, laplace = noise.normal(2, len(which))[..., 0], noise.laplace(len(which))[:, 0]
+    half = window.half_width * radius
+    means = np.empty(len(which))
+    for k in np.unique(which):
+        drawn, column = which == k, values[:, k]
+        middles = repeated_ranges(
+            column, normals[:, drawn], bound=bound, bin_width=window.bin_width * radius, epsilon=range_epsilon
+        )
+        centers, index = np.unique(middles, return_inverse=True)
+        truncated = [np.clip(column, center - half, center + half).mean() for center in centers]
+        means[drawn] = np.array(truncated)[index]
+    return np.asarray(means + 2 * half / len(values) / mean_epsilon * laplace)
+
+
+def rotated_radius(radius: FloatArray, size: int, n_rows: FloatArray, failure: float) -> FloatArray:
+    """Return τ' = τ √(2 log(2Dn/γ)/D), (R,): how far rotated coordinates lie from the mean's."""
+    return np.asarray(radius * np.sqrt(2 * np.log(2 * size * n_rows / failure) / size))
+
+
+def winsorized_mean(
+    transcript: Transcript,
+    vectors: Sequence[FloatArray],
+    *,
+    bound: float,
+    radius: FloatArray,
+    rotation: HadamardRotation,
+    noise: WinsorizedNoise,
+    failure: float,
+    label: str,
+) -> FloatArray:
+    """Release the mean of vectors, (d, R).
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where it is released and recorded.
+    vectors : sequence of R arrays (n_r, d)
+        Private; one array per replicate, which may be one and the same.
+    bound : float
+        On the ℓ2 norm of the mean; public.
+    radius : (R,) array
+        τ, public.
+    rotation : HadamardRotation
+        Public, the same for all replicates.
+    noise : WinsorizedNoise
+    failure : float
+        γ, of the concentration in rotated coordinates and of the refinement; affects accuracy only.
+    label : str
+        Names the means in the record.
+    """
+    n_rows = np.array([len(X) for X in vectors], dtype=float)
+    size, d = rotation.size, rotation.n_features
+    each = rotated_radius(radius, size, n_rows, failure)
+    width = each / 2
+    rotated = {id(X): rotation.rotate(X) for X, _ in distinct(vectors)}
+    center = private_range(
+        transcript,
+        [rotated[id(X)] for X in vectors],
+        bound=bound,
+        bin_width=width,
+        epsilon=noise.range_epsilon,
+        label=f"range of the {label}",
+    )
+    del rotated
+    reach = radius + np.sqrt(size) * (each + width / 2)
+    sensitivity = ball_mean_sensitivity(reach, n_rows)
+    first = transcript.gaussian(
+        ball_mean(vectors, rotation.rotate_back(center), reach),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=noise.first_multiplier,
+        label=f"first {label}",
+    )
+    moved = noise.first_multiplier * sensitivity * (np.sqrt(d) + np.sqrt(2 * np.log(1 / failure)))
+    closer = np.minimum(radius + moved, reach)
+    return transcript.gaussian(
+        ball_mean(vectors, first, closer),
+        l2_sensitivity=ball_mean_sensitivity(closer, n_rows),
+        noise_multiplier=noise.refined_multiplier,
+        label=label,
+    )
