@@ -13,6 +13,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
+from dpalgos.mechanisms.checks import check_bound
 
 Check = Callable[[str, Any], Any]
 
@@ -21,7 +22,7 @@ _OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask
 
 
 def positive(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
-    """Declare a positive finite number; ``optional`` also allows None."""
+    """Declare a positive number of a sensible size; ``optional`` also allows None."""
     return _declare(doc, _positive(optional), default)
 
 
@@ -47,12 +48,7 @@ def _declare(doc: str, check: Check, default: Any) -> Any:
 
 def _positive(optional: bool) -> Check:
     def check(name: str, value: Any) -> float | None:
-        if value is None and optional:
-            return None
-        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-        if not number or not 0 < float(value) < np.inf:
-            raise InputError(f"{name} must be a positive finite number, got {value!r}; pass e.g. {name}=1.0")
-        return float(value)
+        return None if value is None and optional else check_bound(name, value)
 
     return check
 

@@ -42,6 +42,7 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.checks import check_bound
 from dpalgos.mechanisms.clipping import clip_factor
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.symmetric import svec, unsvec
@@ -88,8 +89,8 @@ def _check_clip(name: str, value: Any) -> Any:
         return value
     if isinstance(value, tuple | list) and len(value) == 2:
         numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and all(0 < float(v) < np.inf for v in numbers):
-            return tuple(float(v) for v in numbers)
+        if len(numbers) == 2 and all(0 < v < np.inf for v in numbers):
+            return tuple(check_bound(name, v) for v in numbers)
     raise InputError(
         f"{name} must be 'private', 'rule' or a pair of positive levels (rows, gradients), got {value!r}"
     )

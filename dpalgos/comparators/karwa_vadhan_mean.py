@@ -38,6 +38,7 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.checks import check_bound
 from dpalgos.mechanisms.histogram import bin_counts
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.mechanisms.transcript import Transcript
@@ -46,6 +47,7 @@ from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _CHOICE_SHARE = 0.1
+_MOST_BINS = 1e5  # on either side of 0
 _MISS = 0.05  # of the intervals, over all columns; affects accuracy only
 
 
@@ -53,8 +55,8 @@ def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
     """Return (low, high), or refuse what is not a pair of positive numbers in this order."""
     if isinstance(value, tuple | list) and len(value) == 2:
         numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and 0 < float(numbers[0]) <= float(numbers[1]) < np.inf:
-            return float(numbers[0]), float(numbers[1])
+        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] < np.inf:
+            return check_bound(name, numbers[0]), check_bound(name, numbers[1])
     raise InputError(
         f"{name} must be a pair (low, high) of positive numbers, low <= high, got {value!r}; "
         f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
@@ -69,6 +71,14 @@ class KarwaVadhanMeanParams(PrivateParams):
     std_bounds: tuple[float, float] = checked(
         "(low, high) of the columns' standard deviations; equal if known", check_std_bounds
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mean_bound > _MOST_BINS * self.std_bounds[0]:
+            raise InputError(
+                f"mean_bound must be at most {_MOST_BINS:g} times the lower end of std_bounds, which is the "
+                f"width of a bin, got {self.mean_bound:g} for {self.std_bounds[0]:g}; declare them closer"
+            )
 
     @property
     def std_known(self) -> bool:

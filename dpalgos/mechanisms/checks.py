@@ -1,17 +1,55 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
+from sys import float_info
+
 import numpy as np
 
+from dpalgos.accounting.events import Event
 from dpalgos.errors import InputError
 from dpalgos.typing import BoolArray, FloatArray
+
+# Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
+SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
+
+_SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number, or refuse it."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not 0 < float(value) < np.inf:  # type: ignore[arg-type]
+    if not number or not 0 < value <= float_info.max:  # type: ignore[operator]
         raise InputError(f"{name} must be a positive finite number, got {value!r}; pass e.g. {name}=1.0")
     return float(value)  # type: ignore[arg-type]
+
+
+def check_bound(name: str, value: object) -> float:
+    """Return a public bound, or refuse one so far from 1 that products of it vanish or overflow."""
+    number = check_positive(name, value)
+    if not SMALLEST_BOUND <= number <= LARGEST_BOUND:
+        raise InputError(
+            f"{name} must lie between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}, got {number:g}; "
+            "change the unit of the data"
+        )
+    return number
+
+
+def check_event(event: Event) -> Event:
+    """Return an event, or refuse one whose noise could vanish: every scale must be a normal positive number.
+
+    A product of tiny bounds is rounded to zero or to a number with few digits, and noise of that scale covers
+    nothing, whatever the event says.
+    """
+    scales = {name: getattr(event, name) for name in _SCALES if hasattr(event, name)}
+    if "noise_multiplier" in scales:
+        scales["noise scale"] = scales["noise_multiplier"] * np.asarray(scales["l2_sensitivity"])
+    for name, value in scales.items():
+        values = np.asarray(value, dtype=float)
+        if not (np.isfinite(values) & (values >= np.finfo(float).tiny)).all():
+            raise InputError(
+                f"the {name} of the release {event.label!r} must be a normal positive number, got {value!r}; "
+                "declare bounds nearer to 1, and change the unit of the data accordingly"
+            )
+    return event
 
 
 def check_sensitivity(name: str, value: object) -> FloatArray:

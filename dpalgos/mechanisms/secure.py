@@ -65,10 +65,9 @@ class SecureTranscript(Transcript):
         sensitivity, size = _single(l2_sensitivity), len(value)
         step = grid_step(sensitivity, size)
         on_grid = sensitivity / step + 2 * sqrt(size)
-        event = DiscreteGaussianEvent(
-            label=label, relation=self._relation, noise_multiplier=multiplier, l2_sensitivity=sensitivity
+        self.record(
+            DiscreteGaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
         )
-        self.events.append(event)
         return self._publish(value, lambda: _add(value, step, gaussian_sampler(multiplier * on_grid)))
 
     def laplace(
@@ -79,9 +78,7 @@ class SecureTranscript(Transcript):
         step = grid_step(sensitivity, size)
         scale = self._inflation * (sensitivity / step + 2 * size) / epsilon
         spent = epsilon / self._inflation
-        self.events.append(
-            PureEvent(label=label, relation=self._relation, epsilon=spent, sensitivity=sensitivity)
-        )
+        self.record(PureEvent(label=label, epsilon=spent, sensitivity=sensitivity))
         return self._publish(value, lambda: _add(value, step, laplace_sampler(scale)))
 
     def gaussian_sketch(
@@ -113,7 +110,7 @@ class SecureTranscript(Transcript):
         step, spent = grid_step(sensitivity, 1), event.epsilon / self._inflation
         # Twice the sensitivity: scores may move in both directions.
         scale = 2 * (sensitivity / step + 2) / spent
-        self.events.append(replace(event, relation=self._relation, epsilon=spent, sensitivity=sensitivity))
+        self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
         ranked = np.abs(scores) if event.by_magnitude else scores
 
         def select() -> FloatArray:

@@ -19,6 +19,7 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.accounting.relation import Relation
+from dpalgos.mechanisms.checks import check_event
 from dpalgos.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 
@@ -72,8 +73,12 @@ class Transcript:
         """
         if not events:
             raise TypeError("publish() needs at least one event: nothing is released for free")
-        self.events.extend(replace(event, relation=self._relation) for event in events)
+        self.record(*events)
         return self._publish(value, noisy)
+
+    def record(self, *events: Event) -> None:
+        """Charge what is about to be released, under the transcript's relation, or refuse vanishing noise."""
+        self.events.extend(replace(check_event(event), relation=self._relation) for event in events)
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Release indices drawn by private scores (d, R); :meth:`publish` for selections."""
@@ -105,10 +110,9 @@ class Transcript:
         -------
         (k, R) array
         """
-        self.events.append(
+        self.record(
             GaussianEvent(
                 label=label,
-                relation=self._relation,
                 noise_multiplier=noise_multiplier,
                 l2_sensitivity=plain_sensitivity(l2_sensitivity),
             )
@@ -120,10 +124,9 @@ class Transcript:
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
     ) -> FloatArray:
         """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
-        self.events.append(
+        self.record(
             PureEvent(
                 label=label,
-                relation=self._relation,
                 epsilon=epsilon,
                 sensitivity=plain_sensitivity(l1_sensitivity),
             )
@@ -151,10 +154,9 @@ class Transcript:
         -------
         (R, n_rows, p) array
         """
-        self.events.append(
+        self.record(
             GaussianSketchEvent(
                 label=label,
-                relation=self._relation,
                 n_rows=n_rows,
                 row_bound_squared=row_bound_squared,
                 ridge=ridge,
@@ -170,11 +172,11 @@ class Transcript:
 
     def may_fail(self, delta: float, label: str) -> None:
         """Charge a probability ``delta`` that the rest of the record does not hold."""
-        self.events.append(FailureEvent(label=label, relation=self._relation, delta=delta))
+        self.record(FailureEvent(label=label, delta=delta))
 
     def unprotected(self, label: str) -> None:
         """Record that something private is used without any protection: the run proves nothing."""
-        self.events.append(UnprotectedEvent(label=label, relation=self._relation))
+        self.record(UnprotectedEvent(label=label))
 
     def note(self, name: str, value: FloatArray | float | str) -> None:
         """Keep a diagnostic; it must follow from released or public quantities."""

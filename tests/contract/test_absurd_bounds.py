@@ -1,0 +1,88 @@
+"""Bounds so small or large that arithmetic fails are refused; no release's noise may vanish."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise_source import Noise
+
+BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment", "center")
+PRIVATE = [(variant, c) for e in dpalgos.catalog() for variant in e.variants for c in variant.calibrations]
+IDS = {"ids": lambda value: getattr(value, "label", value)}
+private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
+
+
+def bounds_of(estimator):
+    return [name for name in estimator.example if name.endswith(BOUNDS)]
+
+
+def answer(estimator, calibration, changes, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.random.default_rng(1).uniform(-1, 1, (30, 3))
+    budget = {"epsilon": 0.5, "delta": 1e-4, "calibration": calibration}
+    return dpalgos.estimate(
+        estimator.name,
+        X,
+        None if estimator.task == "mean" else X[:, 0],
+        rng=rng,
+        **{**budget, **estimator.example, **changes},
+    )
+
+
+def scaled(value, magnitude):
+    return (magnitude, magnitude) if isinstance(value, tuple) else magnitude
+
+
+@private
+def test_absurd_bounds_are_refused_by_name(estimator, calibration):
+    for name in bounds_of(estimator):
+        for magnitude in (1e-320, 1e-170, 1e-31, 1e31, 1e170, 10**400):
+            with pytest.raises(dpalgos.InputError, match=name):
+                answer(estimator, calibration, {name: scaled(estimator.example[name], magnitude)})
+
+
+@private
+@pytest.mark.parametrize("magnitude", [1e-30, 1e30])
+def test_noise_covers_bounds_at_the_edge_of_what_is_allowed(estimator, calibration, magnitude):
+    names = bounds_of(estimator)
+    if not names:
+        pytest.skip("has no bounds")
+    changes = {name: scaled(estimator.example[name], magnitude) for name in names}
+    for chosen in [changes, *({name: changes[name]} for name in names)]:
+        try:
+            result = answer(estimator, calibration, chosen)
+        except dpalgos.InputError:  # in words, too
+            continue
+        assert np.isfinite(result.estimate).all()
+        for event in result.events:
+            if isinstance(event, GaussianEvent):
+                assert np.min(event.noise_multiplier * event.l2_sensitivity) > 1e-200
+
+
+@pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-310, -1.0, np.inf, np.nan])
+def test_a_transcript_refuses_what_no_noise_can_cover(scale):
+    transcript = Transcript(Noise([np.random.default_rng(0)]))
+    one = np.ones((1, 1))
+    calls = (
+        lambda: transcript.gaussian(one, l2_sensitivity=scale, noise_multiplier=1.0, label="v"),
+        lambda: transcript.gaussian(one, l2_sensitivity=1.0, noise_multiplier=scale, label="v"),
+        lambda: transcript.gaussian(one, l2_sensitivity=np.array([scale]), noise_multiplier=1.0, label="v"),
+        lambda: transcript.laplace(one, l1_sensitivity=scale, epsilon=1.0, label="v"),
+        lambda: transcript.laplace(one, l1_sensitivity=1.0, epsilon=scale, label="v"),
+        lambda: transcript.publish(one, lambda: one, PureEvent(label="v", epsilon=1.0, sensitivity=scale)),
+        lambda: transcript.publish(
+            one, lambda: one, GaussianSketchEvent(label="v", n_rows=1, row_bound_squared=scale, ridge=1.0)
+        ),
+    )
+    for call in calls:
+        with pytest.raises(dpalgos.InputError, match="of the release 'v' must be a normal positive number"):
+            call()
+    assert not transcript.events
+
+
+def test_noise_whose_scale_underflows_is_refused():
+    transcript = Transcript(Noise([np.random.default_rng(0)]))
+    with pytest.raises(dpalgos.InputError, match="noise scale"):
+        transcript.gaussian(np.ones((1, 1)), l2_sensitivity=1e-200, noise_multiplier=1e-200, label="v")
