@@ -32,6 +32,9 @@ class Noise:
         self._rngs = list(rngs)
         self._blocks: dict[str, FloatArray] = {}
 
+    silent = False
+    """Whether every perturbation is zero."""
+
     @property
     def n_replicates(self) -> int:
         """Number of replicates R."""
@@ -44,6 +47,10 @@ class Noise:
     def laplace(self, *shape: int) -> FloatArray:
         """Draw Laplace variables of scale 1 and shape ``(*shape, R)``."""
         return self._draw("laplace", shape)
+
+    def uniform(self, *shape: int) -> FloatArray:
+        """Draw numbers uniform on [0, 1) of shape ``(*shape, R)``."""
+        return self._draw("random", shape)
 
     def gumbel(self, *shape: int) -> FloatArray:
         """Draw standard Gumbel variables of shape ``(*shape, R)``."""
@@ -94,6 +101,8 @@ class Noise:
 
 class NoNoise(Noise):
     """Every perturbation is zero: the limit that the tests compare with; never private."""
+
+    silent = True
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))

@@ -7,6 +7,7 @@ of their ε. Events under different neighbouring relations do not compose.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -51,6 +52,8 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
         If the events do not share one neighbouring relation.
     """
     common_relation(events)
+    if any(event.group is not None for event in events):
+        return max(certified_epsilon(those, delta) for those in by_group(events))
     delta, releases = _without_failures(events, delta)
     if delta <= 0:
         pure = all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases)
@@ -68,6 +71,19 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     if all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases):
         proved = min(proved, _sum_of_epsilons(releases))
     return proved
+
+
+def by_group(events: Sequence[Event]) -> list[list[Event]]:
+    """Return what each of the disjoint groups of people is told of: its own events and those about all.
+
+    Groups whose events cost the same are returned once.
+    """
+    groups: dict[int | None, list[Event]] = {}
+    for event in events:
+        groups.setdefault(event.group, []).append(replace(event, group=None))
+    about_all = groups.pop(None, [])
+    different = {_costs(those): those for those in groups.values()}
+    return [about_all + those for those in different.values()]
 
 
 def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
@@ -168,6 +184,15 @@ def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, lis
         elif not isinstance(event, FailureEvent):
             releases.append(event)
     return delta - failure, releases
+
+
+def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
+    """Return what the accountant reads of the events: numbers by name, without labels and sensitivities."""
+    silent = ("label", "relation", "group", "sensitivity", "l2_sensitivity")
+    return tuple(
+        (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))
+        for event in events
+    )
 
 
 def _sum_of_epsilons(events: Sequence[Event]) -> float:

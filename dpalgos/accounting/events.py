@@ -21,10 +21,14 @@ class Event:
         Which quantity.
     relation : Relation
         What the neighbours, to which sensitivity and cost refer, differ in.
+    group : int or None
+        Which of several disjoint groups of people it is about; None: about all. One person is in one group,
+        so that events of different groups do not add up.
     """
 
     label: str
     relation: Relation = Relation.CENTRAL
+    group: int | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,6 +71,19 @@ class PureEvent(Event):
     sensitivity: float | FloatArray
     count: int = 1
     norm: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RandomizerEvent(PureEvent):
+    """Each person of a group sent one random vector of ``size`` entries in the place of a private one.
+
+    The private vectors' ℓ2 norm is at most ``radius``. A report is e^ε times as likely where its component
+    along the private vector's direction exceeds ``threshold`` as where it does not.
+    """
+
+    radius: float
+    size: int
+    threshold: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,0 +1,370 @@
+"""What a person's device does to a private vector before it sends it: three randomizers, unbiased all.
+
+Each takes any z in R^p with ‖z‖₂ ≤ r (a public radius, to which whoever calls has clipped) and returns a
+report z̃ in R^p with E z̃ = z, such that the laws of the reports of any two z are indistinguishable.
+
+    HalfSpaceRandomizer   ε          a point of the sphere of radius B, likelier on z's side of it
+    CapRandomizer         ε          a Gaussian vector, likelier where it points along z further than t
+    GaussianReport        (ε, δ)     z + N(0, σ² I)
+
+The first two have, relative to a law that does not depend on z, a density of e^ε units in a region that z
+decides and of one unit outside of it, so that any two z differ by e^ε and no more. A vector shorter than r
+is first replaced by r v or −r v, v = z/‖z‖, with probabilities ½ ± ‖z‖/(2r): unbiased, and mixtures of laws
+that differ by e^ε at most do so too.
+
+``exact`` draws from the operating system, and leaks nothing through the last bits of floats: a point of the
+sphere (or a Gaussian vector) is drawn without knowing z; z decides only whether it is kept, by one
+comparison. So which floats can come out does not depend on z. For half-spaces a point and its opposite,
+which are as likely, exchange their odds with that comparison, so that e^ε is exact whatever is rounded; for
+caps rounding moves the probability of the region by less than one part in 1e12. Gaussian reports are rounded
+to a public grid (:mod:`dpalgos.mechanisms.secure`).
+
+References
+----------
+Duchi, Jordan & Wainwright (2018), Minimax optimal procedures for locally private estimation, section 4.2.3.
+Bhowmick, Duchi, Freudiger, Kapoor & Rogers (2018), Protection against reconstruction, and Asi, Feldman &
+Talwar (2022), Optimal algorithms for mean estimation under local differential privacy: PrivUnit, PrivUnitG.
+"""
+
+import secrets
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, gammaln, log_ndtr, ndtr, ndtri
+
+from dpalgos.accounting.events import DiscreteGaussianEvent, Event, GaussianEvent, RandomizerEvent
+from dpalgos.errors import InputError
+from dpalgos.noise_source import Noise
+from dpalgos.typing import FloatArray
+
+ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
+_LARGEST_THRESHOLD = 12.0
+_DRAWS_AT_ONCE = 2**20
+
+
+class Randomizer(Protocol):
+    """Turns vectors (m, p, R) of norm at most ``radius`` into as many reports."""
+
+    @property
+    def radius(self) -> float:
+        """The largest ℓ2 norm of a vector."""
+        ...
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of an entry of a report, averaged over the entries; what is known in advance."""
+        ...
+
+    @property
+    def largest_norm(self) -> float:
+        """An honest report is longer with probability 1e-12 at most; a server holds lies to it."""
+        ...
+
+    def event(self, label: str, group: int) -> Event:
+        """Return what one report costs."""
+        ...
+
+    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
+        """Draw a report for each vector, (m, p, R), for research."""
+        ...
+
+    def exact(self, value: FloatArray) -> FloatArray:
+        """Draw the report of one vector (p,) from the operating system's randomness, safe to be sent."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfSpaceRandomizer:
+    """The ℓ2 randomizer of Duchi, Jordan & Wainwright: ε-DP, best for small ε.
+
+    v = z/‖z‖; u uniform on the unit sphere given ⟨u, v⟩ > 0 with probability e^ε/(1 + e^ε), else given
+    ⟨u, v⟩ ≤ 0; the report is B u, where
+
+        B = r (e^ε + 1)/(e^ε − 1) · √π Γ((p + 1)/2) / Γ(p/2)
+
+    since E|u_1| = Γ(p/2)/(√π Γ((p + 1)/2)). Its covariance is (B²/p) I − zz' exactly.
+    """
+
+    epsilon: float
+    radius: float
+    size: int
+
+    @cached_property
+    def scale(self) -> float:
+        """B, the norm of every report."""
+        log_half = 0.5 * np.log(np.pi) + gammaln((self.size + 1) / 2) - gammaln(self.size / 2)
+        return float(self.radius / np.tanh(self.epsilon / 2) * np.exp(log_half))
+
+    @property
+    def noise_std(self) -> float:
+        """B/√p."""
+        return self.scale / float(np.sqrt(self.size))
+
+    @property
+    def largest_norm(self) -> float:
+        """B, up to rounding."""
+        return self.scale * (1 + 1e-9)
+
+    def variance(self, norm: float) -> float:
+        """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
+        return self.scale**2 - norm**2
+
+    def event(self, label: str, group: int) -> Event:
+        """Return what one report costs."""
+        return _pure_event(self, label, group, threshold=0.0)
+
+    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
+        """Draw a report for each vector, (m, p, R)."""
+        if noise.silent:
+            return _all_replicates(values, noise)
+        m, p, _ = _checked(values, self).shape
+        along = _directions(values, self.radius, noise)
+        reports = noise.normal(m, p)
+        on_side = np.einsum("mpr,mpr->mr", reports, along) > 0
+        keep = on_side == (noise.uniform(m) < expit(self.epsilon))
+        length = np.sqrt(np.einsum("mpr,mpr->mr", reports, reports))
+        return np.asarray(reports * (np.where(keep, self.scale, -self.scale) / length)[:, None, :])
+
+    def exact(self, value: FloatArray) -> FloatArray:
+        """Draw the report of one vector from the operating system's randomness."""
+        along = _secret_direction(value, self)
+        drawn = _secret_normals(1, self.size)[0]
+        drawn *= self.scale / np.linalg.norm(drawn)
+        if secrets.randbits(1):  # as likely as its opposite, whatever the sampler of normals does
+            drawn = -drawn
+        wrong_side = _secret_coin(float(expit(-self.epsilon)))
+        return np.asarray(-drawn if bool(drawn @ along > 0) == wrong_side else drawn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapRandomizer:
+    """PrivUnitG (Asi, Feldman & Talwar 2022): ε-DP, near the best that is possible at any ε.
+
+    g ~ N(0, I) given ⟨g, v⟩ ≥ t with probability P, else given ⟨g, v⟩ < t; the report is (r/m) g. With
+    Q = Pr[N(0, 1) ≥ t], P = e^ε Q / (e^ε Q + 1 − Q) is the largest probability that is ε-DP, and
+
+        m = E⟨g, v⟩ = φ(t)(e^ε − 1)/(e^ε Q + 1 − Q),   E⟨g, v⟩² = 1 + t m,   E‖z̃‖² = r² (p + t m)/m².
+
+    t, which is public, minimises that.
+    """
+
+    epsilon: float
+    radius: float
+    size: int
+
+    @cached_property
+    def threshold(self) -> float:
+        """t, in standard deviations."""
+        return _best_threshold(self.epsilon, self.size)
+
+    @cached_property
+    def mean(self) -> float:
+        """m."""
+        return _cap_mean(self.threshold, self.epsilon)
+
+    @property
+    def noise_std(self) -> float:
+        """Root of E‖z̃‖²/p."""
+        return float(np.sqrt(self._second_moment / self.size))
+
+    @property
+    def largest_norm(self) -> float:
+        """By the tail of a Gaussian norm, whose density the cap raises by e^ε at most."""
+        tail = np.sqrt(2 * (self.epsilon + np.log(1e12)))
+        return float(self.radius / self.mean * (np.sqrt(self.size) + tail))
+
+    def variance(self, norm: float) -> float:
+        """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
+        return self._second_moment - norm**2
+
+    def event(self, label: str, group: int) -> Event:
+        """Return what one report costs."""
+        return _pure_event(self, label, group, threshold=self.threshold * self.radius / self.mean)
+
+    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
+        """Draw a report for each vector, (m, p, R)."""
+        if noise.silent:
+            return _all_replicates(values, noise)
+        m, p, _ = _checked(values, self).shape
+        along = _directions(values, self.radius, noise)
+        reports = noise.normal(m, p)
+        inside = noise.uniform(m) < expit(self._cap_log_odds)
+        upper, lower = ndtr(-self.threshold), ndtr(self.threshold)
+        drawn = np.maximum(noise.uniform(m), np.finfo(float).tiny)
+        component = np.where(inside, -ndtri(drawn * upper), ndtri(drawn * lower))
+        component -= np.einsum("mpr,mpr->mr", reports, along)
+        return np.asarray((reports + component[:, None, :] * along) * (self.radius / self.mean))
+
+    def exact(self, value: FloatArray) -> FloatArray:
+        """Draw the report of one vector from the operating system's randomness, by rejection.
+
+        Draws that know nothing of the vector are taken until one lies where a coin has decided.
+        """
+        along = _secret_direction(value, self)
+        inside = not _secret_coin(float(expit(-self._cap_log_odds)))
+        at_once = max(1, min(_DRAWS_AT_ONCE // self.size, round(4 / ndtr(-self.threshold)) if inside else 8))
+        while True:
+            drawn = _secret_normals(at_once, self.size)
+            chosen = np.flatnonzero((drawn @ along >= self.threshold) == inside)
+            if len(chosen):
+                return np.asarray(drawn[chosen[0]] * (self.radius / self.mean))
+
+    @property
+    def _second_moment(self) -> float:
+        return self.radius**2 * (self.size + self.threshold * self.mean) / self.mean**2
+
+    @property
+    def _cap_log_odds(self) -> float:
+        """log P/(1 − P)."""
+        return float(self.epsilon + log_ndtr(-self.threshold) - log_ndtr(self.threshold))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianReport:
+    """z + N(0, σ² I), σ = ``noise_multiplier`` · ``l2_sensitivity``: (ε, δ) by the accountant.
+
+    The sensitivity is how far apart two vectors can be, at most 2r. ``discrete``: accounted as what
+    :meth:`exact` draws.
+    """
+
+    noise_multiplier: float
+    l2_sensitivity: float
+    radius: float
+    size: int
+    discrete: bool = False
+
+    @property
+    def noise_std(self) -> float:
+        """σ."""
+        return self.noise_multiplier * self.l2_sensitivity
+
+    @property
+    def largest_norm(self) -> float:
+        """By the tail of a Gaussian norm."""
+        return float(self.radius + self.noise_std * (np.sqrt(self.size) + np.sqrt(2 * np.log(1e12))))
+
+    def event(self, label: str, group: int) -> Event:
+        """Return what one report costs."""
+        kind = DiscreteGaussianEvent if self.discrete else GaussianEvent
+        return kind(
+            label=label,
+            group=group,
+            noise_multiplier=self.noise_multiplier,
+            l2_sensitivity=self.l2_sensitivity,
+        )
+
+    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
+        """Draw a report for each vector, (m, p, R)."""
+        m, p, _ = values.shape
+        return np.asarray(values + self.noise_std * noise.normal(m, p))
+
+    def exact(self, value: FloatArray) -> FloatArray:
+        """Draw the report of one vector with discrete Gaussian noise on a public grid.
+
+        Raises
+        ------
+        InputError
+            If a vector does not fit the grid.
+        """
+        from dpalgos.mechanisms.secure import SecureTranscript  # OpenDP, which research has no use for
+
+        return SecureTranscript().gaussian(
+            value[:, None],
+            l2_sensitivity=self.l2_sensitivity,
+            noise_multiplier=self.noise_multiplier,
+            label="report",
+        )[:, 0]
+
+
+def pure_randomizer(epsilon: float, radius: float, size: int, mechanism: str = "auto") -> Randomizer:
+    """Return an ε-DP randomizer: ``"l2"``, ``"privunit"``, or with ``"auto"`` that of smaller variance."""
+    half_space = HalfSpaceRandomizer(epsilon=epsilon, radius=radius, size=size)
+    cap = CapRandomizer(epsilon=epsilon, radius=radius, size=size)
+    prefers_cap = cap.variance(radius) < half_space.variance(radius)
+    return cap if mechanism == "privunit" or (mechanism == "auto" and prefers_cap) else half_space
+
+
+@lru_cache(maxsize=1024)
+def _best_threshold(epsilon: float, size: int) -> float:
+    """Return the t ≥ 0 at which a report is shortest in mean square, (p + t m)/m²."""
+
+    def second_moment(threshold: float) -> float:
+        mean = _cap_mean(threshold, epsilon)
+        return float(np.log(size + threshold * mean) - 2 * np.log(mean)) if mean > 0 else np.inf
+
+    grid = np.linspace(0.0, _LARGEST_THRESHOLD, 241)
+    best = int(np.argmin([second_moment(threshold) for threshold in grid]))
+    near = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    return float(minimize_scalar(second_moment, bounds=near, method="bounded").x)
+
+
+def _cap_mean(threshold: float, epsilon: float) -> float:
+    """Return m = φ(t)(1 − e^−ε)/(Q + e^−ε (1 − Q))."""
+    density = np.exp(-(threshold**2) / 2) / np.sqrt(2 * np.pi)
+    upper, lower = ndtr(-threshold), ndtr(threshold)
+    return float(density * -np.expm1(-epsilon) / (upper + np.exp(-epsilon) * lower))
+
+
+def _pure_event(
+    randomizer: HalfSpaceRandomizer | CapRandomizer, label: str, group: int, threshold: float
+) -> RandomizerEvent:
+    return RandomizerEvent(
+        label=label,
+        group=group,
+        epsilon=randomizer.epsilon,
+        sensitivity=2 * randomizer.radius,
+        norm=2.0,
+        radius=randomizer.radius,
+        size=randomizer.size,
+        threshold=threshold,
+    )
+
+
+def _checked(values: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
+    """Return vectors (m, p, R), or refuse those that were not clipped: their reports would prove nothing."""
+    if values.ndim != 3 or values.shape[1] != randomizer.size:
+        raise InputError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
+    squared = np.einsum("mpr,mpr->mr", values, values)
+    if not (squared <= (randomizer.radius * ROUNDING) ** 2).all():
+        raise InputError(
+            f"vectors must have an ℓ2 norm of at most radius = {randomizer.radius:g}; clip them first"
+        )
+    return values
+
+
+def _all_replicates(values: FloatArray, noise: Noise) -> FloatArray:
+    return np.array(np.broadcast_to(values, (*values.shape[:2], noise.n_replicates)))
+
+
+def _directions(values: FloatArray, radius: float, noise: Noise) -> FloatArray:
+    """Return random unit vectors (m, p, R) with mean z/r: ± z/‖z‖, and ± the first axis where z = 0."""
+    norms = np.sqrt(np.einsum("mpr,mpr->mr", values, values))
+    plus = noise.uniform(len(values)) < 0.5 + norms / (2 * radius)
+    along = values * (np.where(plus, 1.0, -1.0) / np.where(norms > 0, norms, 1.0))[:, None, :]
+    along[:, 0, :] += np.where(norms > 0, 0.0, np.where(plus, 1.0, -1.0))
+    return np.asarray(along)
+
+
+def _secret_direction(value: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
+    """:func:`_directions` for one vector (p,), from the operating system."""
+    _checked(value[None, :, None], randomizer)
+    norm = float(np.linalg.norm(value))
+    sign = 1.0 if _secret_coin(min(0.5 + norm / (2 * randomizer.radius), 1.0)) else -1.0
+    if norm > 0:
+        return np.asarray(value * (sign / norm))
+    return np.asarray(sign * np.eye(len(value))[0])
+
+
+def _secret_coin(probability: float) -> bool:
+    """Return True with the probability, rounded up to 2⁻⁶⁴, from the operating system."""
+    return secrets.randbits(64) < ceil(probability * 2**64)
+
+
+def _secret_normals(m: int, p: int) -> FloatArray:
+    """Return (m, p) normals, of 53 random bits each, from the operating system."""
+    bits = np.frombuffer(secrets.token_bytes(8 * m * p), dtype=np.uint64) >> np.uint64(11)
+    return np.asarray(ndtri((bits.astype(float) + 0.5) * 2.0**-53).reshape(m, p))
