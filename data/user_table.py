@@ -1,26 +1,39 @@
-"""Read a user's own CSV or Parquet file; these data are private, so no message holds a value of theirs.
+"""Read a user's own CSV or Parquet file once, in pieces; its data are private: no message holds a value.
 
 Not even the header is quoted: in a file without one, the first row of data stands there.
 """
 
-from collections.abc import Sequence
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from data.canonical import Cells, canonical_cells
 from data.data_errors import DataError
-from data.table import numbers_and_faults
 
 SUFFIXES = (".csv", ".parquet")
+BLOCK_BYTES = 8 * 2**20
+BATCH_ROWS = 65_536
 
 
 def load_user_table(
-    path: Path | str, columns: Sequence[str] = (), *, labels: Sequence[str] = ()
+    path: Path | str,
+    columns: Sequence[str] = (),
+    *,
+    labels: Sequence[str] = (),
+    watch: Callable[[pa.RecordBatch], None] | None = None,
 ) -> pd.DataFrame:
     """Read the named columns of a CSV or Parquet file and refuse every fault.
+
+    The file is opened and read once, from beginning to end, and is never in memory as a whole.
 
     Parameters
     ----------
@@ -29,7 +42,9 @@ def load_user_table(
     columns : sequence of str
         Columns of numbers to return; by default all but `labels`.
     labels : sequence of str
-        Columns that may hold anything but blanks, e.g. user identifiers.
+        Columns that may hold anything but blanks, e.g. user identifiers; of a CSV file they are text.
+    watch : callable
+        Is shown every piece of the table, with all columns and as the file has them, e.g. to fingerprint it.
 
     Returns
     -------
@@ -43,70 +58,102 @@ def load_user_table(
         text, blanks, NaN or infinity. The message names column, kind of fault and number of rows.
     """
     path = Path(path)
-    frame = read_user_file(path)
-    for name in (*columns, *labels):
-        if name not in frame.columns:
-            raise DataError(
-                f"{path} has no column {name!r} among its {frame.shape[1]}; check the header and the spelling"
-            )
-    wanted = list(columns) or [name for name in frame.columns if name not in labels]
-    table = {}
-    for position, name in enumerate(wanted):
-        # A column that the caller did not name might be called after a value.
-        shown = repr(name) if columns else f"number {position + 1}"
-        table[name], faults = numbers_and_faults(frame[name])
-        for kind, rows in faults.items():
-            if count := int(np.count_nonzero(rows)):
+    with _opened(path) as (names, batches):
+        for name in (*columns, *labels):
+            if name not in names:
                 raise DataError(
-                    f"{path}: {kind} {shown} in {count:,} of {len(frame):,} rows; mend or remove them"
+                    f"{path} has no column {name!r} among its {len(names)}; check the header and the spelling"
                 )
-    for name in labels:
-        if count := int(frame[name].isna().sum()):
-            raise DataError(
-                f"{path}: blank in column {name!r} in {count:,} of {len(frame):,} rows; mend or remove them"
-            )
-    return pd.DataFrame({**table, **{name: frame[name] for name in labels}})
+        wanted = list(columns) or [name for name in names if name not in labels]
+        # A column that the caller did not name might be called after a value.
+        shown = {
+            name: repr(name) if columns or name in labels else f"number {position + 1}"
+            for position, name in enumerate((*wanted, *labels))
+        }
+        pieces: dict[str, list[Any]] = defaultdict(list)
+        faults: Counter[str] = Counter()
+        n_rows = 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            if watch:
+                watch(batch)
+            for name in (*wanted, *labels):
+                cells = _cells(batch, name, f"{path}: lists or records in column {shown[name]}")
+                blank = cells.missing
+                if name in labels:
+                    pieces[name].append(batch.column(name).to_numpy(zero_copy_only=False))
+                    faults[f"blank in column {shown[name]}"] += int(blank.sum())
+                    continue
+                pieces[name].append(cells.numbers)
+                faults[f"text in number column {shown[name]}"] += int((cells.texts >= 0).sum())
+                faults[f"blank or NaN in column {shown[name]}"] += int(blank.sum())
+                faults[f"infinity in column {shown[name]}"] += int(np.isinf(cells.numbers).sum())
+    if not n_rows:
+        raise DataError(f"{path} has no rows; at least one is needed, check the file")
+    for fault, count in faults.items():
+        if count:
+            raise DataError(f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend or remove them")
+    # Each column's pieces are let go once they are one array.
+    return pd.DataFrame({name: np.concatenate(pieces.pop(name)) for name in (*wanted, *labels)}, copy=False)
 
 
-def read_user_file(path: Path) -> pd.DataFrame:
-    """Return a whole file as it is, e.g. to fingerprint it; parameters and errors as `load_user_table`."""
+def _cells(batch: pa.RecordBatch, name: str, complaint: str) -> Cells:
+    try:
+        return canonical_cells(batch.column(name))
+    except TypeError:
+        raise DataError(f"{complaint}; keep numbers and text only") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    """Open a file; yield its columns and, once, its rows in pieces."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
     if not path.is_file():
         raise DataError(f"{path} is not a file; check the path")
     try:
-        frame = (
-            _read_csv(path)
-            if suffix == ".csv"
-            else pq.ParquetFile(path).read().to_pandas(ignore_metadata=True)
-        )
-    except DataError:
-        raise
-    except pd.errors.EmptyDataError:
-        raise DataError(f"{path} is empty; it needs a header and at least one row") from None
+        with path.open("rb") as handle:
+            names, batches = _csv(path, handle) if suffix == ".csv" else _parquet(handle)
+            if len(set(names)) != len(names):
+                raise DataError(f"{path} has two columns of the same name; rename one")
+            yield names, batches
+    except pa.ArrowException:
+        raise _malformed(path) from None
     except OSError as error:
         reason = f" ({error.strerror})" if error.strerror else ""
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
-    except (ValueError, pa.ArrowException):
-        raise DataError(
-            f"{path} is not a well-formed {suffix} file (damaged, ragged rows, or not UTF-8); mend it"
-        ) from None
+
+
+def _malformed(path: Path) -> DataError:
+    return DataError(
+        f"{path} is not a well-formed {path.suffix} file (damaged, rows of different lengths, or not UTF-8); "
+        "mend it"
+    )
+
+
+def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    file = pq.ParquetFile(handle, pre_buffer=False)
     # The order in which pandas once held the rows is no part of the data.
-    frame = frame.loc[:, [not str(name).startswith("__index_level_") for name in frame.columns]]
-    if not frame.columns.is_unique:
-        raise DataError(f"{path} has two columns of the same name; rename one")
-    if frame.empty:
-        raise DataError(f"{path} has no rows; at least one is needed, check the file")
-    return frame
+    names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
+    return names, file.iter_batches(BATCH_ROWS, columns=names)
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    frame = pd.read_csv(path, low_memory=False)
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise DataError(f"{path} has rows with more fields than the header; name every column")
-    # pandas renames the second of two columns with the same name; that must not pass unseen.
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
-    if header.shape[1] == frame.shape[1]:
-        frame.columns = pd.Index(header.iloc[0].tolist())
-    return frame
+def _csv(path: Path, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """Return the header and the rows, all cells as text: what they mean is for `data.canonical` to say."""
+    try:
+        names = next(csv.reader([handle.readline().decode("utf-8-sig")]), [])
+    except UnicodeDecodeError:
+        raise _malformed(path) from None
+    if not names:
+        raise DataError(f"{path} is empty; it needs a header and at least one row")
+    if not handle.peek(1):  # type: ignore[attr-defined]
+        return names, iter(())
+    return names, arrow_csv.open_csv(
+        handle,
+        read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )

@@ -37,6 +37,7 @@ def release(
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget."""
     from data.ledger import open_ledger
+    from flows.progress import counter
     from tasks.release import release as release_one
 
     answer = release_one(
@@ -48,6 +49,7 @@ def release(
         delta=delta,
         again=again,
         allow_new_content=new_content,
+        progress=counter(f"reading {data.name}", "rows"),
     )
     if as_json:
         typer.echo(json.dumps(asdict(answer), indent=1))

@@ -104,6 +104,21 @@ def progress(n_blocks: int, total_work: int) -> Iterator[Progress]:
         shown.close()
 
 
+def counter(
+    what: str, unit: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int], None]:
+    """Return a function that is told how far something is, and writes a line about it now and then."""
+    last_line = clock()
+
+    def show(count: int) -> None:
+        nonlocal last_line
+        if (now := clock()) - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = now
+            print(f"{what}: {count:,} {unit}", file=stream or sys.stderr, flush=True)
+
+    return show
+
+
 def say(sentence: str) -> None:
     """Tell the user one thing on standard error."""
     print(sentence, file=sys.stderr, flush=True)

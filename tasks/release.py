@@ -1,15 +1,17 @@
 """One private answer about a user's own data: checked, planned, charged to the ledger, then drawn."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from data.ledger import Charge, Ledger, Request, Verdict
-from data.user_table import load_user_table, read_user_file
+from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
+from data.user_table import load_user_table
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, plan_release
@@ -79,6 +81,7 @@ def release(
     delta: float,
     again: bool = False,
     allow_new_content: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> Answer:
     """Release one answer, or replay the stored one.
 
@@ -86,26 +89,27 @@ def release(
     charge; the charge is on the disk before the noise is drawn; the answer is in the ledger before it is
     shown.
 
+    `progress` is told the number of rows read so far.
+
     Raises
     ------
     SpecError, InputError, DataError
         In one sentence, without a value of the data.
     """
     asked = read_config(config)
-    whole = read_user_file(data)
-    responses = [asked.columns.y] if asked.columns.y else []
-    table = load_user_table(data, [*asked.columns.x, *responses])
+    budget = ledger.budget(asked.dataset.name)
+    table, content = _read(ledger, data, asked, progress)
     keywords = {**_keywords(asked, estimator), "epsilon": epsilon, "delta": delta}
     plan = plan_release(estimator, len(table), len(asked.columns.x), keywords)
     _check_plan(plan, epsilon, delta)
     _check_task(plan, asked)
     y = table[asked.columns.y].to_numpy() if asked.columns.y else None
     sample = Sample(table[list(asked.columns.x)].to_numpy(), y)
+    del table
     check_data(plan, sample)
-    budget = ledger.budget(asked.dataset.name)
     request = Request(
         dataset=asked.dataset.name,
-        fingerprint=ledger.fingerprint(whole),
+        fingerprint=content,
         estimator=estimator,
         parameters={"x": list(asked.columns.x), "y": asked.columns.y, **asked.bounds, **asked.params},
         epsilon=epsilon,
@@ -146,6 +150,27 @@ def release(
         budget_epsilon=budget.epsilon,
         budget_delta=budget.delta,
     )
+
+
+def _read(
+    ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[int], None] | None
+) -> tuple[pd.DataFrame, Fingerprint]:
+    """Read the file once: the numbers that are used, and the fingerprint of everything that it holds."""
+    reader = None
+    n_rows = 0
+
+    def watch(batch: pa.RecordBatch) -> None:
+        nonlocal reader, n_rows
+        reader = reader or ledger.fingerprinter(batch.schema.names)
+        reader.add(batch)
+        n_rows += batch.num_rows
+        if progress:
+            progress(n_rows)
+
+    responses = [asked.columns.y] if asked.columns.y else []
+    table = load_user_table(data, [*asked.columns.x, *responses], watch=watch)
+    assert reader is not None
+    return table, reader.fingerprint()
 
 
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:

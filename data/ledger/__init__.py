@@ -12,11 +12,14 @@ not known here: the caller brings that arithmetic.
 
 What it cannot do: see a deleted ledger, or an older copy of all of it put back (note the head that `verify`
 prints, and hand it to a later `verify`, which then can); stop somebody who may read ``ledger.key``; or know
-that changed data stem from data it has seen (see `fingerprint`).
+that changed data stem from data it has seen (see `Fingerprinter`).
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
->>> request = Request("patients", ledger.fingerprint(frame), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
+>>> reader = ledger.fingerprinter(table.column_names)
+>>> for batch in table.to_batches():
+...     reader.add(batch)
+>>> request = Request("patients", reader.fingerprint(), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
 >>> charge = ledger.charge(request, fits)
 >>> if charge.release is None:
 ...     charge = ledger.store_release(charge.id, {"estimate": draw()})
@@ -25,7 +28,7 @@ that changed data stem from data it has seen (see `fingerprint`).
 
 from data.ledger.book import Ledger, open_ledger
 from data.ledger.charges import Budget, Charge, Request, Verdict
-from data.ledger.content import Fingerprint, fingerprint
+from data.ledger.content import Fingerprint, Fingerprinter
 from data.ledger.ledger_errors import (
     AnswerLost,
     AnswerPending,
@@ -45,6 +48,7 @@ __all__ = [
     "Charge",
     "ContentRefused",
     "Fingerprint",
+    "Fingerprinter",
     "Ledger",
     "LedgerBroken",
     "LedgerError",
@@ -52,6 +56,5 @@ __all__ = [
     "Request",
     "Verdict",
     "VerifyReport",
-    "fingerprint",
     "open_ledger",
 ]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data import store
 from data.ledger import charging_rules as rules
@@ -21,9 +21,6 @@ from data.ledger.ledger_errors import AnswerPending, LedgerBroken, LedgerError
 from data.ledger.postgresql import PostgreSQLDatabase
 from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 URL_VARIABLE = "DPCOST_LEDGER_URL"
 FIRST_POLL, LAST_POLL = 0.02, 0.5
@@ -89,11 +86,11 @@ class Ledger:
         """Where the ledger is, without a password."""
         return self._database.place
 
-    def fingerprint(self, frame: pd.DataFrame) -> content.Fingerprint:
-        """Return what tells this table from others; see `data.ledger.fingerprint`."""
+    def fingerprinter(self, names: Sequence[str]) -> content.Fingerprinter:
+        """Return what reads a table with these columns and tells it from others, with the ledger's key."""
         with self._reading() as chain:
             keys = secret.load_keys(self._home, create=not chain.was_written)
-        return content.fingerprint(frame, keys.fingerprint)
+        return content.Fingerprinter(names, keys.fingerprint)
 
     def open_dataset(self, name: str, epsilon: float, delta: float) -> Budget:
         """Set the total budget of a dataset, once and for all.

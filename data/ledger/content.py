@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from data.ledger.ledger_errors import LedgerError
 
-if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, and pandas takes a second
+if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, and pyarrow takes a while
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
-    import pandas as pd
+    import pyarrow as pa
 
-CHUNK_BYTES = 64 * 2**20
-TEXT_BYTES = 16
-NUMBER_BYTES = 8
+    from data.canonical import Cells
+
+CELL_BYTES = 16
+ROW_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -37,111 +39,118 @@ class Fingerprint:
     order: str
 
 
-def fingerprint(frame: pd.DataFrame, key: bytes) -> Fingerprint:
-    """Return what tells this table from others.
+class Fingerprinter:
+    """Reads a table piece by piece and then tells it from others.
 
     Pass the whole table as its owner has it, not only the columns of one request: it is the dataset that has
-    a budget.
+    a budget. Memory does not grow with the number of rows.
 
-    It sees through a renamed file, sorted rows, moved columns and another file format or number type.
-    It does *not* see that data are related: a changed cell, a dropped or added row, a subset, a renamed
-    column or a change of units is other content. Who asks for a second budget for such data spends more
-    than the first one allows, and the ledger cannot know; the owner is responsible.
+    It sees through a renamed file, sorted rows, moved columns, another file format, and other types of
+    numbers, dates and text, for it compares `data.canonical` forms. It does *not* see that data are related:
+    a changed cell, a dropped or added row, a subset, a renamed column, a change of units, numbers printed
+    with fewer digits than single precision has, or dates in another notation than ISO 8601 are other content.
+    Who asks for a second budget for such data spends more than the first one allows, and the ledger cannot
+    know; the owner is responsible.
+
+    The other way round, tables are one and the same if they differ only in what the canonical form leaves
+    out, such as everything beyond single precision in numbers that are not whole.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        At least one row; columns with different names. Its index is no part of the content.
+    names : sequence of str
+        The columns, all different.
     key : bytes
-        Without it nobody can test guesses about the data against the fingerprint; `Ledger.fingerprint`
+        Without it nobody can test guesses about the data against the fingerprint; `Ledger.fingerprinter`
         passes the ledger's.
 
     Raises
     ------
     LedgerError
-        If the table is empty, or has column names or cells that cannot be compared.
+        If the names cannot be compared.
     """
-    names = sorted(frame.columns, key=str)
-    if not frame.shape[0] or not names:
-        raise LedgerError(f"the table has shape {frame.shape} and needs a row and a column; check the file")
-    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise LedgerError("the table's columns must have different names that are text; rename them")
-    frame = frame[names]
-    are_numbers = [_is_numeric(frame[name]) for name in names]
-    header = json.dumps(list(zip(names, are_numbers, strict=True))).encode()
 
-    row_bytes = sum(NUMBER_BYTES if number else TEXT_BYTES for number in are_numbers)
-    step = max(1, CHUNK_BYTES // row_bytes)
-    digests: list[bytes] = []
-    for start in range(0, len(frame), step):
-        cells = memoryview(_cells(frame.iloc[start : start + step], are_numbers).tobytes())
-        digests += (
-            hashlib.blake2b(cells[at : at + row_bytes], key=key, digest_size=32).digest()
+    def __init__(self, names: Sequence[str], key: bytes) -> None:
+        if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+            raise LedgerError("the table's columns must have different names that are text; rename them")
+        self._names = sorted(names)
+        self._key = key
+        self._n_rows = 0
+        self._in_order = hmac.new(key, b"order" + self._header(), "sha256")
+        # A sum of keyed hashes tells sets of rows apart, in any order, and needs no sorting.
+        self._sum = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Read more rows.
+
+        Raises
+        ------
+        LedgerError
+            If a column holds lists or records.
+        """
+        import numpy as np
+
+        cells = memoryview(np.hstack([self._column(batch, name) for name in self._names]).tobytes())
+        row_bytes = CELL_BYTES * len(self._names)
+        digests = b"".join(
+            hashlib.blake2b(cells[at : at + row_bytes], key=self._key, digest_size=ROW_BYTES).digest()
             for at in range(0, len(cells), row_bytes)
         )
-    order = hmac.digest(key, b"order" + header + b"".join(digests), "sha256")
-    digests.sort()
-    content = hmac.digest(key, b"content" + header + b"".join(digests), "sha256")
-    return Fingerprint(content.hex(), order.hex())
+        self._in_order.update(digests)
+        words = np.frombuffer(digests, dtype="<u4").reshape(-1, ROW_BYTES // 4).sum(axis=0, dtype=np.uint64)
+        self._sum += sum(int(word) << (32 * i) for i, word in enumerate(words))
+        self._n_rows += batch.num_rows
+
+    def fingerprint(self) -> Fingerprint:
+        """Return what tells the rows read so far from other tables.
+
+        Raises
+        ------
+        LedgerError
+            If there are no rows or no columns.
+        """
+        if not self._n_rows or not self._names:
+            raise LedgerError(
+                f"the table has {self._n_rows} rows and {len(self._names)} columns and needs one of each; "
+                "check the file"
+            )
+        rows = (self._sum % 2 ** (8 * ROW_BYTES)).to_bytes(ROW_BYTES, "little")
+        counted = self._n_rows.to_bytes(8, "little") + rows
+        content = hmac.digest(self._key, b"content" + self._header() + counted, "sha256")
+        return Fingerprint(content.hex(), self._in_order.hexdigest())
+
+    def _header(self) -> bytes:
+        return json.dumps(self._names).encode()
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> npt.NDArray[np.uint8]:
+        from data.canonical import canonical_cells
+
+        try:
+            return _cell_bytes(canonical_cells(batch.column(name)))
+        except TypeError:
+            raise LedgerError(
+                f"column {name!r} holds lists or other values that cannot be compared; "
+                "leave it out of the file"
+            ) from None
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    """Say whether every value of the column is exactly a float, so that files agree on it."""
+def _cell_bytes(cells: Cells) -> npt.NDArray[np.uint8]:
+    """Return a row of bytes for each cell, equal only for equal cells."""
     import numpy as np
-    import pandas as pd
 
-    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_complex_dtype(column):
-        return False
-    if not pd.api.types.is_integer_dtype(column):
-        return True
-    values = column.dropna().to_numpy()
-    return not values.size or bool(np.max(values) <= 2**53 and np.min(values) >= -(2**53))
+    from data.canonical import comparable
 
-
-def _cells(frame: pd.DataFrame, are_numbers: list[bool]) -> npt.NDArray[np.uint8]:
-    """Return a row of bytes for each row, equal only for equal rows."""
-    import numpy as np
-
-    if all(are_numbers):
-        return _number_bytes(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    blocks = [
-        _number_bytes(frame.iloc[:, [i]].to_numpy(dtype=np.float64, na_value=np.nan))
-        if number
-        else _text_bytes(frame.iloc[:, i])
-        for i, number in enumerate(are_numbers)
-    ]
-    return np.hstack(blocks)
-
-
-def _number_bytes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
-    import numpy as np
-
-    values = values + 0.0  # a copy, in which -0 has become 0
-    values[np.isnan(values)] = np.nan  # one bit pattern of many
-    return np.ascontiguousarray(values, dtype="<f8").view(np.uint8)
-
-
-def _text_bytes(column: pd.Series) -> npt.NDArray[np.uint8]:
-    import numpy as np
-    import pandas as pd
-
-    try:
-        codes, values = pd.factorize(column.astype(object))
-    except TypeError:
-        raise LedgerError(
-            f"column {column.name!r} holds lists or other values that cannot be compared; "
-            "leave it out of the file"
-        ) from None
-    known = [hashlib.blake2b(_text(value), digest_size=TEXT_BYTES).digest() for value in values]
-    missing = bytes(TEXT_BYTES)  # the code of a missing value is -1: the last row
-    table = np.frombuffer(b"".join([*known, missing]), dtype=np.uint8).reshape(-1, TEXT_BYTES)
-    return table[codes]
-
-
-def _text(value: object) -> bytes:
-    if isinstance(value, str):
-        return b"text " + value.encode("utf-8", "surrogatepass")
-    if isinstance(value, numbers.Real):
-        number = int(value) if isinstance(value, numbers.Integral) else float(value)
-        return f"number {float(number) if abs(number) <= 2**53 else number}".encode()
-    return f"{type(value).__name__} {value}".encode("utf-8", "surrogatepass")
+    numbers = comparable(cells.numbers)
+    for i, value in enumerate(cells.values):  # some programs write truth values as numbers
+        if value in ("true", "false"):
+            numbers[cells.texts == i] = value == "true"
+    found = np.zeros((len(numbers), CELL_BYTES), dtype=np.uint8)
+    are_numbers = ~np.isnan(numbers)
+    found[are_numbers, :8] = numbers[are_numbers].astype("<f8").view(np.uint8).reshape(-1, 8)
+    found[are_numbers, 8:] = np.frombuffer(b"a number", dtype=np.uint8)
+    are_texts = (cells.texts >= 0) & ~are_numbers
+    if are_texts.any():
+        known = b"".join(hashlib.blake2b(v.encode(), digest_size=CELL_BYTES).digest() for v in cells.values)
+        found[are_texts] = np.frombuffer(known, dtype=np.uint8).reshape(-1, CELL_BYTES)[
+            cells.texts[are_texts]
+        ]
+    return found

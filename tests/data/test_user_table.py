@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from data.data_errors import DataError
@@ -47,7 +48,8 @@ def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
         ("x,y\n", "has no rows"),
         ("", "is empty"),
         (f"x,x,y\n{SENTINEL},1,2\n", "two columns of the same name"),
-        (f"x,y\n{SENTINEL},1,2\n", "rows with more fields than the header"),
+        (f"x,y\n{SENTINEL},1,2\n", "rows of different lengths"),
+        (f"x,y\n{SENTINEL}\n", "rows of different lengths"),
         (f"x,y\n1,2\n{SENTINEL},1,2\n", "not a well-formed .csv file"),
     ],
 )
@@ -79,3 +81,22 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
 def test_labels_must_not_be_blank(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="blank in column 'who' in 1 of 2 rows"):
         load_user_table(csv(tmp_path, "who,x\nann,1\n,2\n"), ["x"], labels=["who"])
+
+
+def test_the_file_is_opened_once_and_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data.user_table.BLOCK_BYTES", 200)
+    monkeypatch.setattr("data.user_table.BATCH_ROWS", 7)
+    frame = pd.DataFrame({"x": np.arange(100.0), "who": ["ann, or\nbob"] * 100})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    frame.to_parquet(tmp_path / "mine.parquet")
+    seen: list[pa.RecordBatch] = []
+    opened, real = [], Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *mode: opened.append(path) or real(path, *mode))
+    for name in ("mine.csv", "mine.parquet"):
+        opened.clear()
+        seen.clear()
+        table = load_user_table(tmp_path / name, ["x"], watch=seen.append)
+        assert opened == [tmp_path / name]
+        assert len(seen) > 5
+        assert sum(batch.num_rows for batch in seen) == 100
+        assert table["x"].tolist() == frame["x"].tolist()

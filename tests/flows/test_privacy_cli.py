@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -92,6 +93,26 @@ def test_a_resorted_copy_gets_the_stored_answer(dpcost, data, config, tmp_path):
     again = json.loads(out)
     assert again["replayed"]
     assert again["estimate"] == first["estimate"]
+
+
+def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
+    """What is fingerprinted and what is answered about are the same bytes, whatever changes in between."""
+    opened(dpcost)
+    times, real = [], Path.open
+
+    def count(path, *arguments, **options):
+        times.append(path)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", count)
+    assert ask(dpcost, data, config())[0] == 0
+    assert times.count(data) == 1
+
+
+def test_a_long_file_is_read_with_signs_of_life(dpcost, data, config, monkeypatch):
+    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_LINES", 0.0)
+    opened(dpcost)
+    assert "reading patients.csv: 400 rows\n" in ask(dpcost, data, config())[2]
 
 
 def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from flows.progress import Progress, progress
+from flows.progress import Progress, counter, progress
 
 
 class Terminal(io.StringIO):
@@ -92,6 +92,14 @@ def test_time_passes_while_a_block_lasts(monkeypatch):
             progress.tick()
         lines = stream.getvalue().replace("\r\x1b[2K", "\n").split("\n")
         assert [line.partition(" ")[2] for line in lines if line] == expected
+
+
+def test_a_count_is_shown_now_and_then():
+    stream, clock = io.StringIO(), Clock()
+    show = counter("reading a.csv", "rows", stream, clock)
+    for clock.now, count in ((1.0, 10), (6.0, 2000), (7.0, 3000), (12.0, 4000)):
+        show(count)
+    assert stream.getvalue() == "reading a.csv: 2,000 rows\nreading a.csv: 4,000 rows\n"
 
 
 def test_a_run_ticks_by_itself_and_stops(capsys, monkeypatch):

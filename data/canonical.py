@@ -1,0 +1,162 @@
+"""The canonical form of a table's cells: the same for the same data in CSV and in Parquet, in any type.
+
+A cell is
+
+- missing: a null, NaN, empty or blank text, or one of `MISSING`;
+- a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number;
+- otherwise text, without blanks around it, in one Unicode form and in one notation for what is a moment, a
+  duration or a truth value.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# What programs write for a missing value, in lower case.
+MISSING = (
+    *("", "na", "n/a", "<na>", "#na", "#n/a", "#n/a n/a", "null", "none", "nat"),
+    *("nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+)
+NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)$"
+MOMENT = re.compile(
+    r"(\d{4}-\d\d-\d\d)?(?:(?:^|(?<=\d)[ t])(\d\d:\d\d)(:\d\d)?(?:\.(\d{1,9}))?)?(z|[+-]\d\d:?\d\d)?",
+    re.ASCII,
+)
+DURATION = re.compile(r"-?\d+ days?( .*)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column in canonical form.
+
+    Attributes
+    ----------
+    numbers : (n,) array
+        In double precision; NaN where the cell is not a number.
+    texts : (n,) array of int
+        Index into `values`; -1 where the cell is not text.
+    values : list of str
+        The texts, each in its canonical notation.
+    """
+
+    numbers: npt.NDArray[np.float64]
+    texts: npt.NDArray[np.int64]
+    values: list[str]
+
+    @property
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Where the cell is neither a number nor text."""
+        return np.isnan(self.numbers) & (self.texts < 0)
+
+
+def canonical_cells(column: pa.Array) -> Cells:
+    """Return a column of any type in canonical form.
+
+    Raises
+    ------
+    TypeError
+        The cells are lists, records or the like.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return canonical_cells(column.dictionary_decode())
+    if pa.types.is_nested(kind):
+        raise TypeError(f"cells of type {kind} have no canonical form")
+    if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return Cells(numbers, np.full(len(column), -1), [])
+    if pa.types.is_duration(kind):
+        text = pa.array([None if each is None else str(pd.Timedelta(each)) for each in column.to_pylist()])
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
+    else:
+        text = column
+    return _text_cells(text.cast(pa.string()))
+
+
+def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return numbers of which copies in single and in double precision agree.
+
+    Whole numbers stay as they are; others keep the 24 leading bits that single precision has.
+    """
+    mantissa, exponent = np.frexp(numbers)
+    rounded = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent)
+    numbers = np.where(numbers == np.rint(numbers), numbers, rounded) + 0.0  # -0 becomes 0
+    numbers[np.isnan(numbers)] = np.nan  # one bit pattern of many
+    return numbers
+
+
+def _text_cells(text: pa.StringArray) -> Cells:
+    encoded = text.dictionary_encode()
+    rows = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    stripped = pc.utf8_trim_whitespace(encoded.dictionary)
+    lower = pc.utf8_lower(stripped)
+    are_numbers = pc.match_substring_regex(lower, NUMBER)
+    parsed = _parse(pc.if_else(are_numbers, lower, pa.scalar(None, pa.string())))
+
+    are_texts = pc.invert(pc.or_(are_numbers, pc.is_in(lower, pa.array(MISSING))))
+    known: dict[str, int] = {}
+    codes = np.full(len(stripped) + 1, -1)  # the last one is that of a null
+    at = np.flatnonzero(are_texts.to_numpy(zero_copy_only=False))
+    for i, value in zip(at, stripped.filter(are_texts).to_pylist(), strict=True):
+        codes[i] = known.setdefault(_canonical_text(value), len(known))
+    return Cells(np.append(parsed, np.nan)[rows], codes[rows], list(known))
+
+
+def _parse(numbers: pa.StringArray) -> npt.NDArray[np.float64]:
+    """Return what the decimal numbers are, NaN for nulls."""
+    try:
+        found = pc.utf8_ltrim(numbers, characters="+").cast(pa.float64())
+    except pa.ArrowException:  # beyond the range of a double
+        found = pa.array(
+            [None if each is None else float(each) for each in numbers.to_pylist()], pa.float64()
+        )
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
+
+
+def _canonical_text(value: str) -> str:
+    """Return one notation for all that mean the same moment, duration, truth value or text."""
+    lower = value.lower()
+    if lower in ("true", "false"):
+        return lower
+    if DURATION.fullmatch(lower):
+        try:
+            return str(pd.Timedelta(value))
+        except ValueError:
+            pass
+    return _moment(lower) or unicodedata.normalize("NFC", value)
+
+
+def _moment(text: str) -> str | None:
+    """Return a date, a time of day or both in one notation, a time with a zone as universal time."""
+    match = MOMENT.fullmatch(text)
+    if not match or not (match[1] or match[2]) or (match[5] and not match[2]):
+        return None
+    day, minute, second, fraction, zone = match.groups(default="")
+    try:
+        moment = datetime.fromisoformat(f"{day or '2000-01-01'}T{minute or '00:00'}{second or ':00'}+00:00")
+    except ValueError:
+        return None
+    if zone not in ("", "z"):
+        hours, minutes = int(zone[1:3]), int(zone[-2:])
+        shift = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
+        try:
+            moment -= shift
+        except OverflowError:
+            return None
+    shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S")
+    return f"{shown}.{fraction.rstrip('0')}".rstrip(".")
