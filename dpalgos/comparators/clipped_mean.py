@@ -1,6 +1,6 @@
 """The mean of rows clipped to an ℓ2 ball around a centre (ours: best practice for a dense mean).
 
-    m̂ = c + (1/n) Σ_i clip(x_i − c, r) + N(0, sd² I_d),   clip shortens a vector to ℓ2 norm r
+    m̂ = c + [ (1/n) Σ_i clip(x_i − c, r) + N(0, sd² I_d) ],   clip shortens a vector to ℓ2 norm r
 
 Guarantee: (ε, δ) under replacing one row; n is public. Either ``center`` c and ``clip_norm`` r are public, or
 ``mean_bound`` B (on |μ_j|) and ``std_bounds`` (low, high) of the columns' standard deviations are, and the
@@ -12,9 +12,10 @@ A row lies within √d √(σ² + s²) of the centre, give or take 2σ, if its c
 standard deviation σ = high. If low < high, the last ball's radius is a private choice among 16 levels: a
 binary search of four noisy counts of rows outside, for the level that about 2√d/μ rows exceed.
 
-Why it is private. Opposite rows on the ball's surface move the mean by 2r/n (:func:`mean_sensitivity`), and
-one row moves a count by 1. All releases are Gaussian with shares of μ² that sum to 1, so that they compose
-to exactly (ε, δ), whatever the released centres are.
+Why it is private. What is released is the bracket, the mean offset from the centre: beside a centre that is
+large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
+move the mean by 2r/n (:func:`mean_sensitivity`), and one row moves a count by 1. All releases are Gaussian
+with shares of μ² that sum to 1, so that they compose to exactly (ε, δ), whatever the released centres are.
 
 Departure from the centre by histogram bins of the digest this follows: for columns of standard deviation 1
 and B = 10 the coarse means are closer (.3 against ±.5 per coordinate), all noise is Gaussian, hence accounted
@@ -36,9 +37,10 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.checks import LARGEST_BOUND
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
@@ -57,9 +59,12 @@ def _check_center(name: str, value: Any) -> tuple[float, ...] | None:
     if value is None:
         return None
     array = np.asarray(value)
-    if array.dtype.kind in "iuf" and array.ndim <= 1 and array.size and np.isfinite(array).all():
+    numbers = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size
+    if numbers and (np.abs(array) <= LARGEST_BOUND).all():
         return tuple(float(entry) for entry in np.atleast_1d(array))
-    raise InputError(f"{name} must be a public finite number, or one per column, got {value!r}")
+    raise InputError(
+        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, got {value!r}"
+    )
 
 
 def _check_optional_std_bounds(name: str, value: Any) -> tuple[float, float] | None:
@@ -112,7 +117,10 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
     opposite = (far, response, -far, response)
     if params.mean_bound is None:
         return {"mean": opposite}
-    middle = truncate(published[_n_stages(params) - 1][:, :1].T, params.mean_bound)
+    center: FloatArray = np.zeros((d, 1))
+    for offset in published[: _n_stages(params)]:
+        center = truncate(center + offset[:, :1], params.mean_bound)
+    middle = center.T
     return {
         "center": opposite,
         "rows outside a level": (far, response, middle, response),
@@ -131,6 +139,12 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
     calibrations=("tight",),
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,
+    forms={
+        "private radius": Form(keywords={"std_bounds": (0.2, 1.0)}),
+        "public centre": Form(
+            keywords={"mean_bound": None, "std_bounds": None, "center": 0.1, "clip_norm": 2.0}
+        ),
+    },
     public="mean_bound and std_bounds, or center and clip_norm",
 )
 def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
@@ -144,8 +158,8 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
         towards = np.zeros((sample.n_features, 1))
     multiplier = budget.gaussian_multiplier("mean")
     sensitivity = mean_sensitivity(radius, sample.n_rows)
-    released = transcript.gaussian(
-        _clipped_mean(sample, center, radius),
+    released = center + transcript.gaussian(
+        _mean_offset(sample, center, radius),
         l2_sensitivity=sensitivity,
         noise_multiplier=multiplier,
         label="mean",
@@ -195,13 +209,13 @@ def _private_center(
     for _ in range(n_stages):
         radius = root_d * np.sqrt(high**2 + error**2) + 2 * high
         sensitivity = mean_sensitivity(radius, sample.n_rows)
-        released = transcript.gaussian(
-            _clipped_mean(sample, center, radius),
+        offset = transcript.gaussian(
+            _mean_offset(sample, center, radius),
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label="center",
         )
-        center = truncate(released, bound)
+        center = truncate(center + offset, bound)
         error = np.minimum(multiplier * sensitivity, bound)
     if low == high:
         return center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high)
@@ -240,18 +254,18 @@ def _searched_level(
     return np.asarray(levels[high, replicates])
 
 
-def _clipped_mean(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return center + the mean of rows less the centre, clipped to the radius; centres (d, R) or (d, 1)."""
+def _mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the mean of rows less the centre, clipped to the radius, (d, R); centres (d, R) or (d, 1)."""
     if center.shape[1] == 1 and np.ptp(radius) == 0:
         offsets = sample.X - center.T
         offsets *= radius[0] / np.maximum(np.linalg.norm(offsets, axis=1, keepdims=True), radius[0])
-        return np.asarray(center + sample.means(offsets))
+        return sample.means(offsets)
     origin = center.mean(axis=1, keepdims=True)  # what distances are computed from, against cancellation
     factor = radius / np.maximum(_distances(sample, center), radius)
     if sample.row_mask is not None:
         factor *= sample.row_mask
     total = (sample.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0)
-    return np.asarray(center + total / sample.n_rows)
+    return np.asarray(total / sample.n_rows)
 
 
 def _distances(sample: Sample, center: FloatArray) -> FloatArray:

@@ -36,7 +36,7 @@ import numpy as np
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_bound
 from dpalgos.mechanisms.histogram import bin_counts
@@ -106,6 +106,9 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
     parameters=KarwaVadhanMeanParams,
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,
+    forms={
+        "private spread": Form(keywords={"std_bounds": (0.3, 1.0)}, calibrations=("tight", "paper")),
+    },
 )
 def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
@@ -192,7 +195,6 @@ def _choose(
     label: str,
 ) -> IntArray:
     """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
-    flat = counts.reshape(-1, counts.shape[-1])
     tight = params.calibration == "tight"
     if tight:
         epsilon = planned(params.epsilon, params.delta, d, params.std_known)[0]
@@ -200,7 +202,8 @@ def _choose(
         epsilon = params.epsilon / d / _n_steps(params)
 
     def draw() -> IntArray:
-        noise = transcript.noise.gumbel(len(flat)) if tight else transcript.noise.laplace(len(flat))
+        size = counts.shape[0] * counts.shape[1]
+        noise = transcript.noise.gumbel(size) if tight else transcript.noise.laplace(size)
         noisy = counts + 2 / epsilon * noise.reshape(counts.shape)
         if allowed is not None:
             noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
@@ -209,7 +212,7 @@ def _choose(
     event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=1.0, count=d)
     if not tight:
         event = PureEvent(label=label, epsilon=epsilon, sensitivity=1.0, count=d, norm=np.inf)
-    return transcript.choose(flat, draw, event)
+    return transcript.choose_each(counts, draw, event, allowed=allowed)
 
 
 def _n_steps(params: KarwaVadhanMeanParams) -> int:

@@ -5,10 +5,10 @@ value is rounded to a public grid, integer noise from OpenDP's exact samplers (o
 is added to the grid index, and only then the result becomes a float again: the release is a function of
 an integer.
 
-Rounding moves each of the k coordinates by at most half a step per data set, and floating-point error of
-the value by less than that, so that on the grid the sensitivity is at most Δ/g + 2√k (ℓ2) or Δ/g + 2k
-(ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost is below one part in a
-thousand.
+Rounding moves each of the k coordinates by at most half a step per data set, and floating-point error of the
+value, which is refused beyond 2⁴⁰ steps, by less than that, so that on the grid the sensitivity is at most
+Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost
+is below one part in a thousand.
 
 A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
 
@@ -29,10 +29,11 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import NoNoise
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _STEPS_PER_SENSITIVITY = 2.0**12
-_LARGEST_INDEX = 2.0**62
+# Where float64 still resolves a step to 2⁻¹²: what rounding adds to a value stays far below half a step.
+_LARGEST_INDEX = 2.0**40
 
 
 class SecureTranscript(Transcript):
@@ -102,21 +103,48 @@ class SecureTranscript(Transcript):
         Only selections whose range is bounded have a hardened sampler; others are refused. ``draw``, which
         uses floating-point noise, is not called.
         """
+        event, step, scale = self._charged_selection(scores, *events)
+        ranked = np.abs(scores[:, 0]) if event.by_magnitude else scores[:, 0]
+        select = top_k_sampler(scale, event.count)
+        chosen = self._publish(scores, lambda: np.asarray(select(_on_grid(ranked, step)))[:, None])
+        return cast(IntArray, chosen)
+
+    def choose_each(
+        self,
+        scores: FloatArray,
+        draw: Callable[[], IntArray],
+        event: Event,
+        *,
+        allowed: BoolArray | None = None,
+    ) -> IntArray:
+        """Select the largest allowed score of every column, (m, 1), from scores (K, m, 1)."""
+        flat = scores.reshape(-1, 1)
+        _, step, scale = self._charged_selection(flat, event)
+        select = top_k_sampler(scale, 1)
+        candidates = [np.arange(len(scores))] * scores.shape[1]
+        if allowed is not None:
+            public = np.broadcast_to(allowed, scores.shape)
+            candidates = [np.flatnonzero(column) for column in public[..., 0].T]
+
+        def selected() -> FloatArray:
+            columns = zip(candidates, scores[..., 0].T, strict=True)
+            return np.asarray([[some[select(_on_grid(column[some], step))[0]]] for some, column in columns])
+
+        return cast(IntArray, self._publish(flat, selected))
+
+    def _charged_selection(
+        self, scores: FloatArray, *events: Event
+    ) -> tuple[BoundedRangeEvent, float, float]:
+        """Charge a selection; return its event, the scores' grid step, and the Gumbel scale in steps."""
         event = events[0] if len(events) == 1 else None
         if not isinstance(event, BoundedRangeEvent):
             self.publish(scores, lambda: scores, *events)
             raise AssertionError("unreachable")
         sensitivity = _single(event.sensitivity)
         step, spent = grid_step(sensitivity, 1), event.epsilon / self._inflation
-        # Twice the sensitivity: scores may move in both directions.
-        scale = 2 * (sensitivity / step + 2) / spent
         self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
-        ranked = np.abs(scores) if event.by_magnitude else scores
-
-        def select() -> FloatArray:
-            return np.asarray(top_k_sampler(scale, event.count)(_on_grid(ranked, step)))[:, None]
-
-        return cast(IntArray, self._publish(scores, select))
+        # Twice the sensitivity: scores may move in both directions.
+        return event, step, 2 * (sensitivity / step + 2) / spent
 
 
 def grid_step(sensitivity: float, size: int) -> float:
@@ -147,14 +175,14 @@ def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
 
 
 def _on_grid(values: FloatArray, step: float) -> list[int]:
-    index = np.rint(values[:, 0] / step)
+    index = np.rint(values / step)
     if not (np.abs(index) < _LARGEST_INDEX).all():
         raise InputError("a released quantity is too large for its sensitivity; declare tighter bounds")
     return [int(entry) for entry in index]
 
 
 def _add(value: FloatArray, step: float, sampler: Callable[[list[int]], list[int]]) -> FloatArray:
-    noisy = sampler(_on_grid(value, step))
+    noisy = sampler(_on_grid(value[:, 0], step))
     return np.asarray([float(entry) * step for entry in noisy])[:, None]
 
 

@@ -21,7 +21,7 @@ from dpalgos.accounting.events import (
 from dpalgos.accounting.relation import Relation
 from dpalgos.mechanisms.checks import check_event
 from dpalgos.noise_source import Noise
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 
 class Transcript:
@@ -84,6 +84,21 @@ class Transcript:
         """Release indices drawn by private scores (d, R); :meth:`publish` for selections."""
         noisy = cast(Callable[[], FloatArray], draw)
         return cast(IntArray, self.publish(scores, noisy, *events))
+
+    def choose_each(
+        self,
+        scores: FloatArray,
+        draw: Callable[[], IntArray],
+        event: Event,
+        *,
+        allowed: BoolArray | None = None,
+    ) -> IntArray:
+        """Release one of K candidates for each of m columns, (m, R), by private scores (K, m, R).
+
+        ``event`` counts the m choices; candidates that are not ``allowed``, (K, m, R), are never drawn, which
+        is public.
+        """
+        return self.choose(scores.reshape(-1, scores.shape[-1]), draw, event)
 
     def gaussian(
         self,

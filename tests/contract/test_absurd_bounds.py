@@ -8,7 +8,7 @@ from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEv
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import Noise
 
-BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment", "center")
+BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment")
 PRIVATE = [(variant, c) for e in dpalgos.catalog() for variant in e.variants for c in variant.calibrations]
 IDS = {"ids": lambda value: getattr(value, "label", value)}
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
@@ -41,6 +41,14 @@ def test_absurd_bounds_are_refused_by_name(estimator, calibration):
         for magnitude in (1e-320, 1e-170, 1e-31, 1e31, 1e170, 10**400):
             with pytest.raises(dpalgos.InputError, match=name):
                 answer(estimator, calibration, {name: scaled(estimator.example[name], magnitude)})
+
+
+@pytest.mark.parametrize("center", [1e31, -1e31, np.inf, np.nan, 10**400])
+def test_an_absurd_center_is_refused(center):
+    with pytest.raises(dpalgos.InputError, match="center must be a public finite number"):
+        dpalgos.get_estimator("clipped_mean").parameters(
+            epsilon=0.5, delta=1e-4, clip_norm=1.0, center=center
+        )
 
 
 @private

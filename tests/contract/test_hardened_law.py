@@ -1,0 +1,146 @@
+"""Every estimator that can be released: hardened noise has the research law, and covers what a row moves."""
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+import dpalgos
+from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent
+from dpalgos.api import build_params, run
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.mechanisms import secure
+from dpalgos.mechanisms.secure import SecureTranscript
+from dpalgos.noise_source import Noise
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 2.0, "delta": 1e-4}
+TIGHT = [v for e in dpalgos.catalog() for v in e.variants if v.private and "tight" in v.calibrations]
+every = pytest.mark.parametrize("estimator", TIGHT, ids=lambda estimator: estimator.label)
+
+
+def sample_of(estimator, n=200, n_replicates=1, other=None):
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.uniform(-1, 1, (n, 3)) + np.array([0.5, -0.5, 0.0]), -1, 1)
+    y = np.clip(X @ [1.0, -0.5, 0.25], -1, 1)
+    if other is not None:
+        X[other], y[other] = -9.0, 9.0
+    return Sample(X, None if estimator.task == "mean" else y, n_replicates=n_replicates)
+
+
+def planned(estimator, n=200):
+    try:
+        return plan_release(estimator.name, n, 3, {**estimator.example, **BUDGET})
+    except dpalgos.InputError as error:
+        if "has no hardened sampler" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+class Shown(SecureTranscript):
+    """Keeps what was published."""
+
+    def __init__(self):
+        super().__init__()
+        self.published = []
+
+    def _publish(self, value, noisy):
+        self.published.append(super()._publish(value, noisy))
+        return self.published[-1]
+
+
+@every
+def test_what_a_hardened_run_publishes_follows_the_research_law(estimator):
+    plan, n_runs, n_replicates = planned(estimator), 60, 1000
+    hardened = []
+    for _ in range(n_runs):
+        shown = Shown()
+        answer = run(estimator, sample_of(estimator), plan.params, shown)
+        hardened.append(np.concatenate([*shown.published, answer])[:, 0])
+    research = RecordingTranscript(Noise(np.random.default_rng(1).spawn(n_replicates)))
+    answer = run(estimator, sample_of(estimator, n_replicates=n_replicates), plan.params, research)
+    expected = np.concatenate([*research.published, answer]).T
+    for number, law in zip(np.array(hardened).T, expected.T, strict=True):
+        assert ks_2samp(number, law, method="asymp").pvalue > 1e-8
+
+
+class Grid(SecureTranscript):
+    """Keeps what each sampler was asked to hide and how well; adds no noise, or answers as before."""
+
+    def __init__(self, monkeypatch, answers=()):
+        super().__init__()
+        self.asked, self.answers, self._script = [], [], list(answers)
+        for name in ("gaussian_sampler", "laplace_sampler", "top_k_sampler"):
+            monkeypatch.setattr(
+                secure, name, lambda scale, k=None: lambda index: self.answer(scale, index, k)
+            )
+
+    def answer(self, scale, index, k):
+        self.asked.append((self.events[-1], scale, np.array(index, dtype=float)))
+        exact = index if k is None else np.argsort(-np.array(index))[:k].tolist()
+        self.answers.append(self._script[len(self.answers)] if self._script else exact)
+        return self.answers[-1]
+
+
+@every
+def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
+    plan = planned(estimator)
+    first = Grid(monkeypatch)
+    run(estimator, sample_of(estimator), plan.params, first)
+    for row in (0, 57, 199):
+        second = Grid(monkeypatch, first.answers)
+        run(estimator, sample_of(estimator, other=row), plan.params, second)
+        for (event, scale, index), (_, _, other) in zip(first.asked, second.asked, strict=True):
+            moved = np.abs(index - other)
+            if isinstance(event, DiscreteGaussianEvent):
+                covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
+            else:  # a selection: Gumbel noise of twice what a score moves, over its ε
+                covered, norm = scale * event.epsilon / 2, moved.max()
+            assert norm <= covered * (1 + 1e-12), event.label
+            assert covered < 2**14 * len(index) ** 0.5  # and is no more than a fine grid needs
+
+
+def test_a_public_centre_far_from_its_radius_is_covered(monkeypatch):
+    """float64 resolves centre + mean to 512 only: a row moved it by more than its noise covered."""
+    estimator = dpalgos.get_estimator("clipped_mean")
+    center, radius, n = 3e18, 131_200.0, 100
+    params = build_params(estimator, {**BUDGET, "center": center, "clip_norm": radius})
+    rows = np.full((n, 1), center)
+    far = rows.copy()
+    far[0], rows[0] = center + 1e6, center - 1e6
+    first = Grid(monkeypatch)
+    run(estimator, Sample(rows), params, first)
+    second = Grid(monkeypatch, first.answers)
+    run(estimator, Sample(far), params, second)
+    (event, scale, index), (_, _, other) = first.asked[0], second.asked[0]
+    covered = scale / event.noise_multiplier
+    assert 0.99 * covered <= np.abs(index - other)[0] <= covered
+    monkeypatch.undo()
+    assert run(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "choose", "choose_each"])
+def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
+    transcript, value = SecureTranscript(), np.full((1, 1), 3e9)
+    event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
+    calls = {
+        "gaussian": lambda: transcript.gaussian(value, l2_sensitivity=1.0, noise_multiplier=1.0, label="v"),
+        "laplace": lambda: transcript.laplace(value, l1_sensitivity=1.0, epsilon=1.0, label="v"),
+        "choose": lambda: transcript.choose(value, None, event),
+        "choose_each": lambda: transcript.choose_each(value[None], None, event),
+    }
+    with pytest.raises(dpalgos.InputError, match="too large for its sensitivity"):
+        calls[kind]()
+    value /= 100
+    calls[kind]()
+
+
+def test_hardened_bins_are_chosen_column_by_column():
+    """Scores of all columns were one list, of which the largest were taken whatever their column."""
+    X = np.random.default_rng(0).normal([50.0, -20.0, 0.0], 1.0, (2000, 3))
+    keywords = {"epsilon": 5.0, "delta": 1e-6, "mean_bound": 100.0}
+    for std_bounds in ((1.0, 1.0), (0.5, 4.0)):
+        plan = plan_release("karwa_vadhan_mean", *X.shape, {**keywords, "std_bounds": std_bounds})
+        for _ in range(5):
+            answer = draw_release(plan, Sample(X)).estimate
+            assert np.abs(answer - [50.0, -20.0, 0.0]).max() < 1.0
