@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from data.data_errors import CorruptSource
+from data.unpacking import LINE_BYTES, read_line
 
 PIECE_BYTES = 1 << 23
 
@@ -40,11 +41,11 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
         The header is another one, a row is too long or too short, or a field is not a number: row (the first
         after the header is 1) and column are named.
     """
-    _check_header(stream.readline(), names, file)
+    _check_header(read_line(stream, file), names, file)
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING)
     read = pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES)
     rows = 0
-    for piece in _whole_lines(stream):
+    for piece in _whole_lines(stream, file):
         try:
             table = pa_csv.read_csv(pa.BufferReader(piece), read, convert_options=convert)
         except pa.ArrowInvalid:
@@ -74,7 +75,7 @@ def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
             )
 
 
-def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, file: str) -> Iterator[bytes]:
     rest = b""
     while piece := stream.read(PIECE_BYTES):
         end = piece.rfind(b"\n") + 1
@@ -83,6 +84,10 @@ def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
             yield whole
         else:
             rest += piece
+            if len(rest) > LINE_BYTES:
+                raise CorruptSource(
+                    f"{file} has a line of more than {LINE_BYTES:,} bytes; get the file again"
+                )
     if rest.strip():
         yield rest
 

@@ -21,6 +21,7 @@ import pandas as pd
 
 from data.data_errors import CorruptSource
 from data.genotypes import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
+from data.unpacking import read_line
 
 _ABSENT = MISSING % 256
 CODES = {
@@ -171,7 +172,7 @@ def _lines(path: Path) -> Iterator[str]:
                 raise CorruptSource(
                     f"{path.name} is an archive of raw array files, not a series matrix; {_OTHER_WAY}"
                 )
-            for line in opened:
+            while line := read_line(opened, path.name):
                 if line.strip():
                     yield line.decode("latin-1")
     except (EOFError, OSError, zlib.error):

@@ -18,6 +18,7 @@ import pandas as pd
 
 from data.data_errors import CorruptSource
 from data.genotypes import BLOCK_SNPS, MISSING, SnpBlock
+from data.unpacking import read_whole
 
 MAGIC = b"\x6c\x1b"
 SNP_MAJOR, SAMPLE_MAJOR = b"\x01", b"\x00"
@@ -107,11 +108,11 @@ def read_bytes(path: Path) -> bytes:
     Raises
     ------
     CorruptSource
-        The file is truncated or damaged.
+        The file is truncated or damaged, or too large.
     """
     try:
         with gzip.open(path) if _is_gzip(path) else open(path, "rb") as handle:
-            return handle.read()
+            return read_whole(handle, path.name)
     except (EOFError, OSError, zlib.error):
         raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from data import datasets
 from data.data_errors import CorruptSource, DataError
 from data.genotypes import store_genotypes
-from data.raw_files import RawFile
+from data.raw_files import RawFile, set_aside
 from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict, verified_path
 from data.registry import Dataset
 from data.store import atomic_write, sha256_file, store_dir
@@ -46,7 +46,9 @@ _CODE = {
 _log = logging.getLogger(__name__)
 
 
-def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None) -> DatasetRef:
+def to_parquet(
+    dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None, again: bool = False
+) -> DatasetRef:
     """Parse, check and store a dataset; a table stored before by the same code is reused if whole.
 
     Parameters
@@ -58,6 +60,8 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int
         ``DPCOST_HOME``.
     stand_in_rows : int, optional
         Rows of a stand-in of kind ``"frames"``, instead of as many as were published.
+    again : bool
+        Make the table anew, even if a whole one is stored.
 
     Returns
     -------
@@ -67,7 +71,8 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int
     Raises
     ------
     CorruptSource
-        The content is not the published table: see `data.table`, `data.genotypes`.
+        The content is not the published table: see `data.table`, `data.genotypes`. Files of which no
+        checksum could have told are moved out of the store, so that others are fetched next time.
     StoreError
         The store cannot be written.
     """
@@ -75,18 +80,28 @@ def to_parquet(dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int
     n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
     path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{_code_digest(dataset, raw)[:8]}.parquet"
-    if stored := _stored(path):
+    if not again and (stored := _stored(path)):
         return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
-    if dataset.kind == "genotypes":
-        rng = np.random.default_rng(STAND_IN_SEED)
-        ref: DatasetRef = store_genotypes(dataset, raw, path, rng)
-    elif dataset.kind == "frames":
-        ref = store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
-    else:
-        ref = _store_table(dataset, raw, path)
+    try:
+        ref = _store(dataset, raw, path, n_rows)
+    except CorruptSource as fault:
+        if moved := set_aside(dataset, raw, home=home):
+            raise CorruptSource(
+                f"{fault}; what came was moved to {', '.join(map(str, moved))}: put the published file into "
+                f"DPCOST_DATA_MIRROR and run `dpcost ingest {dataset.name} --again`"
+            ) from None
+        raise
     ref = replace(ref, sha256=sha256_file(path))
     atomic_write(_sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
     return ref
+
+
+def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRef:
+    if dataset.kind == "genotypes":
+        return store_genotypes(dataset, raw, path, np.random.default_rng(STAND_IN_SEED))
+    if dataset.kind == "frames":
+        return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
+    return _store_table(dataset, raw, path)
 
 
 def _store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import pandas as pd
 
 from data.data_errors import CorruptSource
+from data.unpacking import read_whole
 
 
 def read_member(archive: Path, member: str) -> bytes:
@@ -26,17 +27,17 @@ def read_member(archive: Path, member: str) -> bytes:
     Raises
     ------
     CorruptSource
-        The archive is truncated or damaged, or holds no such file.
+        The archive is truncated or damaged, holds no such file, or too large a one.
     """
     try:
         if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as opened_zip:
-                return opened_zip.read(_find(opened_zip.namelist(), member, archive))
+            with open_zip_member(archive, member) as stream:
+                return read_whole(stream, archive.name)
         with tarfile.open(archive) as opened_tar:
             handle = opened_tar.extractfile(_find(opened_tar.getnames(), member, archive))
             if handle is None:
                 raise CorruptSource(f"{archive.name}: {member} is not a file; get the archive again")
-            return handle.read()
+            return read_whole(handle, archive.name)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError):
         raise damaged(archive) from None
 

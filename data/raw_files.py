@@ -4,7 +4,6 @@ A source may be several files that belong together; they are delivered all or no
 is verified under a temporary name before it becomes visible, see `data.store`.
 """
 
-import gzip
 import logging
 import os
 import shutil
@@ -16,13 +15,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from data.data_errors import CorruptSource, DataError, Unreachable
 from data.registry import Dataset, Source
 from data.store import atomic_write, sha256_file, store_dir
+from data.unpacking import check_archive
 
 ATTEMPTS = 3
+MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its end
 RETRY_WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
@@ -161,6 +162,29 @@ def fetch_anew(
     return replace(moved[0], companions=tuple(moved[1:]))
 
 
+def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
+    """Move files that are not the published ones out of the store, so that they are fetched anew.
+
+    Those whose whole checksum is known stay: they are what was published.
+
+    Returns
+    -------
+    tuple of pathlib.Path
+        Where they are now; earlier ones of the same name are replaced.
+    """
+    raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
+    known_in_full = {file.file for source in dataset.sources for file in source.files if file.sha256}
+    moved = []
+    for file in (raw, *raw.companions):
+        path = Path(file.path)
+        if path.is_relative_to(raw_dir) and path.exists():
+            name = path.relative_to(raw_dir)
+            if name.as_posix() not in known_in_full:
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                moved.append(path.replace(aside / name))
+    return tuple(moved)
+
+
 def fetch_or_stand_in(
     dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
 ) -> RawFile:
@@ -231,6 +255,8 @@ def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> 
     if not mirror.is_dir():
         raise Unreachable(f"DPCOST_DATA_MIRROR is not a folder: {mirror}")
     candidate = mirror / source.file
+    if candidate.exists() and not candidate.is_file():  # a device never ends
+        raise Unreachable(f"{candidate}: not a regular file")
     try:
         copy = open(candidate, "rb")  # noqa: SIM115 (a fault here is the mirror's, one below is the store's)
     except FileNotFoundError:
@@ -263,12 +289,30 @@ def _deliver(write: Callable[[BinaryIO], object], source: Source, target: Path, 
     checksums: list[str] = []
 
     def write_and_verify(handle: BinaryIO) -> None:
-        write(handle)
+        write(_Bounded(handle, place))  # type: ignore[arg-type]  # as far as it is used
         handle.flush()
         checksums.append(_verified(Path(handle.name), source, place))
 
     atomic_write(target, write_and_verify)
     return checksums[0]
+
+
+class _Bounded:
+    """A file that takes no more than `MAX_BYTES`."""
+
+    def __init__(self, handle: BinaryIO, place: str) -> None:
+        self._handle, self._place = handle, place
+
+    def write(self, chunk: bytes) -> int:
+        """Write all of it, or refuse."""
+        if self.tell() + len(chunk) > MAX_BYTES:
+            raise CorruptSource(
+                f"{self._place} holds more than {MAX_BYTES:,} bytes, and no published file does"
+            )
+        return self._handle.write(chunk)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
 
 
 def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:
@@ -325,22 +369,7 @@ def _fault(path: Path) -> str:
         return "an empty file"
     if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")):
         return "an HTML page (an error or log-in page?) instead of data"
-    return "a truncated or damaged archive" if _is_broken_archive(path, start) else ""
-
-
-def _is_broken_archive(path: Path, start: bytes) -> bool:
     try:
-        if start.startswith(b"pk"):
-            with zipfile.ZipFile(path) as opened_zip:
-                return opened_zip.testzip() is not None
-        if start.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as opened:
-                shutil.copyfileobj(opened, _Nowhere())
+        return check_archive(path)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
-        return True
-    return False
-
-
-class _Nowhere:
-    def write(self, chunk: bytes) -> None:
-        """Forget the chunk."""
+        return "a truncated or damaged archive"

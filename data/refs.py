@@ -125,9 +125,9 @@ def verified_path(ref: DatasetRef) -> Path:
     try:
         intact = sha256_file(path) == ref.sha256
     except OSError:
-        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name}` again") from None
+        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name} --again`") from None
     if not intact:
         raise CorruptTable(
-            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name}` again"
+            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name} --again`"
         )
     return path

@@ -103,7 +103,7 @@ def design(
     columns = [dataset.column(name) for name in names]
     if missing := [name for name in names if name not in table.columns]:
         raise DataError(
-            f"the table of {dataset.name} lacks {missing}; run `dpcost ingest {dataset.name}` again"
+            f"the table of {dataset.name} lacks {missing}; run `dpcost ingest {dataset.name} --again`"
         )
     values = table[list(names)].to_numpy(dtype=np.float64)
     mean, std = values.mean(axis=0), values.std(axis=0)

@@ -108,22 +108,29 @@ def rerun(
 def ingest(
     datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
     offline: Offline = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Anew, whatever is stored; it stays if nothing else is found.")
+    ] = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
+    from data.data_errors import Unreachable
     from data.ingest import to_parquet
-    from data.raw_files import fetch_or_stand_in, mirror_from_environment
+    from data.raw_files import fetch_anew, fetch_or_stand_in, mirror_from_environment
     from data.registry import get_dataset, load_registry
 
     for name in datasets or sorted(load_registry()):
         dataset = get_dataset(name)
-        raw = fetch_or_stand_in(
-            dataset,
-            home=home(),
-            mirror=mirror_from_environment(),
-            offline=offline,
-            progress=sys.stderr.isatty(),
-        )
-        ref = to_parquet(dataset, raw, home=home())
+        places: dict[str, Any] = {
+            "home": home(),
+            "mirror": mirror_from_environment(),
+            "offline": offline,
+            "progress": sys.stderr.isatty(),
+        }
+        try:
+            raw = (fetch_anew if again else fetch_or_stand_in)(dataset, **places)
+        except Unreachable:
+            raw = fetch_or_stand_in(dataset, **places)
+        ref = to_parquet(dataset, raw, home=home(), again=again)
         repaired = (
             "; ".join(f"{repair.count} rows: {repair.reason}" for repair in ref.repairs) or "no row dropped"
         )

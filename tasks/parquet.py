@@ -7,7 +7,7 @@ from prefect import task
 from data.ingest import to_parquet
 from data.raw_files import RawFile
 from data.registry import get_dataset
-from data.store import home, store_dir
+from data.store import home
 from tasks.faults import guarded
 
 
@@ -19,8 +19,7 @@ def parquet(raw: dict[str, Any], again: bool = False, stand_in_rows: int | None 
     With ``again`` it is made once more all the same. ``stand_in_rows`` are those of a simulated flock.
     """
     record = RawFile(**{**raw, "reasons": tuple(raw["reasons"])})
-    if again:
-        for path in (store_dir(home()) / "parquet").glob(f"{record.dataset}-{record.sha256[:16]}*"):
-            path.unlink()
-    ref = to_parquet(get_dataset(record.dataset), record, home=home(), stand_in_rows=stand_in_rows)
+    ref = to_parquet(
+        get_dataset(record.dataset), record, home=home(), stand_in_rows=stand_in_rows, again=again
+    )
     return ref.to_dict()

@@ -85,7 +85,7 @@ def settle(chain: Chain, attempts: Sequence[Charge], *, waited: bool, again: boo
     raise AnswerLost(
         f"this request was charged to {last.dataset!r} at {last.charged} (epsilon {last.epsilon:g}, delta "
         f"{last.delta:g}), and its answer was lost before it was stored; asking again costs as much again: "
-        "if you want that, say so (again)"
+        "if you want that, add --again"
     )
 
 

@@ -108,7 +108,7 @@ def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> 
         draw_halves(small(simulated=False), 20, [np.random.default_rng(0)], "simulations")
     with pytest.raises(DataError, match="leave one of 10 simulations to either half, got 3"):
         draw_halves(small(), 3, [np.random.default_rng(0)], "simulations")
-    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest swarm` again"):
+    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest swarm --again`"):
         load_frames(scales(replace(ref, path="gone"), dataset, "public"))
     with pytest.raises(CorruptTable, match="is not what was written"):
         load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))

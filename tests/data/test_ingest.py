@@ -14,7 +14,7 @@ import pytest
 from data.data_errors import CorruptSource, CorruptTable, DataError, StoreError
 from data.datasets import housing
 from data.ingest import DatasetRef, read_table, to_parquet
-from data.raw_files import RawFile
+from data.raw_files import RawFile, fetch
 from data.registry import Dataset, Source, get_dataset
 from data.table import Repair, table_digest
 
@@ -128,10 +128,10 @@ def test_a_damaged_or_missing_table_is_not_read(tmp_path: Path, small: Small) ->
     dataset, payload = small()
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     Path(ref.path).write_bytes(b"junk")
-    with pytest.raises(CorruptTable, match=r"sha256 differs.*run `dpcost ingest housing` again"):
+    with pytest.raises(CorruptTable, match=r"sha256 differs.*run `dpcost ingest housing --again`"):
         read_table(ref)
     Path(ref.path).unlink()
-    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest housing` again"):
+    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest housing --again`"):
         read_table(ref)
 
 
@@ -238,6 +238,58 @@ def test_an_archive_that_cannot_be_opened(
     raw = raw_of(tmp_path, dataset, payload or build.tgz("", member="other.txt"))
     with pytest.raises(CorruptSource, match=message):
         to_parquet(dataset, raw, home=tmp_path)
+
+
+@pytest.mark.parametrize("pack", ["zip", "tgz"])
+def test_a_small_archive_with_a_huge_member_is_never_held_whole(
+    tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, pack: str
+) -> None:
+    monkeypatch.setattr("data.unpacking.WHOLE_BYTES", 2**20)
+    dataset, _ = small()
+    raw = raw_of(tmp_path, dataset, getattr(build, pack)("0" * 2**21, member="cal_housing.data"))
+    with pytest.raises(CorruptSource, match=r"cal_housing\.tgz unpacks to more than 1 MiB"):
+        to_parquet(dataset, raw, home=tmp_path)
+
+
+def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path: Path, small: Small) -> None:
+    dataset, good = small()
+    _, bad = small(lambda lines: lines[:-1])
+    dataset = replace(dataset, sources=(replace(dataset.sources[0], sha256=""),))
+    mirror, home = tmp_path / "mirror", tmp_path / "home"
+    file = mirror / dataset.sources[0].file
+    file.parent.mkdir(parents=True)
+    file.write_bytes(bad)
+    places: dict[str, Any] = {"home": home, "mirror": mirror, "offline": True}
+    with pytest.raises(CorruptSource, match=r"has 299 rows.*refused/housing/cal_housing\.tgz.*--again"):
+        to_parquet(dataset, fetch(dataset, **places), home=home)
+    assert (home / "store" / "refused" / "housing" / "cal_housing.tgz").read_bytes() == bad
+    file.write_bytes(good)
+    assert to_parquet(dataset, fetch(dataset, **places), home=home).n_rows == 300
+
+
+def test_a_file_with_a_known_checksum_stays(tmp_path: Path, small: Small) -> None:
+    dataset, payload = small()
+    file = tmp_path / dataset.sources[0].file
+    file.parent.mkdir(parents=True)
+    file.write_bytes(payload)
+    raw = fetch(dataset, home=tmp_path / "home", mirror=tmp_path, offline=True)
+    with pytest.raises(CorruptSource, match=r"301 were published; get the file again$"):
+        to_parquet(replace(dataset, n_rows=301), raw, home=tmp_path / "home")
+    assert Path(raw.path).exists()
+
+
+def test_a_table_is_made_again_on_demand(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, payload = small()
+    raw = raw_of(tmp_path, dataset, payload)
+    to_parquet(dataset, raw, home=tmp_path)
+    parsed, parse = [], housing.PARSERS["cal_housing_tgz"]
+    monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parsed.append(p) or parse(p))
+    to_parquet(dataset, raw, home=tmp_path)
+    assert not parsed
+    to_parquet(dataset, raw, home=tmp_path, again=True)
+    assert parsed
 
 
 def test_unknown_layout_and_unknown_parser_file(tmp_path: Path, small: Small) -> None:

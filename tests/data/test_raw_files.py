@@ -1,4 +1,5 @@
 import errno
+import gzip
 import logging
 import os
 import pickle
@@ -147,6 +148,34 @@ def test_a_truncated_zip_is_named(tmp_path: Path, small: Small, build: SimpleNam
         )
 
 
+def test_what_never_ends_is_not_copied(
+    tmp_path: Path, small: Small, web: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, payload = small()
+    mirror = mirrored(tmp_path, b"")
+    (mirror / "housing" / "cal_housing.tgz").unlink()
+    (mirror / "housing" / "cal_housing.tgz").symlink_to("/dev/zero")
+    with pytest.raises(Unreachable, match=r"cal_housing\.tgz: not a regular file"):
+        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
+    monkeypatch.setattr("data.raw_files.MAX_BYTES", len(payload) - 1)
+    dataset = at(dataset, web.serve("/data", payload))
+    with pytest.raises(CorruptSource, match=r"/data holds more than .* bytes, and no published file does"):
+        fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)
+    assert stored_files(tmp_path / "home") == []
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(
+    tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("data.unpacking.STREAM_BYTES", 2**20)
+    dataset, _ = small()
+    source = replace(dataset.sources[0], sha256="")
+    dataset = replace(dataset, sources=(source,))
+    for number, bomb in enumerate((build.zip("0" * 2**21), gzip.compress(bytes(2**21)))):
+        with pytest.raises(CorruptSource, match="an archive that unpacks to more than 1 MiB"):
+            fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path / str(number), bomb), offline=True)
+
+
 def test_wrong_bytes_in_the_mirror_do_not_hide_the_official_file(
     tmp_path: Path, small: Small, web: Any
 ) -> None:
@@ -261,7 +290,7 @@ def test_unusable_mirrors_are_reasons(tmp_path: Path, small: Small) -> None:
     with pytest.raises(Unreachable, match="no such file in the mirror"):
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
     (tmp_path / "housing" / "cal_housing.tgz").mkdir(parents=True)
-    with pytest.raises(Unreachable, match="cannot be read"):
+    with pytest.raises(Unreachable, match="not a regular file"):
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
 
 

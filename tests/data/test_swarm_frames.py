@@ -212,3 +212,13 @@ def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path: Pa
     np.testing.assert_array_equal(read_back(whole)[0][:40], read_back(part)[0])
     again = to_parquet(dataset, raw, home=tmp_path / "again")
     assert (again.sha256, Path(again.path).name) == (whole.sha256, Path(whole.path).name)
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data.unpacking.LINE_BYTES", 1000)
+    monkeypatch.setattr("data.frames_csv.LINE_BYTES", 1000)
+    monkeypatch.setattr("data.frames_csv.PIECE_BYTES", 100)
+    with pytest.raises(CorruptSource, match=r"a\.csv unpacks to a line of more"):
+        next(frames_csv.read_csv(io.BytesIO(b"x" * 2000), ("x",), file="a.csv"))
+    with pytest.raises(CorruptSource, match=r"a\.csv has a line of more than 1,000 bytes"):
+        next(frames_csv.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))

@@ -148,6 +148,17 @@ def test_ingest_tells_what_it_did(dpcost, home):
     assert len(list((home / "store" / "parquet").glob("housing-*.parquet"))) == 1
 
 
+def test_ingest_again_takes_what_the_mirror_has_now(dpcost, home, tmp_path, monkeypatch):
+    assert dpcost("ingest", "housing", "--offline")[0] == 0
+    raw = home / "store" / "raw" / "housing" / "cal_housing.tgz"
+    before = raw.stat().st_ino
+    assert dpcost("ingest", "housing", "--offline", "--again")[0] == 0
+    assert raw.stat().st_ino != before
+    monkeypatch.delenv("DPCOST_DATA_MIRROR")
+    status, out, _ = dpcost("ingest", "housing", "--offline", "--again")
+    assert (status, "20,640 of 20,640 rows, real" in out) == (0, True)
+
+
 def test_wrong_bytes_are_refused(dpcost, home, tmp_path, monkeypatch):
     (tmp_path / "mirror" / "housing").mkdir(parents=True)
     (tmp_path / "mirror" / "housing" / "cal_housing.tgz").write_bytes(b"\x1f\x8b cut off")
