@@ -167,6 +167,7 @@ def load_frames(about: Scales) -> Frames:
         y[start : start + len(labels)] = labels
         start += len(labels)
     X[:, d] = 1.0
+    X.flags.writeable = False  # a wide design, which an estimator would copy else
     length = ref.frames_per_simulation
     return Frames(
         X=X,

@@ -19,6 +19,7 @@ In double precision the factor is below 1 + 10⁻⁵, like the rounding of every
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _ROWS_PER_BLOCK = 256
 _BLOCK_ELEMENTS = 1 << 18
 
 Blocks = Callable[[], Iterable[object]]
+A = TypeVar("A", FloatArray, BoolArray)
 
 
 class Rows(ABC):
@@ -79,6 +81,7 @@ class Rows(ABC):
         """Return some of the rows (n,), which are not validated again; refused if they are streamed."""
         some = object.__new__(HeldRows)
         some._array = self.array()[chosen]
+        some._array.flags.writeable = False
         some.shape, some.dtype, some.largest = some._array.shape, self.dtype, self.largest
         return some
 
@@ -91,10 +94,13 @@ class Rows(ABC):
 
 
 class HeldRows(Rows):
-    """Rows in memory: float32 and float64 arrays in row order are not copied."""
+    """Rows in memory, which nobody else can change: copied, but for arrays that are read-only.
+
+    What is known of them, their largest entry first of all, decides where they are truncated.
+    """
 
     def __init__(self, values: object) -> None:
-        self._array = float_array("X", values, n_dimensions=2)
+        self._array = unchanging(float_array("X", values, n_dimensions=2))
         self.shape, self.dtype = self._array.shape, self._array.dtype
         _check_shape(self.shape)
         self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
@@ -151,14 +157,23 @@ class StreamedRows(Rows):
                 buffer[filled : filled + step] = block[taken : taken + step]
                 filled, taken = filled + step, taken + step
                 if filled == len(buffer):
-                    yield slice(start, start + filled), buffer
+                    yield slice(start, start + filled), self._unchanged(buffer)
                     start, filled = start + filled, 0
         if filled:
-            yield slice(start, start + filled), buffer[:filled]
+            yield slice(start, start + filled), self._unchanged(buffer[:filled])
         if start + filled != len(self):
             raise InputError(
                 f"X must give the same rows in every pass, got {len(self)} and then {start + filled}"
             )
+
+    def _unchanged(self, block: FloatArray) -> FloatArray:
+        """Return a block, or refuse one that would escape what was decided by the first pass."""
+        if not (np.abs(block) <= self.largest).all():
+            raise InputError(
+                "X must give the same rows in every pass, got a larger value than in the first one; "
+                "return the same blocks whenever it is called"
+            )
+        return block
 
     def array(self) -> FloatArray:
         """Refuse."""
@@ -177,6 +192,17 @@ def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
         expected = "(n, d)" if n_dimensions == 2 else "(n,)"
         raise InputError(f"{name} must have shape {expected}, got {array.ndim} dimension(s)")
     return np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float32 else np.float64)
+
+
+def unchanging(array: A) -> A:
+    """Return an array that nobody else can change: itself if it is read-only to its owner, else a copy."""
+    owner: object = array
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if owner is not None:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:

@@ -11,7 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
-from dpalgos.blocked_design import HeldRows, Rows, StreamedRows, float_array, largest_magnitude
+from dpalgos.blocked_design import (
+    HeldRows,
+    Rows,
+    StreamedRows,
+    float_array,
+    largest_magnitude,
+    unchanging,
+)
 from dpalgos.errors import InputError
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -49,7 +56,8 @@ class Sample:
     Parameters
     ----------
     X : (n, d) array_like, callable or Rows
-        Finite numbers; float32 is kept as it is. A callable returns an iterable of the blocks of rows, the
+        Finite numbers; float32 stays float32. Copied, but for arrays that are read-only: what changes after
+        it was checked would escape truncation. A callable returns an iterable of the blocks of rows, the
         same ones in every pass: for data that do not fit into memory.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response.
@@ -360,7 +368,7 @@ def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:
 
 
 def _finite_vector(name: str, values: object) -> FloatArray:
-    vector = float_array(name, values, n_dimensions=1).astype(np.float64, copy=False)
+    vector = unchanging(float_array(name, values, n_dimensions=1).astype(np.float64, copy=False))
     largest_magnitude(name, [vector])
     return vector
 
@@ -375,4 +383,4 @@ def _checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
         raise InputError(f"row_mask must have shape (n, replicates) = {(n, n_replicates)}, got {mask.shape}")
     if not mask.any(axis=0).all():
         raise InputError("row_mask must give every replicate at least one row, got a column without any")
-    return mask
+    return unchanging(mask)

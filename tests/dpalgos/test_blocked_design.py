@@ -83,7 +83,7 @@ def test_single_precision_changes_next_to_nothing(name):
 def test_single_precision_is_kept_and_converted_on_demand():
     X, y = logistic(50, 5, np.float32)
     sample = Sample(X, y)
-    assert sample.rows.array() is X
+    assert sample.rows.array().dtype == sample.rows.dtype == np.float32
     assert sample.X.dtype == np.float64
     assert Sample(X.astype(float)).X.dtype == np.float64
     assert Sample(np.arange(6).reshape(3, 2)).rows.dtype == np.float64
@@ -234,3 +234,44 @@ def test_a_streamed_fit_of_ten_times_its_memory(tmp_path):
     held = dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
     np.testing.assert_allclose(found["coef"], held, atol=1e-10)
     assert found["grown"] <= allowed
+
+
+def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():
+    X, y, mask = np.full((40, 2), 0.5), np.full(40, 0.5), np.ones((40, 1), dtype=bool)
+    sample = dpalgos.Sample(X, y, row_mask=mask)
+    X[:], y[:], mask[1:] = 1e9, 1e9, False
+    assert sample.rows.largest == np.abs(sample.X).max() == 0.5
+    assert sample.response().max() == 0.5
+    assert sample.n_rows.tolist() == [40]
+    for array in (
+        sample.X,
+        sample.response(),
+        sample.row_mask,
+        sample.rows.taken(sample.X[:, 0] > 0).array(),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_a_view_that_is_read_only_is_copied_if_its_owner_can_write():
+    X = np.full((40, 2), 0.5)
+    view = X.view()
+    view.flags.writeable = False
+    sample = dpalgos.Sample(view)
+    X[:] = 1e9
+    assert sample.X.max() == 0.5
+    owned = np.full((40, 2), 0.5)
+    owned.flags.writeable = False
+    assert dpalgos.Sample(owned).X is owned
+
+
+def test_a_stream_that_grows_is_refused():
+    passes = []
+
+    def read():
+        passes.append(1)
+        yield np.full((40, 2), 0.5 if len(passes) == 1 else 1e9)
+
+    sample = dpalgos.Sample(read)
+    with pytest.raises(dpalgos.InputError, match="a larger value than in the first one"):
+        list(sample.rows.blocks())
