@@ -50,6 +50,7 @@ def estimate(
     rng: np.random.Generator | None = None,
     replicates: int = 1,
     row_mask: object = None,
+    user_ids: object = None,
     **keywords: Any,
 ) -> Result:
     """Run an estimator of the catalogue.
@@ -70,6 +71,8 @@ def estimate(
         R, the number of independent repetitions.
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses; sensitivities use their number.
+    user_ids : (n,) array_like, optional
+        Whose row it is, for estimators whose unit of privacy is the user.
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
         estimators; public bounds and settings as in the estimator's catalogue entry. They are
@@ -88,15 +91,19 @@ def estimate(
     params = build_params(estimator, keywords)
     generators = _generators(rng, replicates)
     if isinstance(X, Sample):
-        if X.n_replicates != replicates or y is not None or row_mask is not None:
+        if X.n_replicates != replicates or any(given is not None for given in (y, row_mask, user_ids)):
             raise InputError(
-                "a Sample brings its own y, row_mask and replicates; pass the same replicates, no others"
+                "a Sample brings its own y, row_mask, user_ids and replicates; pass the same replicates, no "
+                "others"
             )
         sample = X
     else:
-        sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates)
+        sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids)
+        if user_ids is not None:
+            _check_unit(estimator)
     if estimator.task == "mean" and sample.y is not None:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
+    check_users(estimator, sample)
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     released = run(estimator, sample, params, transcript)
     delta = getattr(params, "delta", float("nan"))
@@ -120,6 +127,22 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a transcript of the caller's (tests and audits bring their own)."""
     return np.asarray(estimator.function(sample, params, transcript))
+
+
+def check_users(estimator: Estimator, sample: Sample) -> None:
+    """Refuse data of a single user for an estimator that protects whole users."""
+    if estimator.relation is Relation.USER and min(users.n_users for users in sample.users) < 2:
+        raise InputError(
+            f"user_ids must name at least two users for {estimator.name}, got one; its answer would be noise"
+        )
+
+
+def _check_unit(estimator: Estimator) -> None:
+    if estimator.private and estimator.relation is not Relation.USER:
+        raise InputError(
+            f"user_ids must be left out for {estimator.name}, whose unit of privacy is a "
+            f"{estimator.unit_of_privacy}; choose a user-level estimator to protect whole users"
+        )
 
 
 def _generators(rng: object, replicates: object) -> list[np.random.Generator]:

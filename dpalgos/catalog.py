@@ -17,7 +17,7 @@ from dpalgos.params import Params, describe
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
-_PACKAGES = ("nonprivate", "central", "comparators")
+_PACKAGES = ("nonprivate", "central", "comparators", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]

@@ -21,6 +21,7 @@ from dpalgos.blocked_design import (
 )
 from dpalgos.errors import InputError
 from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.user_rows import UserRows, user_codes
 
 # Elements of one (rows × replicates) array that fit the cache beside their companions.
 _GROUP_ELEMENTS = 160_000
@@ -65,6 +66,8 @@ class Sample:
         The rows that each replicate uses; all rows if omitted.
     n_replicates : int
         R.
+    user_ids : (n,) array_like of whole numbers or text, optional
+        Whose row it is: what estimators need that protect whole users.
     keeps_moments : bool
         Whether gradients of squared errors are taken on X'X, made once: worth it where many fits, or fits of
         many steps, share the rows.
@@ -83,6 +86,7 @@ class Sample:
         *,
         row_mask: object = None,
         n_replicates: int = 1,
+        user_ids: object = None,
         keeps_moments: bool = False,
     ) -> None:
         self.keeps_moments = keeps_moments
@@ -93,6 +97,7 @@ class Sample:
             raise InputError(f"y must have one entry per row of X, got {len(self.y)} entries for {n} rows")
         self.n_replicates = n_replicates
         self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
+        self.user_codes = None if user_ids is None else user_codes(user_ids, n)
 
     @cached_property
     def X(self) -> FloatArray:
@@ -102,7 +107,7 @@ class Sample:
     def once(self) -> "Sample":
         """Return the same rows for a single replicate, where replicates do not differ."""
         assert self.row_mask is None
-        return Sample(self.rows, self.y)
+        return Sample(self.rows, self.y, user_ids=self.user_codes)
 
     def derived(
         self,
@@ -121,6 +126,9 @@ class Sample:
         taken.y = self.y if self.y is None or rows is None else self.y[rows]
         taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
         taken.row_mask = row_mask
+        taken.user_codes = (
+            self.user_codes if self.user_codes is None or rows is None else self.user_codes[rows]
+        )
         return taken
 
     @property
@@ -134,6 +142,19 @@ class Sample:
         if self.row_mask is None:
             return np.full(self.n_replicates, float(len(self.rows)))
         return np.asarray(self.row_mask.sum(axis=0), dtype=float)
+
+    @cached_property
+    def users(self) -> list[UserRows]:
+        """Every replicate's rows user by user, one and the same object where replicates do not differ."""
+        if self.user_codes is None:
+            raise InputError(
+                "user_ids is required by this estimator, got None; pass whose row it is as an (n,) array"
+            )
+        if self.row_mask is None:
+            return [UserRows(self.X, self.y, self.user_codes)] * self.n_replicates
+        X, y, codes = self.X, self.y, self.user_codes
+        used = (self.row_mask[:, r] for r in range(self.n_replicates))
+        return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
 
     def response(self) -> FloatArray:
         """Return y, or refuse if there is none."""

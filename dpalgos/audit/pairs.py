@@ -8,7 +8,7 @@ import numpy as np
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.audit.trials import BatchNoise, Pair
+from dpalgos.audit.trials import BatchNoise, Pair, one_user
 from dpalgos.blocked_design import LARGEST_VALUE
 from dpalgos.catalog import Estimator
 from dpalgos.params import Params
@@ -59,7 +59,7 @@ def _publish_one_row(
     recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
     X = rng.uniform(-1, 1, (1, n_features))
     y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
-    run(estimator, Sample(X, y), params, recorded)
+    run(estimator, Sample(X, y, user_ids=one_user(estimator, X)), params, recorded)
     return recorded.published
 
 

@@ -19,7 +19,7 @@ from dpalgos.errors import InputError
 from dpalgos.noise_source import Noise
 from dpalgos.params import Params
 from dpalgos.sample import Sample
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _BYTES = 48_000_000
 _LARGEST_CHUNK = 50_000
@@ -179,6 +179,11 @@ def fails(estimator: Estimator, params: Params, pair: Pair, rng: np.random.Gener
     return False
 
 
+def one_user(estimator: Estimator, X: FloatArray) -> IntArray | None:
+    """Return ids that make all rows one user's, where whole users are what neighbours differ in."""
+    return np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
+
+
 def _runs(
     estimator: Estimator,
     params: Params,
@@ -211,5 +216,6 @@ def _run(
     transcript = AuditTranscript(source, estimator.relation or Relation.CENTRAL, script)
     # Rows that overflow on purpose: whether they can be told by what is released is the question.
     with np.errstate(all="ignore"):
-        answer = run(estimator, Sample(pair.X, pair.y, n_replicates=n_trials), params, transcript)
+        sample = Sample(pair.X, pair.y, n_replicates=n_trials, user_ids=one_user(estimator, pair.X))
+        answer = run(estimator, sample, params, transcript)
     return transcript, answer.reshape(-1, n_trials)

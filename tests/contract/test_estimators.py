@@ -14,6 +14,7 @@ from dpalgos.accounting.events import (
     GaussianSketchEvent,
     PureEvent,
 )
+from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
 from dpalgos.noise_source import Noise, NoNoise
@@ -47,6 +48,11 @@ def wild(n, rng):
     return 5 * rng.standard_t(1.5, (n, len(COEF))), 5 * rng.standard_t(1.5, n)
 
 
+def whose(estimator, n):
+    """Ids of users of two rows each, where whole users are protected."""
+    return np.arange(n) // 2 if estimator.relation is Relation.USER else None
+
+
 def response(estimator, y):
     """Means have no response."""
     return None if estimator.task == "mean" else y
@@ -70,21 +76,21 @@ def estimate(estimator, calibration, X, y, seed=1, changes=None, **options):
         X,
         response(estimator, y),
         rng=np.random.default_rng(seed),
-        **keywords(estimator, calibration, **(changes or {})),
+        **{"user_ids": whose(estimator, len(X)), **keywords(estimator, calibration, **(changes or {}))},
         **options,
     )
 
 
 def record(estimator, calibration, X, y, seed=2, n_replicates=1, transcript=RecordingTranscript):
     made = transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
-    sample = Sample(X, response(estimator, y), n_replicates=n_replicates)
+    sample = Sample(X, response(estimator, y), n_replicates=n_replicates, user_ids=whose(estimator, len(X)))
     run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), made)
     return made
 
 
 def replay(estimator, calibration, X, y, recorded):
     again = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
-    sample = Sample(X, response(estimator, y))
+    sample = Sample(X, response(estimator, y), user_ids=whose(estimator, len(X)))
     run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), again)
     return again
 
@@ -123,7 +129,8 @@ def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
         X, y = wild(6, rng) if trial % 2 else problem(6, seed=trial)
         other_X, other_y = X.copy(), y.copy()
         row, response = wild(1, rng)
-        other_X[2], other_y[2] = (
+        changed = [2] if whose(estimator, 6) is None else [2, 3]  # a whole user
+        other_X[changed], other_y[changed] = (
             row[0] * 10.0 ** rng.integers(-2, 3),
             response[0] * 10.0 ** rng.integers(-2, 3),
         )
@@ -137,12 +144,13 @@ def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
 @private
 def test_the_witness_attains_the_sensitivity(estimator, calibration):
     params = build_params(estimator, keywords(estimator, calibration))
-    recorded = record(estimator, calibration, *problem(1))
+    one = 1 if whose(estimator, 1) is None else 2  # all rows of one user
+    recorded = record(estimator, calibration, *problem(one))
     witnesses = estimator.witnesses(params, len(COEF), recorded.published)
     reached: dict[str, float] = {}
     for label, (X, y, other_X, other_y) in witnesses.items():
         assert (X.shape, y.shape) == (other_X.shape, other_y.shape)
-        assert (np.column_stack([X, y]) != np.column_stack([other_X, other_y])).any(axis=1).sum() <= 1
+        assert (np.column_stack([X, y]) != np.column_stack([other_X, other_y])).any(axis=1).sum() <= one
         first, second = (
             replay(estimator, calibration, *data, recorded) for data in ((X, y), (other_X, other_y))
         )
@@ -225,7 +233,8 @@ def test_without_noise_nothing_is_random(estimator, calibration):
         if any(isinstance(e, GaussianSketchEvent) for e in record(estimator, calibration, X, y).events):
             return  # a sketch is random by itself
         transcript = RecordingTranscript(NoNoise([np.random.default_rng(seed)]))
-        answers.append(run(estimator, Sample(X, response(estimator, y)), params, transcript))
+        sample = Sample(X, response(estimator, y), user_ids=whose(estimator, len(X)))
+        answers.append(run(estimator, sample, params, transcript))
     np.testing.assert_array_equal(*answers)
     assert np.isfinite(answers[0]).all()
 
@@ -259,6 +268,7 @@ def test_a_batch_equals_a_loop(estimator, calibration, masked):
             X[rows],
             response(estimator, y[rows]),
             rng=rng,
+            user_ids=None if whose(estimator, 300) is None else whose(estimator, 300)[rows],
             **keywords(estimator, calibration),
         )
         np.testing.assert_allclose(batch.estimate[:, replicate], single.estimate, rtol=1e-10, atol=1e-10)
@@ -305,6 +315,10 @@ def test_odd_shapes_are_answered_or_refused(estimator, calibration, shape):
     }[shape]
     if estimator.example.get("sparsity", 1) > X.shape[1]:
         with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to"):
+            estimate(estimator, calibration, X, y)
+        return
+    if shape == "one_row" and estimator.relation is Relation.USER:
+        with pytest.raises(dpalgos.InputError, match="user_ids must name at least two users"):
             estimate(estimator, calibration, X, y)
         return
     answer = estimate(estimator, calibration, X, y).estimate

@@ -19,14 +19,14 @@ class Neighbors:
         self.params = build_params(self.estimator, keywords)
         self.d = d
 
-    def record(self, X, y, seed=0):
+    def record(self, X, y, seed=0, user_ids=None):
         transcript = RecordingTranscript(Noise([np.random.default_rng(seed)]))
-        run(self.estimator, Sample(X, y), self.params, transcript)
+        run(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
         return transcript
 
-    def replay(self, X, y, recorded):
+    def replay(self, X, y, recorded, user_ids=None):
         transcript = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
-        run(self.estimator, Sample(X, y), self.params, transcript)
+        run(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
         return transcript
 
     def excesses(self, first, second):

@@ -1,0 +1,282 @@
+"""How the mean over users of one vector each is released, once or at every step of an optimisation.
+
+    "winsorized"     a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`): noise ∝ the radius τ
+    "clipped"        vectors clipped to the public norm B, Gaussian noise: noise ∝ B, whatever τ is
+    "group_privacy"  noise for rows at (ε/m, δ / (m e^((m−1)ε/m))), which m rows of a user add up to (ε, δ)
+
+Replacing a user replaces one vector. The first two are calibrated for that; the third is what a row-level
+mechanism has to pay, and exists as printed only: calibrated exactly it is the second.
+
+``tight``: zero-concentrated DP split .1 to ranges, .15 to first means, .75 to refined ones (in one dimension
+ε is split evenly), then all noise scaled down to what is proved. ``paper``: Algorithms 1 and 2, with what
+Theorem 3 gives each of T queries, ε / (2√(2T log(2/δ))) and δ/(2T).
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
+from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity
+from dpalgos.mechanisms.checks import check_probability
+from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.mechanisms.rotation import HadamardRotation
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.mechanisms.winsorized_mean import (
+    FINE_WINDOW,
+    PRINTED_WINDOW,
+    WinsorizedNoise,
+    rotated_radius,
+    winsorized_mean,
+    winsorized_means_by_column,
+)
+from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.typing import FloatArray
+from dpalgos.user_rows import UserRows
+
+_SHARES = (0.1, 0.15, 0.75)  # of ρ: ranges, first means, refined means
+_START = 2.0
+
+
+def _check_allowed(name: str, value: Any) -> float:
+    return 1.0 if value == 1 else check_probability(name, value)
+
+
+def _check_seed(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InputError(f"{name} must be a whole number of at least 0, got {value!r}; pass e.g. {name}=0")
+    return int(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevelParams(PrivateParams):
+    """Keywords of estimators that release means over users."""
+
+    concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
+    aggregation: str = choice(
+        "'winsorized': noise in proportion to τ; 'clipped': to the public bound; 'group_privacy': for rows",
+        ("winsorized", "clipped", "group_privacy"),
+        default="winsorized",
+    )
+    samples_per_user: int | None = count(
+        "m, public: the most rows a user may have; more are refused", default=None, optional=True
+    )
+    failure_probability: float = checked(
+        "γ, of vectors leaving τ in rotated coordinates; affects accuracy only",
+        check_probability,
+        default=0.01,
+    )
+    range_failure: float = checked(
+        "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
+    )
+    rotation_seed: int = checked("of the public random rotation", _check_seed, default=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.aggregation == "group_privacy":
+            if self.calibration != "paper":
+                raise InputError(
+                    "aggregation must be 'winsorized' or 'clipped' for calibration='tight', got "
+                    "'group_privacy', which calibrated tightly is 'clipped'"
+                )
+            if self.samples_per_user is None:
+                raise InputError("samples_per_user is needed for aggregation='group_privacy', got None")
+
+
+def checked_users(users: Sequence[UserRows], params: UserLevelParams) -> Sequence[UserRows]:
+    """Return every replicate's users, or refuse one with more rows than declared."""
+    most = params.samples_per_user
+    if most is not None and any(one.largest > most for one in users):
+        raise InputError(
+            f"samples_per_user = {most} must be the most rows that a user has, got a user with more; "
+            "drop rows by a rule that looks at no value, or declare a larger number"
+        )
+    return users
+
+
+class UserAggregation:
+    """Releases means over users, ``n_queries`` times under one budget.
+
+    Parameters
+    ----------
+    params : UserLevelParams
+    bound : float
+        B, public: vectors are clipped to this ℓ2 norm.
+    n_features : int
+        d.
+    n_queries : int
+        T.
+    """
+
+    def __init__(self, params: UserLevelParams, *, bound: float, n_features: int, n_queries: int) -> None:
+        self._params, self._bound, self._n_queries = params, bound, n_queries
+        self._rotation = HadamardRotation(n_features, params.rotation_seed)
+
+    def mean(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
+        """Release the mean of each replicate's vectors (n_r, d), (d, R).
+
+        Raises
+        ------
+        InputError
+            If there are too few users to find the range; says how many are needed.
+        """
+        n_users = np.array([len(X) for X in vectors], dtype=float)
+        if self._params.aggregation != "winsorized":
+            center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
+            radius = np.full(len(vectors), self._bound)
+            return transcript.gaussian(
+                ball_mean(vectors, center, radius),
+                l2_sensitivity=ball_mean_sensitivity(radius, n_users),
+                noise_multiplier=self._clipped_multiplier(),
+                label=label,
+            )
+        if self._rotation.size > 1 and self._params.calibration == "tight":
+            return self._refined(transcript, vectors, n_users, label)
+        return self._by_column(transcript, vectors, n_users, label)
+
+    def _refined(
+        self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
+    ) -> FloatArray:
+        params = self._params
+        radius = np.full(len(vectors), params.concentration_radius)
+        noise = planned_steps(params.epsilon, params.delta, self._rotation.size, self._n_queries)
+        each = rotated_radius(radius, self._rotation.size, n_users, params.failure_probability)
+        self._check_range(n_users, each / 2, noise.range_epsilon)
+        return winsorized_mean(
+            transcript,
+            vectors,
+            bound=self._bound,
+            radius=radius,
+            rotation=self._rotation,
+            noise=noise,
+            failure=params.failure_probability,
+            label=label,
+        )
+
+    def _by_column(
+        self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
+    ) -> FloatArray:
+        """Release rotated coordinates one by one: as printed, and in one dimension."""
+        params, size = self._params, self._rotation.size
+        radius = np.full(len(vectors), params.concentration_radius)
+        if params.calibration == "tight":
+            window, epsilon = FINE_WINDOW, planned_halves(params.epsilon, params.delta, self._n_queries)
+        else:
+            window, epsilon = PRINTED_WINDOW, self._printed_epsilon() / 2
+            if size > 1:
+                radius = printed_radius(radius, size, n_users, params.failure_probability)
+        self._check_range(n_users, window.bin_width * radius, epsilon)
+        rotated = {id(X): self._rotation.rotate(X) for X in vectors}
+        released = winsorized_means_by_column(
+            transcript,
+            [rotated[id(X)] for X in vectors],
+            bound=self._bound,
+            radius=radius,
+            window=window,
+            range_epsilon=epsilon,
+            mean_epsilon=epsilon,
+            label=label,
+        )
+        return self._rotation.rotate_back(released)
+
+    def _clipped_multiplier(self) -> float:
+        """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
+        params = self._params
+        if params.calibration == "tight":
+            return noise_multiplier(params.epsilon, params.delta, self._n_queries)
+        if params.aggregation == "group_privacy":
+            assert params.samples_per_user is not None
+            m = params.samples_per_user
+            delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
+            # A row moves the mean by 2B / (nm).
+            return noise_multiplier(params.epsilon / m, float(delta), self._n_queries) / m
+        epsilon, delta = self._printed_budget()
+        return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
+
+    def _printed_budget(self) -> tuple[float, float]:
+        """Return the (ε, δ) of each query, Theorem 3."""
+        epsilon, delta, queries = self._params.epsilon, self._params.delta, self._n_queries
+        if queries == 1:
+            return epsilon, delta
+        return epsilon / (2 * np.sqrt(2 * queries * np.log(2 / delta))), delta / (2 * queries)
+
+    def _printed_epsilon(self) -> float:
+        """Return the ε of each rotated coordinate of a query, Algorithm 2."""
+        epsilon, delta = self._printed_budget()
+        size = self._rotation.size
+        return epsilon if size == 1 else float(epsilon / np.sqrt(8 * size * np.log(1 / delta)))
+
+    def _check_range(self, n_users: FloatArray, width: FloatArray, epsilon: float) -> None:
+        allowed, times = self._params.range_failure, self._rotation.size * self._n_queries
+        for n, w in {(n, w) for n, w in zip(n_users.tolist(), width.tolist(), strict=True)}:
+            n_bins = count_bins(self._bound, w)
+            if times * miss_probability(n, n_bins, epsilon) <= allowed or allowed == 1:
+                continue
+            needed = values_needed(n_bins, epsilon, allowed / times)
+            raise InputError(
+                f"the range of the users' vectors cannot be found from {n:.0f} users: about {needed:,} are "
+                "needed at this epsilon and these bounds; pass a larger epsilon, aggregation='clipped', or a "
+                f"range_failure, the chance of missing it that is allowed, above {allowed:g}"
+            )
+
+
+def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: float) -> FloatArray:
+    """Return τ' = 10 τ √(log(Dn/γ)/D) of Algorithm 2, (R,)."""
+    return np.asarray(10 * radius * np.sqrt(np.log(size * n_users / failure) / size))
+
+
+@lru_cache(maxsize=1024)
+def planned_steps(epsilon: float, delta: float, size: int, n_queries: int) -> WinsorizedNoise:
+    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP."""
+    rho = concentrated_rho(epsilon, delta) / n_queries
+    ranges, first, refined = (share * rho for share in _SHARES)
+
+    def noise(factor: float) -> WinsorizedNoise:
+        return WinsorizedNoise(
+            range_epsilon=float(np.sqrt(8 * ranges / size)) / factor,
+            first_multiplier=factor / float(np.sqrt(2 * first)),
+            refined_multiplier=factor / float(np.sqrt(2 * refined)),
+        )
+
+    def events(factor: float) -> list[Event]:
+        one = noise(factor)
+        releases = (one.first_multiplier, one.refined_multiplier)
+        return [
+            BoundedRangeEvent(label="", epsilon=one.range_epsilon, sensitivity=1.0, count=n_queries * size),
+            *(
+                GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, count=n_queries)
+                for z in releases
+            ),
+        ]
+
+    return noise(_least(events, epsilon, delta, most=1.0))
+
+
+@lru_cache(maxsize=1024)
+def planned_halves(epsilon: float, delta: float, n_queries: int) -> float:
+    """Return the ε of each range and of each Laplace release of T one-dimensional winsorized means."""
+    half = epsilon / (2 * n_queries)
+
+    def events(factor: float) -> list[Event]:
+        return [
+            BoundedRangeEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
+            PureEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
+        ]
+
+    return half / _least(events, epsilon, delta, most=1.0)
+
+
+def _least(events: Callable[[float], Sequence[Event]], epsilon: float, delta: float, *, most: float) -> float:
+    by_renyi = least_noise_factor(events, epsilon, delta, most=_START, renyi_only=True)
+    return least_noise_factor(events, epsilon, delta, most=min(by_renyi, most))

@@ -1,0 +1,85 @@
+"""The mean over users, each of whom is protected with all samples.
+
+    x̄_u = the mean of user u's rows;   m̂ = a winsorized mean of x̄_1, …, x̄_n
+
+Guarantee: (ε, δ) under replacing one user with all of that user's rows, whatever their number; the number n
+of users is public. Public: ``value_bound`` B on every coordinate of the mean, and ``concentration_radius`` τ,
+the ℓ2 distance within which users' means lie of their common mean: about σ√(d + 2√(ds) + 2s)/√m for m rows of
+standard deviation σ each, s = log(n/γ). A τ that is too small costs accuracy, never privacy.
+
+Noise is in proportion to τ, hence to 1/√m, where clipping at B costs the same for every m: beyond a few dozen
+rows a user the first is smaller.
+
+Users of unequal m count the same, once each: the estimate is the mean of users' means. One who holds half of
+all rows moves it as much as any other. τ has to suit the users with fewest rows.
+
+Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
+(:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
+at most twice the radius over n.
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.relation import Relation
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import positive
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+from dpalgos.user_level.aggregation import UserAggregation, UserLevelParams, checked_users
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevelMeanParams(UserLevelParams):
+    """Keywords of :func:`user_level_mean`."""
+
+    value_bound: float = positive("B: every coordinate of the mean lies in ±B")
+
+
+def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return the two rows of one user: opposite ends of every interval, and a bin left by all coordinates."""
+    far = np.full((2, d), 1e9)
+    apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))
+    return {
+        "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
+        "first mean": apart,
+        "mean": apart,
+    }
+
+
+@register(
+    name="user_level_mean",
+    title="Winsorized mean over users",
+    order=30,
+    task="mean",
+    relation=Relation.USER,
+    reference="Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2",
+    summary="Averages each user's rows, finds where users lie, and adds noise in proportion to their spread.",
+    parameters=UserLevelMeanParams,
+    example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
+    witnesses=witnesses,
+    forms={
+        "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
+        "group privacy": Form(
+            keywords={"aggregation": "group_privacy", "samples_per_user": 2}, calibrations=("paper",)
+        ),
+    },
+)
+def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
+    """Return the mean, (d, R)."""
+    users = checked_users(sample.users, params)
+    means = {id(one): one.means(one.X) for one in users}
+    aggregation = UserAggregation(
+        params,
+        bound=float(np.sqrt(sample.n_features)) * params.value_bound,
+        n_features=sample.n_features,
+        n_queries=1,
+    )
+    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")

@@ -1,0 +1,88 @@
+"""The rows of a sample user by user, for estimators that protect everything that a person contributed.
+
+Every user counts once: a user's vector is the mean over that user's own rows, whatever their number, and the
+estimate is a mean over users. So a user who holds half of all rows moves it as much as one who holds one.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.typing import FloatArray, IntArray
+
+
+class UserRows:
+    """The rows that one replicate uses, sorted by user.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    y : (n,) array or None
+    codes : (n,) int array
+        Whose row it is; any numbers.
+
+    Attributes
+    ----------
+    X, y : arrays
+        Sorted by user.
+    n_rows : (n_users,) int array
+        Rows of each user, at least one.
+    """
+
+    def __init__(self, X: FloatArray, y: FloatArray | None, codes: IntArray) -> None:
+        if (codes[1:] < codes[:-1]).any():
+            order = np.argsort(codes, kind="stable")
+            X, y, codes = X[order], None if y is None else y[order], codes[order]
+        self.X, self._y = X, y
+        self._starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+        self.n_rows = np.diff(np.r_[self._starts, len(codes)])
+
+    @property
+    def y(self) -> FloatArray:
+        """Return the responses, or refuse if there are none."""
+        if self._y is None:
+            raise InputError("y is required by this estimator, got None; pass the responses as an (n,) array")
+        return self._y
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self._starts)
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Return the mean over each user's rows of values (n, k), (n_users, k)."""
+        return np.asarray(np.add.reduceat(values, self._starts, axis=0) / self.n_rows[:, None])
+
+    @cached_property
+    def largest(self) -> int:
+        """Rows of the user who has most."""
+        return int(self.n_rows.max())
+
+
+def user_codes(user_ids: object, n_rows: int) -> IntArray:
+    """Return ids of users as numbers 0, 1, … (n,), or refuse; no id is ever shown.
+
+    Whole numbers or text, none missing, all of one kind.
+    """
+    # A list of both kinds would become text.
+    ids = np.asarray(user_ids) if hasattr(user_ids, "dtype") else np.asarray(user_ids, dtype=object)
+    if ids.ndim != 1 or len(ids) != n_rows:
+        raise InputError(f"user_ids must have one entry per row of X ({n_rows}), got shape {ids.shape}")
+    if ids.dtype == object:
+        entries = ids.tolist()
+        texts = sum(isinstance(one, str) for one in entries)
+        whole = sum(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in entries)
+        if n_rows not in (texts, whole):
+            raise InputError(
+                "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "
+                "ones; mend the column"
+            )
+        ids = np.asarray(entries)
+    if ids.dtype.kind not in "iuUS":
+        raise InputError(
+            f"user_ids must be whole numbers or text, got dtype {ids.dtype}; mend missing ids, convert them"
+        )
+    if ids.dtype.kind in "US" and (np.char.str_len(np.char.strip(ids)) == 0).any():
+        raise InputError("user_ids must not be empty text, got a blank one; mend the column")
+    return np.asarray(np.unique(ids, return_inverse=True)[1])

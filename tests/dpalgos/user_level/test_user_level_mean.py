@@ -1,0 +1,179 @@
+"""The mean over users: the digest's errors, users of unequal size, what m buys, bad input."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.relation import Relation
+
+SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def radius(d, n, m, failure=0.01):
+    s = np.log(n / failure)
+    return float(np.sqrt((d + 2 * np.sqrt(d * s) + 2 * s) / m))
+
+
+def mean_of(X, user_ids, seed=0, **keywords):
+    return dpalgos.estimate(
+        "user_level_mean",
+        X,
+        user_ids=user_ids,
+        rng=np.random.default_rng(seed),
+        **{**SETTINGS, "value_bound": 10.0, **keywords},
+    )
+
+
+def error_of(n, m, d, replicates=6, **keywords):
+    """Root mean squared ℓ2 error with the sampling error's known part, d/(nm), added to that of the noise.
+
+    A user's mean is drawn as one row, whose law it has.
+    """
+    X = np.random.default_rng(d).normal(0.5, 1 / np.sqrt(m), (n, d))
+    tau = radius(d, n, m)
+    answers = mean_of(X, np.arange(n), replicates=replicates, concentration_radius=tau, **keywords).estimate
+    noise = answers - X.mean(axis=0)[:, None]
+    return float(np.sqrt(d / (n * m) + (noise**2).sum(axis=0).mean()))
+
+
+@pytest.mark.parametrize(("calibration", "low", "high"), [("paper", 0.6, 0.95), ("tight", 0.0028, 0.0036)])
+def test_error_in_sixteen_dimensions(calibration, low, high):
+    assert low < error_of(20_000, 100, 16, calibration=calibration) < high
+
+
+def test_error_in_one_dimension_is_the_digests():
+    n, m, rng = 1000, 100, np.random.default_rng(0)
+    tau = float(np.sqrt(2 * np.log(2 * n / 0.01) / m))
+    X = rng.normal(3.3, 1 / np.sqrt(m), (n, 1))
+    options = {"value_bound": 100.0, "replicates": 400}
+    for calibration in ("tight", "paper"):
+        answer = mean_of(X, np.arange(n), calibration=calibration, concentration_radius=tau, **options)
+        noise = answer.estimate - X.mean()
+        assert 0.0048 < np.sqrt(1 / (n * m) + (noise**2).mean()) < 0.0072
+    direct = mean_of(X, np.arange(n), aggregation="clipped", concentration_radius=tau, **options).estimate
+    assert np.std(direct - X.mean()) > 0.2
+
+
+def test_a_hundred_times_the_rows_give_a_tenth_of_the_error():
+    errors = [error_of(20_000, m, 16) for m in (1, 100)]
+    assert 8 < errors[0] / errors[1] < 12
+    flat = [error_of(20_000, m, 16, aggregation="clipped") for m in (1, 100)]
+    assert 0.8 < flat[0] / flat[1] < 1.3
+
+
+def test_group_privacy_costs_more_than_clipping_users():
+    X = np.random.default_rng(1).normal(0.5, 0.1, (2000, 4))
+    options = {"concentration_radius": 0.6, "samples_per_user": 10, "replicates": 50}
+    forms = {"group_privacy": "paper", "clipped": "tight"}
+    spread = {
+        kind: mean_of(X, np.arange(2000) // 10, aggregation=kind, calibration=form, **options).estimate.std()
+        for kind, form in forms.items()
+    }
+    assert spread["group_privacy"] > 1.01 * spread["clipped"]  # the same draws, scaled
+
+
+def test_every_user_counts_once_however_many_rows_one_holds():
+    rng, n = np.random.default_rng(2), 2000
+    ids = np.r_[np.repeat(np.arange(n), 5), np.full(5 * n, n)]  # the last user holds half of all rows
+    X = rng.normal(0.5, 1.0, (len(ids), 3))
+    X[ids == n] = 8.0
+    order = rng.permutation(len(ids))
+    for aggregation in ("winsorized", "clipped"):
+        answer = mean_of(
+            X[order], ids[order], aggregation=aggregation, concentration_radius=2.0, epsilon=20.0
+        ).estimate
+        assert np.abs(answer - 0.5).max() < 0.05
+
+
+def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(neighbors):
+    """Sensitivities are per user, whatever the number of rows."""
+    settings = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
+    pair = neighbors("user_level_mean", 3, **settings)
+    rng = np.random.default_rng(3)
+    for seed in range(20):
+        X, ids = 3 * rng.standard_t(2, (30, 3)), np.arange(30) % 6
+        first = pair.record(X, None, seed, user_ids=ids)
+        other_ids = np.r_[ids[ids != 2], np.full(50, 2)]
+        other_X = np.r_[X[ids != 2], 10 * rng.standard_t(2, (50, 3))]
+        second = pair.replay(other_X, None, first, user_ids=other_ids)
+        assert max(pair.excesses(first, second).values()) <= 1 + 1e-9
+
+
+def test_the_catalogue_says_that_the_unit_is_the_user():
+    entry = dpalgos.get_estimator("user_level_mean")
+    assert (entry.relation, entry.unit_of_privacy, entry.privacy_model) == (Relation.USER, "user", "user")
+    events = mean_of(np.zeros((4, 2)), [0, 0, 1, 1], concentration_radius=1.0, range_failure=1).events
+    assert {event.relation for event in events} == {Relation.USER}
+
+
+def test_too_few_users_are_refused_with_the_number_needed():
+    X, ids = np.zeros((500, 4)), np.arange(500)
+    with pytest.raises(dpalgos.InputError, match=r"from 500 users: about ([\d,]+) are needed") as caught:
+        mean_of(X, ids, concentration_radius=0.1)
+    needed = int(str(caught.value).split("about ")[1].split(" are")[0].replace(",", ""))
+    enough = int(1.05 * needed)  # the radius in rotated coordinates grows with log n
+    mean_of(np.zeros((enough, 4)), np.arange(enough), concentration_radius=0.1)
+    assert mean_of(X, ids, concentration_radius=0.1, range_failure=1.0).estimate.shape == (4,)
+
+
+BAD_IDS = {
+    "none": (None, "user_ids is required"),
+    "short": ([1, 1, 2], "one entry per row of X"),
+    "missing": ([1, None, 2, 2], "none missing"),
+    "mixed": ([1, "secret", 2, 2], "all whole numbers or all text"),
+    "floats": (np.array([1.0, np.nan, 2.0, 2.0]), "whole numbers or text, got dtype float64"),
+    "blank": (["secret", " ", "b", "b"], "must not be empty text"),
+    "flags": (np.array([True, False, True, False]), "whole numbers or text, got dtype bool"),
+    "one user": (["secret"] * 4, "at least two users"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_IDS)
+def test_bad_ids_are_refused_without_being_shown(fault):
+    ids, message = BAD_IDS[fault]
+    with pytest.raises(dpalgos.InputError, match=message) as caught:
+        mean_of(np.zeros((4, 2)), ids, concentration_radius=1.0)
+    assert "secret" not in str(caught.value)
+
+
+def test_ids_of_any_honest_kind_give_the_same_answer():
+    X = np.random.default_rng(4).normal(size=(4, 2))
+    kinds = (
+        [7, 7, 2, 2],
+        np.array([7, 7, 2, 2], dtype=np.uint8),
+        ["b", "b", "a", "a"],
+        np.array(list("bbaa")),
+    )
+    kinds += (np.array(["b", "b", "a", "a"], dtype=object),)
+    answers = [mean_of(X, ids, concentration_radius=1.0, range_failure=1).estimate for ids in kinds]
+    for answer in answers[1:]:
+        np.testing.assert_array_equal(answer, answers[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"concentration_radius": 0.0}, "concentration_radius must be a positive"),
+        ({"samples_per_user": 1}, "samples_per_user = 1 must be the most rows that a user has"),
+        ({"samples_per_user": 0}, "samples_per_user must be a whole number"),
+        ({"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
+        ({"aggregation": "group_privacy", "calibration": "paper"}, "samples_per_user is needed"),
+        ({"range_failure": 0}, "range_failure must lie strictly between 0 and 1"),
+        ({"rotation_seed": -1}, "rotation_seed must be a whole number"),
+    ],
+)
+def test_bad_settings_are_refused(change, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        mean_of(np.zeros((4, 2)), [0, 0, 1, 1], **{"concentration_radius": 1.0, "range_failure": 1, **change})
+
+
+def test_row_level_estimators_refuse_ids():
+    with pytest.raises(dpalgos.InputError, match="user_ids must be left out for dp_mean"):
+        dpalgos.estimate(
+            "dp_mean",
+            np.zeros((4, 2)),
+            user_ids=[0, 0, 1, 1],
+            rng=np.random.default_rng(0),
+            value_bound=1.0,
+            **SETTINGS,
+        )
