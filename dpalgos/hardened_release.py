@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.accounting.relation import Relation
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, check_users, run
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.secure import SecureTranscript
@@ -63,7 +63,9 @@ class Release:
     diagnostics: dict[str, Any]
 
 
-def plan_release(name: str, n_rows: int, n_features: int, keywords: dict[str, Any]) -> ReleasePlan:
+def plan_release(
+    name: str, n_rows: int, n_features: int, keywords: dict[str, Any], *, n_users: int | None = None
+) -> ReleasePlan:
     """Plan one private answer.
 
     Parameters
@@ -74,6 +76,8 @@ def plan_release(name: str, n_rows: int, n_features: int, keywords: dict[str, An
         Shape of the data; public.
     keywords : dict
         ``epsilon``, ``delta`` and the estimator's public keywords; ``calibration`` is always ``"tight"``.
+    n_users : int, optional
+        Number of users; public, and needed by estimators that protect whole users.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def plan_release(name: str, n_rows: int, n_features: int, keywords: dict[str, An
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
-    rehearse = partial(_rehearse, estimator, params, _made_up(estimator, n_rows, n_features))
+    rehearse = partial(_rehearse, estimator, params, _made_up(estimator, n_rows, n_features, n_users))
 
     def excess(log_inflation: float) -> float:
         return spending(rehearse(float(np.exp(log_inflation)))).epsilon(delta) - epsilon
@@ -117,6 +121,7 @@ def check_data(plan: ReleasePlan, sample: Sample) -> None:
     InputError
         Without a value of the data.
     """
+    check_users(plan.estimator, sample)
     if plan.estimator.check_data is not None:
         plan.estimator.check_data(sample, plan.params)
 
@@ -144,11 +149,16 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
     )
 
 
-def _made_up(estimator: Estimator, n_rows: int, n_features: int) -> Sample:
+def _made_up(estimator: Estimator, n_rows: int, n_features: int, n_users: int | None) -> Sample:
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
+    ids = None
+    if estimator.relation is Relation.USER:
+        if n_users is None:
+            raise InputError(f"user_ids is required by {estimator.name}; name the column in columns.user_id")
+        n, ids = n_users, np.arange(n_users)  # how many there are decides whether a range can be found
     X = rng.uniform(-1, 1, (n, n_features))
     # 0 and 1 are responses to every model.
-    return Sample(X, None if estimator.task == "mean" else rng.integers(0, 2, n))
+    return Sample(X, None if estimator.task == "mean" else rng.integers(0, 2, n), user_ids=ids)
 
 
 def _rehearse(estimator: Estimator, params: Params, sample: Sample, inflation: float) -> Sequence[Event]:

@@ -32,6 +32,7 @@ from dpalgos.typing import FloatArray, IntArray
 COUNT_SENSITIVITY = 1.0
 MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell them apart
 
+_MOST_LISTED_BINS = 1_000_000
 _COLUMNS_AT_ONCE = 16
 _PROBES = np.arange(1, 8) / 8
 
@@ -77,22 +78,27 @@ def private_range(
     Two normal draws per column. Without noise, the median of the law above.
     """
     epsilon = check_positive("epsilon", epsilon)
+    bin_width = np.asarray(bin_width, dtype=float)
     columns = [_Columns(X, bound, float(width)) for X, width in zip(values, bin_width, strict=True)]
     k = values[0].shape[1]
     event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=COUNT_SENSITIVITY, count=k)
 
-    def draw() -> FloatArray:
+    def draw() -> IntArray:
         normals = transcript.noise.normal(2, k)
-        middles = np.empty((k, len(columns)))
+        chosen = np.empty((k, len(columns)), dtype=np.int64)
         for column, replicates in _distinct(columns):
-            middles[:, replicates] = column.draw(epsilon, normals[:, :, replicates])
-        return middles
+            chosen[:, replicates] = column.draw(epsilon, normals[:, :, replicates])
+        return chosen
 
+    if transcript.lists_candidates:
+        scores = -columns[0].costs_of_all()[..., None]
+        return _middles(transcript.choose_each(scores, draw, event), bound, bin_width)
     # Costs of a few public bins stand for those of all bins in the record.
     probes = np.empty((k * (len(_PROBES) + 1), len(columns)))
     for column, replicates in _distinct(columns):
         probes[:, replicates] = column.costs_at_probes()[:, None]
-    return transcript.publish(probes, draw, event)
+    released = transcript.publish(probes, lambda: draw().astype(float), event)
+    return _middles(released, bound, bin_width)
 
 
 def repeated_ranges(
@@ -103,7 +109,7 @@ def repeated_ranges(
     Not released: for mechanisms that account for the repetitions themselves.
     """
     column = _Columns(values[:, None], bound, bin_width)
-    return np.asarray(column.draw(epsilon, normals[:, None, :])[0])
+    return _middles(column.draw(epsilon, normals[:, None, :])[0], bound, np.asarray(bin_width))
 
 
 def count_bins(bound: float, bin_width: float) -> int:
@@ -153,8 +159,24 @@ class _Columns:
                 costs[row] = np.maximum(below, n - np.searchsorted(bins, probes, side="right"))
         return costs.ravel()
 
-    def draw(self, epsilon: float, normals: FloatArray) -> FloatArray:
-        """Return the middle of a bin per column and replicate, (k, R), from standard normals (2, k, R)."""
+    def costs_of_all(self) -> FloatArray:
+        """Return the costs of all bins, (l, k), for noise that has to be drawn bin by bin."""
+        n, k = self._values.shape
+        if self._n_bins * k > _MOST_LISTED_BINS:
+            raise InputError(
+                f"hardened noise needs at most {_MOST_LISTED_BINS} bins, got {self._n_bins * k:.3g}; "
+                "declare a tighter bound or a larger concentration radius"
+            )
+        costs = np.empty((self._n_bins, k))
+        for chosen in _slices(k):
+            for j, bins in zip(range(chosen.start, chosen.stop), self.bins(chosen), strict=True):
+                counts = np.bincount(bins, minlength=self._n_bins)
+                below = np.cumsum(counts) - counts
+                costs[:, j] = np.maximum(below, n - below - counts)
+        return costs
+
+    def draw(self, epsilon: float, normals: FloatArray) -> IntArray:
+        """Return a bin per column and replicate, (k, R), from standard normals (2, k, R)."""
         k = self._values.shape[1]
         uniforms = np.minimum(ndtr(normals), 1 - 2.0**-52)
         drawn = np.empty(uniforms.shape[1:], dtype=np.int64)
@@ -167,7 +189,7 @@ class _Columns:
                 run = np.searchsorted(cumulative[row], wanted, side="right")
                 within = (uniforms[1, j] * n_within[row, run]).astype(np.int64)
                 drawn[j] = first[row, run] + np.minimum(within, n_within[row, run] - 1)
-        return np.asarray(np.minimum(-self._bound + (drawn + 0.5) * self._width, self._bound))
+        return drawn
 
 
 def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArray, FloatArray]:
@@ -193,6 +215,10 @@ def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArr
     costs[:, 0::2] = np.maximum(np.arange(n + 1), n - np.arange(n + 1))
     with np.errstate(divide="ignore"):
         return first, n_within, np.log(n_within) - epsilon / 2 * costs
+
+
+def _middles(bins: FloatArray | IntArray, bound: float, bin_width: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum(-bound + (bins + 0.5) * bin_width, bound))
 
 
 def _distinct(columns: Sequence[_Columns]) -> Iterator[tuple[_Columns, IntArray]]:

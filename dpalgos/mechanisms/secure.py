@@ -48,6 +48,8 @@ class SecureTranscript(Transcript):
         calibrated for continuous noise.
     """
 
+    lists_candidates = True
+
     def __init__(self, relation: Relation = Relation.CENTRAL, inflation: float = 1.0) -> None:
         super().__init__(NoNoise([np.random.default_rng(0)]), relation)
         dp.enable_features("contrib")

@@ -40,7 +40,11 @@ class Transcript:
         One per release; shared by the replicates, which are separate hypothetical runs.
     diagnostics : dict
         Facts about the run computed from released or public quantities only.
+    lists_candidates : bool
+        Whether a selection draws noise for one candidate after the other, so that they have to be listed.
     """
+
+    lists_candidates = False
 
     def __init__(self, noise: Noise, relation: Relation = Relation.CENTRAL) -> None:
         self._noise = noise

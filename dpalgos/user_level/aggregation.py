@@ -42,8 +42,8 @@ from dpalgos.mechanisms.winsorized_mean import (
     winsorized_means_by_column,
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_rows import UserRows
 
 _SHARES = (0.1, 0.15, 0.75)  # of ρ: ranges, first means, refined means
 _START = 2.0
@@ -94,15 +94,14 @@ class UserLevelParams(PrivateParams):
                 raise InputError("samples_per_user is needed for aggregation='group_privacy', got None")
 
 
-def checked_users(users: Sequence[UserRows], params: UserLevelParams) -> Sequence[UserRows]:
-    """Return every replicate's users, or refuse one with more rows than declared."""
+def check_rows_of_users(sample: Sample, params: UserLevelParams) -> None:
+    """Refuse a user with more rows than declared."""
     most = params.samples_per_user
-    if most is not None and any(one.largest > most for one in users):
+    if most is not None and any(one.largest > most for one in sample.users):
         raise InputError(
             f"samples_per_user = {most} must be the most rows that a user has, got a user with more; "
             "drop rows by a rule that looks at no value, or declare a larger number"
         )
-    return users
 
 
 class UserAggregation:

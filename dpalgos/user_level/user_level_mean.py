@@ -33,7 +33,7 @@ from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import UserAggregation, UserLevelParams, checked_users
+from dpalgos.user_level.aggregation import UserAggregation, UserLevelParams, check_rows_of_users
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
     parameters=UserLevelMeanParams,
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
     witnesses=witnesses,
+    check_data=check_rows_of_users,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "group privacy": Form(
@@ -74,7 +75,8 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
 )
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    users = checked_users(sample.users, params)
+    check_rows_of_users(sample, params)
+    users = sample.users
     means = {id(one): one.means(one.X) for one in users}
     aggregation = UserAggregation(
         params,

@@ -6,6 +6,7 @@ from scipy.stats import ks_2samp
 
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent
+from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.hardened_release import draw_release, plan_release
@@ -25,12 +26,13 @@ def sample_of(estimator, n=200, n_replicates=1, other=None):
     y = np.clip(X @ [1.0, -0.5, 0.25], -1, 1)
     if other is not None:
         X[other], y[other] = -9.0, 9.0
-    return Sample(X, None if estimator.task == "mean" else y, n_replicates=n_replicates)
+    ids = np.arange(n) // 2 if estimator.relation is Relation.USER else None
+    return Sample(X, None if estimator.task == "mean" else y, n_replicates=n_replicates, user_ids=ids)
 
 
 def planned(estimator, n=200):
     try:
-        return plan_release(estimator.name, n, 3, {**estimator.example, **BUDGET})
+        return plan_release(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n // 2)
     except dpalgos.InputError as error:
         if "has no hardened sampler" not in str(error):
             raise
