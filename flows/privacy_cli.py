@@ -102,7 +102,13 @@ def audit(
 
 
 @ledger_app.command("open")
-def ledger_open(name: str, epsilon: Epsilon, delta: Delta) -> None:
+def ledger_open(
+    name: str,
+    epsilon: Epsilon,
+    delta: Annotated[
+        float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
+    ],
+) -> None:
     """Set a dataset's total budget, once and for all."""
     from data.ledger import open_ledger
 

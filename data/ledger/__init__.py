@@ -10,9 +10,9 @@ no second copy that could disagree. It lives in ``ledger.sqlite`` in ``DPCOST_HO
 ``DPCOST_LEDGER_URL``, in a PostgreSQL database that several machines may share. How privacy losses compose is
 not known here: the caller brings that arithmetic.
 
-What it cannot do: see a deleted ledger, or an older copy of all of it put back (note the head that `verify`
-prints, and hand it to a later `verify`, which then can); stop somebody who may read ``ledger.key``; or know
-that changed data stem from data it has seen (see `Fingerprinter`).
+What it cannot do: see that ledger and key were both deleted, or an older copy of all of it put back (note the
+head that `verify` prints, and hand it to a later `verify`, which then can); stop somebody who may read
+``ledger.key``; or know that changed data stem from data it has seen (see `Fingerprinter`).
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)

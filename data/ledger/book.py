@@ -277,8 +277,8 @@ class Ledger:
         """Recompute the chain and replay its entries; an empty ledger is whole.
 
         Entries that were edited, removed (in the middle or at the end), inserted or moved are found, unless
-        by somebody who has ``ledger.key``. An older copy of the whole ledger put back, or a deleted ledger,
-        is found only with `noted`.
+        by somebody who has ``ledger.key``; so is a deleted ledger whose key is still there. An older copy of
+        the whole ledger put back is found only with `noted`.
 
         Parameters
         ----------
@@ -303,13 +303,18 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[Chain]:
         with self._database.writing() as (execute, is_new):
+            if is_new:
+                secret.require_unused(self._home, self._database.name)
             chain = Chain(execute, self._home, self.place, is_new=is_new)
             chain.require_whole()
             yield chain
+        secret.mark_used(self._home, self._database.name)
 
     @contextmanager
     def _reading(self, *, require_whole: bool = True) -> Iterator[Chain]:
         with self._database.reading() as execute:
+            if execute is None:
+                secret.require_unused(self._home, self._database.name)
             chain = Chain(execute, self._home, self.place)
             if require_whole:
                 chain.require_whole()

@@ -47,6 +47,10 @@ class Database(Protocol):
     def place(self) -> str:
         """What to call it in a sentence; never holds a password."""
 
+    @property
+    def name(self) -> str:
+        """What it is called beside the key; stays the same when the home folder moves."""
+
     def writing(self) -> AbstractContextManager[tuple[Execute, bool]]:
         """Exclude every other writer; commit to the disk at the end, or undo everything after an error.
 

@@ -80,6 +80,11 @@ class PostgreSQLDatabase:
         """Host, port and database."""
         return self._place
 
+    @property
+    def name(self) -> str:
+        """Host, port and database, too."""
+        return self._place
+
     @contextmanager
     def writing(self) -> Iterator[tuple[Execute, bool]]:
         """Exclude every other writer; commit at the end, or undo everything after an error."""

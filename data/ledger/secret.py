@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.ledger.ledger_errors import LedgerError, LedgerUnavailable
+from data.ledger.ledger_errors import LedgerBroken, LedgerError, LedgerUnavailable
 
 KEY_BYTES = 32
 
@@ -55,9 +55,9 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     if create and not path.exists():
         _create(path)
     try:
-        with open(path, encoding="ascii") as handle:
+        with open(path, encoding="utf-8") as handle:
             mode = os.fstat(handle.fileno()).st_mode
-            secret = bytes.fromhex(handle.read())
+            secret = bytes.fromhex(handle.readline())
     except FileNotFoundError:
         raise LedgerError(
             f"{path} is missing, and the ledger cannot be read or written without it; restore it from a "
@@ -75,6 +75,45 @@ def load_keys(home: Path, *, create: bool) -> Keys:
             f"run chmod 600 {path}"
         )
     return Keys(_derive(secret, "chain"), _derive(secret, "fingerprint"), _derive(secret, "id").hex()[:16])
+
+
+def mark_used(home: Path, place: str) -> None:
+    """Note beside the key that a ledger at this place was written with it, once.
+
+    Call it when the ledger's first transaction is on the disk: then whoever is killed in between leaves a
+    ledger without a note, and never a note without a ledger.
+    """
+    path = home / "ledger.key"
+    if place not in _places(path):
+        # What was committed stands without the note, too; the next transaction writes it.
+        with suppress(OSError), open(path, "a", encoding="utf-8") as handle:
+            handle.write(f"{place}\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+
+
+def require_unused(home: Path, place: str) -> None:
+    """Refuse to take a place for an empty ledger whose key says that one was written there.
+
+    Raises
+    ------
+    LedgerBroken
+        What was spent would be forgotten.
+    """
+    path = home / "ledger.key"
+    if place in _places(path):
+        raise LedgerBroken(
+            f"{path} was used for a ledger in {place}, and there is none: it was deleted, emptied or moved, "
+            "and what was spent is not known; restore it from a backup (or move the key away, too, if these "
+            "data were never answered about)"
+        )
+
+
+def _places(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()[1:]
+    except (OSError, ValueError):  # `load_keys` says so where the key is needed
+        return []
 
 
 def _derive(secret: bytes, use: str) -> bytes:

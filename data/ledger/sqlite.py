@@ -8,6 +8,7 @@ power cut. File locks of network folders are not to be trusted; several machines
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -60,6 +61,11 @@ class SQLiteDatabase:
         """The file's path."""
         return str(self._path)
 
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self._path.name
+
     @contextmanager
     def writing(self) -> Iterator[tuple[Execute, bool]]:
         """Exclude every other writer; commit at the end, or undo everything after an error."""
@@ -70,6 +76,7 @@ class SQLiteDatabase:
                 f"the folder {self._path.parent} for the ledger cannot be created ({error.strerror}); "
                 "create it, or set DPCOST_HOME to another one"
             ) from None
+        self._make_private()
         with self._connection("rwc") as (connection, execute):
             with self._faults():
                 for pragma in ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=1"):
@@ -97,6 +104,17 @@ class SQLiteDatabase:
         with self._connection("rw") as (_, execute):
             execute("BEGIN")
             yield execute if _has_tables(execute) else None
+
+    def _make_private(self) -> None:
+        """Let nobody else read the file, nor its journal, which takes after it."""
+        with suppress(OSError):  # what is wrong with the file is for SQLite to say
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                mode = os.fstat(descriptor).st_mode
+                if mode & 0o077:
+                    os.fchmod(descriptor, mode & 0o700)
+            finally:
+                os.close(descriptor)
 
     @contextmanager
     def _connection(self, mode: str) -> Iterator[tuple[sqlite3.Connection, Execute]]:

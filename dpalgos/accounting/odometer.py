@@ -50,10 +50,12 @@ class Spending:
     def epsilon(self, delta: float) -> float:
         """Return the ε at δ that the spending proves."""
         remaining = delta - self.failure
-        if remaining <= 0:
+        if remaining < 0:
             return float("inf")
         if self.rho == 0:
             return 0.0
+        if remaining == 0:
+            return self.pure_epsilon
         as_gaussian = DiscreteGaussianEvent(
             label="spent", noise_multiplier=(2 * self.rho) ** -0.5, l2_sensitivity=1.0
         )

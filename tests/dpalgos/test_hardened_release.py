@@ -132,7 +132,9 @@ def test_spending_adds_up():
     assert one.epsilon(1e-6) < (one + one).epsilon(1e-6)
     assert Spending(rho=0.5, pure_epsilon=1.0).epsilon(1e-9) <= 1.0
     assert Spending(rho=0.1, failure=1e-5).epsilon(1e-6) == float("inf")
-    assert Spending().epsilon(1e-6) == 0.0
+    assert Spending().epsilon(1e-6) == Spending().epsilon(0.0) == 0.0
+    assert Spending(rho=0.02, pure_epsilon=0.2).epsilon(0.0) == 0.2
+    assert one.epsilon(0.0) == float("inf")
 
 
 def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():

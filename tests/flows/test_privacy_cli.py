@@ -141,6 +141,16 @@ def test_the_budget_ends(dpcost, data, config):
     assert spent <= 1.0
 
 
+def test_a_pure_budget_shows_what_is_spent_and_takes_no_gaussian_noise(dpcost, data, config):
+    opened(dpcost, delta=0)
+    assert "epsilon 0 of 1 spent at delta 0, 0 charges" in dpcost("ledger", "show")[1]
+    status, _, err = ask(dpcost, data, config(), epsilon=0.1)
+    assert status == 2
+    assert "budget" in err
+    shown = json.loads(dpcost("ledger", "show", "--json")[1], parse_constant=pytest.fail)
+    assert (shown[0]["epsilon_spent"], shown[0]["charges"]) == (0.0, [])
+
+
 def test_a_regression_is_released(dpcost, data, config):
     opened(dpcost, epsilon=3)
     path = config(bounds="covariate_bound = 1.5\nresponse_bound = 1.0", y='y = "cost"')

@@ -1,7 +1,9 @@
 import datetime as dt
+import os
 import stat
 import threading
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from data.ledger import Fingerprint, Fingerprinter, Ledger, LedgerError
+from data.ledger import Fingerprint, Fingerprinter, Ledger, LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
 from data.user_table import load_user_table
 
@@ -217,6 +219,43 @@ def test_the_key_is_private_and_made_once(tmp_path):
     assert [path.name for path in key.parent.iterdir()] == ["ledger.key"]
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert key.read_text().strip() not in repr(found[0].id)
+
+
+def test_key_and_ledger_are_private(tmp_path):
+    before = os.umask(0)
+    try:
+        Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5)
+    finally:
+        os.umask(before)
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {
+        "ledger.key": 0o600,
+        "ledger.sqlite": 0o600,
+    }
+    (tmp_path / "ledger.sqlite").chmod(0o664)
+    Ledger(tmp_path).open_dataset("others", 1.0, 1e-5)
+    assert stat.S_IMODE((tmp_path / "ledger.sqlite").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_key_without_its_ledger_is_refused_in_words(tmp_path, lose):
+    Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5)
+    lose(tmp_path / "ledger.sqlite")
+    ledger = Ledger(tmp_path)
+    for use in (ledger.show, lambda: ledger.open_dataset("patients", 9.0, 1e-5), lambda: ledger.budget("a")):
+        with pytest.raises(LedgerBroken, match=r"ledger\.key was used for a ledger in ledger\.sqlite, and"):
+            use()
+    report = ledger.verify()
+    assert not report.ok
+    assert "deleted, emptied or moved" in report.problems[0]
+    (tmp_path / "ledger.key").unlink()
+    assert ledger.verify().ok
+
+
+def test_a_key_that_no_ledger_was_written_with_is_fine(tmp_path):
+    """As after a kill between the key and the ledger's first commit."""
+    load_keys(tmp_path, create=True)
+    assert Ledger(tmp_path).verify().ok
+    assert Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5).epsilon == 1.0
 
 
 @pytest.mark.parametrize(
