@@ -36,7 +36,15 @@ def home() -> Path:
         ``DPCOST_HOME`` as an absolute path, or ``.dpcost`` in the project; it need not exist yet.
     """
     chosen = os.environ.get("DPCOST_HOME")
-    return Path(chosen).expanduser().resolve() if chosen else PROJECT_ROOT / ".dpcost"
+    if not chosen:
+        return PROJECT_ROOT / ".dpcost"
+    try:
+        return Path(chosen).expanduser().resolve()
+    except (OSError, RuntimeError):
+        raise StoreError(
+            f"DPCOST_HOME must be a folder that can be reached, got {chosen!r}: its user, a link "
+            "in it or the folder you are in does not exist; give the whole path"
+        ) from None
 
 
 def store_dir(home: Path) -> Path:

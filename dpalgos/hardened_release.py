@@ -25,6 +25,8 @@ from dpalgos.params import Params
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
+_LARGEST_LOG_INFLATION = float(np.log(100.0))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleasePlan:
@@ -100,7 +102,12 @@ def plan_release(
 
     inflation = 1.0
     if excess(0.0) > 0:
-        inflation = float(np.exp(brentq(excess, 0.0, np.log(100.0), xtol=1e-9))) * (1 + 1e-8)
+        if excess(_LARGEST_LOG_INFLATION) > 0:
+            raise InputError(
+                f"epsilon {epsilon:g} at delta {delta:g} is too little for the grid on which hardened noise "
+                "is drawn; ask for more of either"
+            )
+        inflation = float(np.exp(brentq(excess, 0.0, _LARGEST_LOG_INFLATION, xtol=1e-9))) * (1 + 1e-8)
     events = tuple(rehearse(inflation))
     cost = spending(events)
     return ReleasePlan(

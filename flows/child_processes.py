@@ -1,4 +1,4 @@
-"""Processes: told apart from later ones of the same number, and ended with all that they started."""
+"""Processes: ended with all that they started, and with whoever started them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
+import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 from data.processes import ProcessIdentity
 from data.store import atomic_write
@@ -39,15 +40,32 @@ def end(process: ProcessIdentity, stop_signal: int, timeout: float, *, whole_tre
         _send(each, signal.SIGKILL)
 
 
-def command_line(pid: int) -> list[str]:
-    """Return a process's command line; empty if it is gone."""
+def end_with_owner(timeout: float) -> None:
+    """End this process, and all that it started, once the process that started it is gone, however it went.
+
+    The owner holds the other end of standard input: the kernel closes it even after ``kill -9``.
+    """
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 1):
+                pass
+        for _ in range(2):  # what it starts meanwhile, too
+            for child in _descendants(os.getpid()):
+                end(child, signal.SIGTERM, timeout)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(timeout)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="owner watch", daemon=True).start()
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if it is gone or another user's."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-    except OSError:
-        answer = subprocess.run(
-            ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
-        return answer.stdout.split()
+        return dict(psutil.Process(pid).environ())
+    except (psutil.Error, OSError):
+        return {}
 
 
 def last_lines(text: str, count: int = 5) -> str:
@@ -68,29 +86,12 @@ def _send(process: ProcessIdentity, number: int) -> None:
 
 def _descendants(pid: int) -> list[ProcessIdentity]:
     """Return every process that `pid` started, directly or not; sessions and groups do not matter."""
-    children: dict[int, list[int]] = {}
-    for each, parent in _parents():
-        children.setdefault(parent, []).append(each)
-    found: list[ProcessIdentity] = []
-    waiting = list(children.get(pid, []))
-    while waiting:
-        each = waiting.pop()
-        waiting += children.get(each, [])
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+    found = []
+    for child in children:
         with contextlib.suppress(ProcessLookupError):
-            found.append(ProcessIdentity.of(each))
+            found.append(ProcessIdentity.of(child.pid))
     return found
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    """Yield every process number with its parent's."""
-    if not Path("/proc/self/stat").exists():
-        table = subprocess.run(
-            ["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False
-        ).stdout
-        for line in table.splitlines():
-            pid, parent = line.split()
-            yield int(pid), int(parent)
-        return
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])

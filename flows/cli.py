@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from data.data_errors import StoreError
 from data.store import home
 from flows.privacy_cli import register
 from flows.progress import say
@@ -35,7 +36,18 @@ _CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base 
 _CTRL_C = 130  # what the parser makes of it
 _MENDABLE_FAULTS = {
     getattr(errno, name)
-    for name in ("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR", "EISDIR", "EEXIST")
+    for name in [
+        "EACCES",
+        "EPERM",
+        "EROFS",
+        "ENOSPC",
+        "EDQUOT",
+        "ENOTDIR",
+        "EISDIR",
+        "EEXIST",
+        "ELOOP",
+        "ENAMETOOLONG",
+    ]
 }
 
 
@@ -273,13 +285,17 @@ def cache_prune(
 
 def main() -> None:
     """Run the command line: exit status 0, 2 for what the user can mend, 1 for anything else."""
+    _replace_closed_streams()
     _show_warnings()
     try:
         status = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except _CommandLineError as error:
         where = f"; see {error.ctx.command_path} --help" if error.ctx else ""
         _fail(f"{_plain(error.format_message())}{where}")
-    except (KeyboardInterrupt, SystemExit, typer.Abort):
+    except SystemExit as left:
+        status = 1 if left.code == 1 else _CTRL_C  # 1: whoever read the output went away
+    except (KeyboardInterrupt, typer.Abort):
         status = _CTRL_C
     except Exception as error:
         _fail(*_explained(error))
@@ -315,6 +331,17 @@ def _list(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, A
         typer.echo("\n".join(map(line, rows)))
 
 
+def _replace_closed_streams() -> None:
+    """Open what was closed: the next file opened would take its place, and get its messages."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.dup2(opened, number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+
+
 def _show_warnings() -> None:
     """Show what the packages below have to say as notes on standard error."""
     handler = logging.StreamHandler()
@@ -342,18 +369,27 @@ def _explained(error: Exception) -> tuple[str, int]:
         return str(error), 1
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"cannot use {error.filename}: {error.strerror}", 2 if error.errno in _MENDABLE_FAULTS else 1
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            "there is no space left for the files or the output; free some and run the same command again",
+            2,
+        )
     fault = without_message(error)
-    log = home() / "faults.log"
     try:
+        log = home() / "faults.log"
         with log.open("a") as file:
             print(
                 datetime.now(UTC).isoformat(timespec="seconds"), fault, *fault.frames, sep="\n  ", file=file
             )
-    except OSError:
+    except (OSError, StoreError):
         return f"internal error, {fault}; please report it", 1
     return f"internal error, {fault}; please report it with the last entry of {log}", 1
 
 
 def _fail(sentence: str, status: int = 2) -> NoReturn:
     say(f"dpcost: {sentence}")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again at its end, and says so
     sys.exit(status)

@@ -33,7 +33,7 @@ def leave(home: Path, sentence: str) -> NoReturn:
         teller = threading.Thread(target=_tell_server, args=(home,), daemon=True)
         teller.start()
         teller.join(_TELL_TIMEOUT)
-        end_own_processes(home)
+        end_own_processes()
         sys.stdout.flush()
     finally:
         os._exit(1)

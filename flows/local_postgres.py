@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flows.child_processes import last_lines
-from flows.server_process import HOST, free_port
+from flows.loopback_server import HOST
+from flows.server_process import free_port
 from flows.supervision import Say, ServerError, SupervisedProcess
 
 DATABASE_URL = "PREFECT_API_DATABASE_CONNECTION_URL"

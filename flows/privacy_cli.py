@@ -83,6 +83,8 @@ def audit(
         raise InputError(f"estimator must be a private one for an audit, got {estimator!r}")
     if trials < 1000:
         raise InputError(f"--trials must be at least 1000, got {trials}; fewer cannot show anything")
+    if seed < 0:
+        raise InputError(f"--seed must be a whole number of at least 0, got {seed}; pass e.g. --seed 1")
     found = []
     for calibration in chosen.calibrations:
         rng = np.random.default_rng(seed)

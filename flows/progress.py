@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -60,14 +60,15 @@ class Progress:
     def _show(self, at_least: float) -> None:
         """Write the line: always on a terminal, elsewhere if the last one is so many seconds old."""
         now = self._clock()
-        if self._live:
-            columns = max(20, shutil.get_terminal_size().columns)
-            self._stream.write(f"\r\x1b[2K{self.line(now)[: columns - 1]}")
-            self._stream.flush()
-            self._shown = True
-        elif now - self._last_line >= at_least:
-            self._last_line = now
-            print(self.line(now), file=self._stream, flush=True)
+        with suppress(OSError):
+            if self._live:
+                columns = max(20, shutil.get_terminal_size().columns)
+                self._stream.write(f"\r\x1b[2K{self.line(now)[: columns - 1]}")
+                self._stream.flush()
+                self._shown = True
+            elif now - self._last_line >= at_least:
+                self._last_line = now
+                print(self.line(now), file=self._stream, flush=True)
 
     def line(self, now: float) -> str:
         """Say how far the run is."""
@@ -120,8 +121,9 @@ def counter(
 
 
 def say(sentence: str) -> None:
-    """Tell the user one thing on standard error."""
-    print(sentence, file=sys.stderr, flush=True)
+    """Tell the user one thing on standard error; a run goes on if nobody can be told."""
+    with suppress(OSError):
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def _blocks(count: int) -> str:

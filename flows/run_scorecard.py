@@ -41,7 +41,7 @@ def run_scorecard(
     that ``profile``, ``reps`` and ``seed`` are for the record, and ``offline`` changes nothing.
     """
     folder = (Path(out) if out else REPORTS).resolve()
-    with journal.exclusive_run(home(), say), recorded(study, profile):
+    with recorded(study, profile), journal.exclusive_run(home(), say):
         record = judged(
             folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
         )

@@ -8,36 +8,49 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import fcntl
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
+from data import store
+from flows import dead_runs
 from flows.child_processes import last_lines
 from flows.local_postgres import DATABASE_URL, postgres_cluster
-from flows.server_process import HOST, ServerProcess, client_settings
+from flows.loopback_server import HOST
+from flows.server_process import (
+    ServerProcess,
+    authentication_file,
+    client_environment,
+    client_settings,
+    logging_level,
+    own_authentication,
+)
 from flows.supervision import (
     Say,
     ServerError,
     SupervisedProcess,
-    end_leftover_server,
+    end_leftovers,
     termination_as_exit,
 )
+from tasks.faults import MENDABLE
 
 PROJECT = Path(__file__).resolve().parents[1]
 POOL = "dpcost"
 WORKER_STOP_TIMEOUT = 30.0
+LOOK_EVERY = 5.0
 
 
 @contextlib.contextmanager
-def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) -> Iterator[ServerProcess]:
+def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) -> Iterator[Standing]:
     """Keep server, work pool, worker and deployments running.
 
     Parameters
@@ -53,8 +66,8 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
 
     Yields
     ------
-    ServerProcess
-        The server; ``api_url`` and ``ui_url`` are its addresses.
+    Standing
+        The server and its worker.
 
     Raises
     ------
@@ -62,9 +75,11 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
         If a part could not be started; those that were are stopped.
     """
     home = home.resolve()
-    end_leftover_server(home, say)
-    require_free(port)
+    logging_level("INFO")  # refused before anything is started
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_alone(home))
+        end_leftovers(home, say)
+        require_free(port)
         database = {}
         if postgres:
             database[DATABASE_URL] = stack.enter_context(postgres_cluster(home, say=say))
@@ -73,24 +88,91 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
         stack.callback(server.stop)
         server.start(ready=server.healthy)
 
-        environment = os.environ | client_settings(home, server.api_url)
-        environment |= {
-            "DPCOST_HOME": str(home),
-            "PREFECT_HOME": str(home / "prefect"),
-            "PREFECT_LOGGING_LEVEL": os.environ.get("PREFECT_LOGGING_LEVEL", "INFO"),
-            "PREFECT_WORKER_QUERY_SECONDS": "2",
-            "PWD": str(PROJECT),  # what prefect.yaml calls $PWD
-        }
-        ensure_pool(server.api_url, environment)
-        worker_name = f"{socket.gethostname()}-{os.getpid()}"
-        worker = worker_process(home, worker_name, environment, say=say)
-        stack.callback(worker.stop)
-        worker.start(ready=lambda: has_worker(server.api_url, worker_name))
-        prefect("--no-prompt", "deploy", "--all", environment=environment)
-        yield server
+        settings = client_settings(home, server.api_url, own_authentication(home))
+        stack.enter_context(
+            client_environment(
+                settings
+                | {
+                    "DPCOST_HOME": str(home),
+                    "PREFECT_HOME": str(home / "prefect"),
+                    "PREFECT_LOGGING_LEVEL": logging_level("INFO"),
+                    "PREFECT_WORKER_QUERY_SECONDS": "2",
+                    "PWD": str(PROJECT),  # what prefect.yaml calls $PWD
+                }
+            )
+        )
+        standing = Standing(home, server, say)
+        standing.mend()
+        ensure_pool()
+        stack.callback(lambda: standing.mark_crashed(datetime.now(UTC)))
+        stack.callback(standing.worker.stop)
+        standing.worker.start(ready=standing.has_worker)
+        prefect("--no-prompt", "deploy", "--all")
+        yield standing
 
 
-def worker_process(home: Path, name: str, environment: Mapping[str, str], *, say: Say) -> SupervisedProcess:
+class Standing:
+    """The standing server and its worker, and what becomes of the runs that die.
+
+    Parameters
+    ----------
+    home : Path
+        The folder of everything that lasts.
+    server : ServerProcess
+        The server.
+    say : callable
+        Gets one sentence whenever something happens that the user should know.
+    """
+
+    def __init__(self, home: Path, server: ServerProcess, say: Say) -> None:
+        self.home, self.server, self.say = home, server, say
+        self.worker_name = f"{socket.gethostname()}-{os.getpid()}"
+        self.worker = worker_process(home, self.worker_name, say=say)
+        self._starts: dict[UUID, int] = {}
+
+    def mark_crashed(self, worker_ended: datetime | None = None) -> None:
+        """Mark the runs that died; if the server is away, the next look does."""
+        import httpx
+
+        before = worker_ended or self.worker.started or datetime.now(UTC)
+        with contextlib.suppress(httpx.HTTPError):
+            dead_runs.mark_crashed(self.home, self.server.api_url, before, self.say)
+
+    def mend(self) -> None:
+        """Mark the runs that died, and run them again."""
+        import httpx
+
+        self.mark_crashed()
+        with contextlib.suppress(httpx.HTTPError):
+            dead_runs.run_again(self.say, self._starts)
+
+    def has_worker(self) -> bool:
+        """Say whether the worker has reported to the work pool."""
+        from prefect.client.orchestration import get_client
+
+        with get_client(sync_client=True) as client:
+            return any(each.name == self.worker_name for each in client.read_workers_for_work_pool(POOL))
+
+
+@contextlib.contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Hold the home's one place for a standing server; the kernel frees it however the process ends."""
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "serve.lock", "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ServerError(
+                f"{home} has a standing server already (process {file.read().strip() or 'unknown'}); "
+                "stop that one, or set DPCOST_HOME to another folder"
+            ) from None
+        file.truncate(0)
+        print(os.getpid(), file=file, flush=True)
+        yield
+
+
+def worker_process(home: Path, name: str, *, say: Say) -> SupervisedProcess:
     """Return the worker, not started yet.
 
     Told to end, it would wait for the flows it runs; so these are told too, and report that they crashed.
@@ -98,8 +180,8 @@ def worker_process(home: Path, name: str, environment: Mapping[str, str], *, say
     return SupervisedProcess(
         home,
         "worker",
-        [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name],
-        environment=environment,
+        [sys.executable, "-m", "flows.project_worker", "--pool", POOL, "--name", name],
+        environment=os.environ,
         folder=PROJECT,
         stop_timeout=WORKER_STOP_TIMEOUT,
         whole_tree=True,
@@ -107,27 +189,20 @@ def worker_process(home: Path, name: str, environment: Mapping[str, str], *, say
     )
 
 
-def ensure_pool(api_url: str, environment: Mapping[str, str]) -> None:
-    """Create the work pool unless it is there, so that what was changed about it stays."""
-    try:
-        _get(f"{api_url}/work_pools/{POOL}")
-    except urllib.error.HTTPError as error:
-        if error.code != 404:
-            raise
-        prefect("work-pool", "create", POOL, "--type", "process", environment=environment)
+def ensure_pool() -> None:
+    """Create the work pool unless it is there."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+    from prefect.workers.process import ProcessWorker
+
+    template = ProcessWorker.get_default_base_job_template()
+    pool = WorkPoolCreate(name=POOL, type=ProcessWorker.type, base_job_template=template)
+    with get_client(sync_client=True) as client, contextlib.suppress(ObjectAlreadyExists):
+        client.create_work_pool(pool)
 
 
-def has_worker(api_url: str, name: str) -> bool:
-    """Say whether the worker of this name has reported to the work pool."""
-    request = urllib.request.Request(f"{api_url}/work_pools/{POOL}/workers/filter", data=b"{}", method="POST")
-    request.add_header("Content-Type", "application/json")
-    try:
-        return any(worker["name"] == name for worker in json.loads(_get(request)))
-    except OSError:
-        return False
-
-
-def prefect(*arguments: str, environment: Mapping[str, str]) -> None:
+def prefect(*arguments: str) -> None:
     """Run one Prefect command in the project's folder.
 
     Raises
@@ -137,7 +212,6 @@ def prefect(*arguments: str, environment: Mapping[str, str]) -> None:
     """
     done = subprocess.run(
         [sys.executable, "-m", "prefect", *arguments],
-        env=dict(environment),
         cwd=PROJECT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -174,44 +248,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--postgres", action="store_true", help="with a private PostgreSQL cluster")
     parser.add_argument("--port", type=int, default=4200, help="the server's port (default 4200)")
     options = parser.parse_args(arguments)
-    home = Path(os.environ.get("DPCOST_HOME") or PROJECT / ".dpcost")
 
     # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with termination_as_exit():
             print("starting the server, the work pool, the worker and the deployments …", flush=True)
-            with serving(home, port=options.port, postgres=options.postgres, say=_say) as server:
-                print(_welcome(server, home), flush=True)
-                threading.Event().wait()
+            home = store.home()
+            with serving(home, port=options.port, postgres=options.postgres, say=_say) as standing:
+                print(_welcome(standing.server, home), flush=True)
+                while True:
+                    time.sleep(LOOK_EVERY)
+                    standing.mend()
     except KeyboardInterrupt:
         print("stopped: worker, server, database", flush=True)
         return 0
-    except (ServerError, OSError) as error:
+    except (ServerError, OSError, *MENDABLE) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
 def _welcome(server: ServerProcess, home: Path) -> str:
-    program = Path(sys.executable).with_name("prefect")
+    program, file = Path(sys.executable).with_name("prefect"), shlex.quote(str(authentication_file(home)))
+    here = f'PREFECT_API_URL={server.api_url} PREFECT_API_AUTH_STRING="$(cat {file})"'
+    password = own_authentication(home) if sys.stdout.isatty() else f"the line in {file}"
     return "\n".join(
         [
             f"Prefect is at {server.ui_url} (logs in {home / 'prefect'}); Ctrl-C stops everything.",
+            f"Its pages ask for a password: {password}",
             "Start a run now:",
-            f"  PREFECT_API_URL={server.api_url} {program} deployment run study/housing --watch",
+            f"  {here} {program} deployment run study/housing --watch",
         ]
     )
 
 
 def _say(sentence: str) -> None:
     print(sentence, flush=True)
-
-
-def _get(request: str | urllib.request.Request) -> bytes:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=10) as answer:
-        return bytes(answer.read())
 
 
 if __name__ == "__main__":

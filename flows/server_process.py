@@ -6,31 +6,38 @@ imported, so the environment has to be complete by then.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import importlib
 import json
 import os
+import secrets
 import socket
 import sys
+import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from data.store import PROJECT_ROOT
 from flows import NO_ANALYTICS
+from flows.loopback_server import HOST
 from flows.supervision import (
     Say,
     ServerError,
     SupervisedProcess,
-    end_leftover_server,
+    end_leftovers,
     termination_as_exit,
 )
+from tasks.study.spec import SpecError
 
-HOST = "127.0.0.1"
 SEND_TIMEOUT = 5.0
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOST_AFTER = 90.0
 
 # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
@@ -81,10 +88,14 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
         If a private server had to be started and did not answer in time.
     """
     home = home.resolve()
-    end_leftover_server(home, say)
+    logging_level("WARNING")  # refused before anything is started
+    end_leftovers(home, say)
     outside = os.environ.get("PREFECT_API_URL", "")
     if outside and answers(outside):
-        with watched(outside, when_lost or say), client_environment(client_settings(home, outside)):
+        authentication = authentication_for(home, outside)
+        require_access(outside, authentication)
+        settings = client_settings(home, outside, authentication)
+        with watched(outside, when_lost or say), client_environment(settings):
             yield outside
         return
     if outside:
@@ -95,7 +106,7 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
         try:
             with (
                 watched(server.api_url, when_lost or say),
-                client_environment(client_settings(home, server.api_url)),
+                client_environment(client_settings(home, server.api_url, own_authentication(home))),
             ):
                 yield server.api_url
         finally:
@@ -215,13 +226,16 @@ class ServerProcess(SupervisedProcess):
             "PREFECT_HOME": str(home / "prefect"),
             # Without it the pages look for the API at port 4200 and stay blank.
             "PREFECT_SERVER_UI_API_URL": self.api_url,
+            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{self.ui_url},http://localhost:{port}",
+            "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT_ROOT), environment.get("PYTHONPATH")])),
             **NO_ANALYTICS,
         }
         inherited = {k: v for k, v in environment.items() if k != "PREFECT_API_URL"}
         super().__init__(
             home,
             "server",
-            [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)],
+            [sys.executable, "-m", "flows.loopback_server", "--port", str(port)],
             environment=RECORDER_SETTINGS | inherited | settings,
             folder=home / "prefect",
             say=say,
@@ -233,7 +247,50 @@ class ServerProcess(SupervisedProcess):
         return answers(self.api_url)
 
 
-def client_settings(home: Path, api_url: str) -> dict[str, str]:
+def authentication_file(home: Path) -> Path:
+    """Return the file that holds the home's authentication string."""
+    return home / "prefect.authentication"
+
+
+def own_authentication(home: Path) -> str:
+    """Return the string that the home's servers ask for: made once, readable by the owner alone."""
+    path = authentication_file(home)
+    if not path.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=home) as unfinished:  # nobody else can read it
+            unfinished.write(f"dpcost:{secrets.token_urlsafe(24)}")
+            unfinished.flush()
+            with contextlib.suppress(FileExistsError):
+                os.link(unfinished.name, path)
+    return path.read_text()
+
+
+def authentication_for(home: Path, api_url: str) -> str:
+    """Return what to authenticate with at a server: the user's choice, else the home's string."""
+    chosen = os.environ.get("PREFECT_API_AUTH_STRING", "")
+    return chosen or (own_authentication(home) if _on_loopback(api_url) else "")
+
+
+def require_access(api_url: str, authentication: str) -> None:
+    """Refuse a server that does not take the authentication string.
+
+    Raises
+    ------
+    ServerError
+        If so.
+    """
+    try:
+        _get(f"{api_url.rstrip('/')}/admin/version", authentication)
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            raise ServerError(
+                f"the Prefect server at {api_url} asks for another authentication string; set "
+                "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
+            ) from None
+        raise
+
+
+def client_settings(home: Path, api_url: str, authentication: str) -> dict[str, str]:
     """Return the environment of a process that runs flows against the server at `api_url`.
 
     Where results are kept does not depend on the server, so that every server finds the same cache. The
@@ -241,11 +298,28 @@ def client_settings(home: Path, api_url: str) -> dict[str, str]:
     """
     return {
         "PREFECT_API_URL": api_url,
+        **({"PREFECT_API_AUTH_STRING": authentication} if authentication else {}),
         "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "cache" / "records"),
-        "PREFECT_LOGGING_LEVEL": os.environ.get("PREFECT_LOGGING_LEVEL", "WARNING"),
+        "PREFECT_LOGGING_LEVEL": logging_level("WARNING"),
         **NO_ANALYTICS,
         **_no_proxy_on_loopback(),
     }
+
+
+def logging_level(default: str) -> str:
+    """Return the user's choice of Prefect's logging level, or a default.
+
+    Raises
+    ------
+    SpecError
+        If it is none; Prefect prints many lines about it.
+    """
+    level = os.environ.get("PREFECT_LOGGING_LEVEL", default)
+    if level.upper() not in LEVELS:
+        raise SpecError(
+            f"PREFECT_LOGGING_LEVEL must be one of {', '.join(LEVELS)}, got {level!r}; or unset it"
+        )
+    return level
 
 
 @contextlib.contextmanager
@@ -264,13 +338,7 @@ def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
 def answers(api_url: str) -> bool:
     """Say whether a Prefect server is well at this address."""
     try:
-        local = urlsplit(api_url).hostname in (HOST, "localhost", "::1")
-        opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
-        request = urllib.request.Request(f"{api_url.rstrip('/')}/health")
-        if key := os.environ.get("PREFECT_API_KEY"):
-            request.add_header("Authorization", f"Bearer {key}")
-        with opener.open(request, timeout=5) as answer:
-            return bool(answer.status == 200 and json.load(answer) is True)
+        return json.loads(_get(f"{api_url.rstrip('/')}/health")) is True
     except (OSError, ValueError):
         return False
 
@@ -280,6 +348,23 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def _on_loopback(api_url: str) -> bool:
+    return urlsplit(api_url).hostname in (HOST, "localhost", "::1")
+
+
+def _get(address: str, authentication: str = "") -> bytes:
+    opener = urllib.request.build_opener(
+        *([urllib.request.ProxyHandler({})] if _on_loopback(address) else [])
+    )
+    request = urllib.request.Request(address)
+    if authentication:
+        request.add_header("Authorization", f"Basic {base64.b64encode(authentication.encode()).decode()}")
+    elif key := os.environ.get("PREFECT_API_KEY"):
+        request.add_header("Authorization", f"Bearer {key}")
+    with opener.open(request, timeout=5) as answer:
+        return bytes(answer.read())
 
 
 @contextlib.contextmanager
@@ -311,12 +396,21 @@ def _send_what_is_queued() -> None:
 
 def _settings_follow_environment() -> contextlib.AbstractContextManager[object]:
     """Let Prefect read the environment again; return what also puts a caller's temporary settings aside."""
-    import prefect.context
-    import prefect.logging.configuration
+    from pydantic import ValidationError
 
-    prefect.context.refresh_global_settings_context()
-    prefect.logging.configuration.setup_logging()
-    return prefect.context.root_settings_context()
+    try:
+        import prefect.context
+        import prefect.logging.configuration
+
+        prefect.context.refresh_global_settings_context()
+        prefect.logging.configuration.setup_logging()
+        return prefect.context.root_settings_context()
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SpecError(
+            f"a setting of Prefect, {'.'.join(map(str, first['loc']))}, is wrong: {first['msg']}, got "
+            f"{first['input']!r}; mend or unset it among the variables PREFECT_…"
+        ) from None
 
 
 def _no_proxy_on_loopback() -> dict[str, str]:

@@ -93,7 +93,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with journal.exclusive_run(home(), say), recorded(study, profile):
+    with recorded(study, profile), journal.exclusive_run(home(), say):
         tables = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
         blocks = spec.blocks(

@@ -12,11 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
+import psutil
+
 from data.processes import ProcessIdentity
-from flows.child_processes import command_line, end, last_lines, write_json
+from flows.child_processes import end, environment_of, last_lines
 
 Say = Callable[[str], object]
 
@@ -25,17 +28,20 @@ STOP_TIMEOUT = 10.0
 MAX_RESTARTS = 5
 LOG_LIMIT = 5_000_000
 
+# Nothing is to lose its server, or its database, while it ends.
+_STOP_ORDER = ("worker", "server", "postgres")
+_MARK = "DPCOST_SUPERVISED"
+
 
 class ServerError(RuntimeError):
     """The server, or something beside it, could not be started; the message is one sentence."""
 
 
 class SupervisedProcess:
-    """A child process that outlives neither its use nor, without a successor, its own death.
+    """A child process that is started again if it dies, a bounded number of times, and stopped when unused.
 
-    It runs in its own session, so that Ctrl-C in the terminal reaches only the process that owns it; a file
-    ``home/prefect/<name>-<owner's pid>.json`` tells later runs whose it is. If it dies it is started again,
-    a bounded number of times.
+    It runs in its own session, so that Ctrl-C in the terminal reaches only the process that owns it. Its
+    environment tells later runs whose it is, and its standard input ends when its owner does.
 
     Parameters
     ----------
@@ -89,13 +95,13 @@ class SupervisedProcess:
         self.say = say
         self.when_lost = when_lost or say
         self.n_restarts = 0
+        self.started: datetime | None = None
         self.log = home / "prefect" / f"{name}.log"
-        self._record = home / "prefect" / f"{name}-{os.getpid()}.json"
+        self._home = str(home.resolve())
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._identity: ProcessIdentity | None = None
         self._stopping = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._supervisor = threading.Thread(target=self._supervise, name=f"{name} supervisor", daemon=True)
 
     @property
@@ -126,6 +132,7 @@ class SupervisedProcess:
         ServerError
             If it exits, or is not ready in time. Nothing is left running then.
         """
+        _WATCHED.add(self)
         try:
             self._spawn()
             deadline = time.monotonic() + timeout
@@ -151,25 +158,32 @@ class SupervisedProcess:
         with _undisturbed():
             self._stopping.set()
             with self._lock:
-                if self._identity is not None:
-                    end(self._identity, self.stop_signal, self.stop_timeout, whole_tree=self.whole_tree)
                 if self._process is not None:
+                    with contextlib.suppress(ProcessLookupError):  # it has ended already
+                        child = ProcessIdentity.of(self._process.pid)
+                        end(child, self.stop_signal, self.stop_timeout, whole_tree=self.whole_tree)
                     self._process.wait()
             if self._supervisor.is_alive() and self._supervisor is not threading.current_thread():
                 self._supervisor.join()
-            self._record.unlink(missing_ok=True)
+            _WATCHED.discard(self)
 
     def _spawn(self) -> None:
+        with self._lock:
+            if not self._stopping.is_set():
+                self._start_child()
+
+    def _start_child(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             if log.tell() > LOG_LIMIT:
                 log.truncate(0)
             self._log_start = log.tell()
+            self.started = datetime.now(UTC)
             self._process = subprocess.Popen(
                 self.command,
-                env=self.environment,
+                env=self.environment | {_MARK: self._mark()},
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -177,20 +191,10 @@ class SupervisedProcess:
                 group=None if self.user is None else pwd.getpwnam(self.user).pw_gid,
                 extra_groups=None if self.user is None else [],
             )
-        try:
-            self._identity = ProcessIdentity.of(self._process.pid)
-        except ProcessLookupError:  # it has ended already
-            self._identity = None
-            return
-        record = _Supervised(
-            name=self.name,
-            process=self._identity,
-            owner=ProcessIdentity.of(os.getpid()),
-            command=self.command,
-            stop_signal=self.stop_signal,
-            whole_tree=self.whole_tree,
-        )
-        write_json(self._record, asdict(record))
+
+    def _mark(self) -> str:
+        owner = asdict(ProcessIdentity.of(os.getpid()))
+        return json.dumps({"name": self.name, "home": self._home, "owner": owner})
 
     def _supervise(self) -> None:
         while not self._stopping.wait(0.2):
@@ -204,9 +208,7 @@ class SupervisedProcess:
                 f"the {self.name} died (exit status {self._exit_status()}); "
                 f"starting it again ({self.n_restarts} of at most {MAX_RESTARTS} times)"
             )
-            with self._lock:
-                if not self._stopping.is_set():
-                    self._spawn()
+            self._spawn()
             self._stopping.wait(0.5 * self.n_restarts)
 
     def _exit_status(self) -> int | None:
@@ -217,65 +219,56 @@ class SupervisedProcess:
         return last_lines(text) or "(empty)"
 
 
-def end_leftover_server(home: Path, say: Say = print) -> int:
-    """End what killed runs left running in `home`, and return how many processes that were.
+_WATCHED: set[SupervisedProcess] = set()
 
-    A process is ended only if the run that started it is gone and it is still that very process, by number,
-    start time, boot and command line. Files about processes that are gone are removed.
-    """
+
+def end_leftovers(home: Path, say: Say = print) -> int:
+    """End what runs that are gone left running in `home`, and return how many processes that were."""
     n_ended = 0
-    for path, found in _supervised(home):
-        if found.owner.is_alive():
-            continue
-        if found.is_alive():
+    for found in supervised_processes(home):
+        if not found.owner.is_alive() and found.process.is_alive():
             say(f"ending the {found.name} (process {found.process.pid}) that a killed run left behind")
-            found.end()
+            end(found.process, signal.SIGTERM, STOP_TIMEOUT, whole_tree=found.name == _STOP_ORDER[0])
             n_ended += 1
-        path.unlink(missing_ok=True)
     return n_ended
 
 
-def end_own_processes(home: Path) -> None:
-    """End what this very process started in `home`, without waiting for whoever watches it."""
-    me = ProcessIdentity.of(os.getpid())
-    for path, found in _supervised(home):
-        if found.owner == me:
-            path.unlink(missing_ok=True)
-            if found.is_alive():
-                found.end()
+def end_own_processes() -> None:
+    """End what this very process started and watches, for good: nothing is started again."""
+    for each in sorted(_WATCHED, key=lambda each: _place_in_stop_order(each.name)):
+        each.stop()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Supervised:
-    """What a file about a supervised process says."""
+class Supervised:
+    """A process that says in its environment, which its children inherit, for whom it was started.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in messages.
+    home : str
+        The folder of everything that lasts.
+    process, owner : ProcessIdentity
+        It, and the process that started it.
+    """
 
     name: str
+    home: str
     process: ProcessIdentity
     owner: ProcessIdentity
-    command: list[str]
-    stop_signal: int
-    whole_tree: bool
-
-    def is_alive(self) -> bool:
-        """Say whether it is there, under the command line it was started with."""
-        return self.process.is_alive() and command_line(self.process.pid)[1:] == self.command[1:]
-
-    def end(self) -> None:
-        """End it and all that it started."""
-        end(self.process, self.stop_signal, STOP_TIMEOUT, whole_tree=self.whole_tree)
 
 
-def _supervised(home: Path) -> Iterator[tuple[Path, _Supervised]]:
-    """Yield what is said to run in `home`, in the order in which it is to end; drop damaged files."""
-    for path in sorted((home / "prefect").glob("*-*.json"), key=_place_in_stop_order):
-        try:
-            plain = json.loads(path.read_bytes())
-            process, owner = ProcessIdentity(**plain["process"]), ProcessIdentity(**plain["owner"])
-            yield path, _Supervised(**{**plain, "process": process, "owner": owner})
-        except FileNotFoundError:
-            continue
-        except (ValueError, TypeError, KeyError):
-            path.unlink(missing_ok=True)
+def supervised_processes(home: Path) -> list[Supervised]:
+    """Return what runs for `home`, and what that started, in the order in which it is to end."""
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(KeyError, TypeError, ValueError, ProcessLookupError):
+            mark = json.loads(environment_of(pid)[_MARK])
+            owner, process = ProcessIdentity(**mark.pop("owner")), ProcessIdentity.of(pid)
+            if mark["home"] == str(home.resolve()):
+                found.append(Supervised(process=process, owner=owner, **mark))
+    return sorted(found, key=lambda each: _place_in_stop_order(each.name))
 
 
 @contextlib.contextmanager
@@ -298,11 +291,8 @@ def termination_as_exit() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
 
 
-def _place_in_stop_order(path: Path) -> int:
-    """Rank a process's file: nothing is to lose its server, or its database, while it ends."""
-    order = ("worker", "server", "postgres")
-    name = path.name.partition("-")[0]
-    return order.index(name) if name in order else len(order)
+def _place_in_stop_order(name: str) -> int:
+    return _STOP_ORDER.index(name) if name in _STOP_ORDER else len(_STOP_ORDER)
 
 
 @contextlib.contextmanager

@@ -49,6 +49,11 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     return float(root) * (1 + 1e-12)
 
 
+# Where double precision accounts for a budget without overflow or underflow.
+EPSILONS = (1e-9, 1e6)
+DELTAS = (1e-100, 1.0)
+
+
 @lru_cache(maxsize=4096)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest μ for which μ-Gaussian DP gives (ε, δ)-DP.
@@ -85,13 +90,19 @@ def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float
 
 
 def check_budget(epsilon: object, delta: object) -> None:
-    """Refuse an (ε, δ) that is no privacy budget."""
-    if isinstance(epsilon, bool | str) or not _is_number(epsilon) or not (0 < float(epsilon) < np.inf):  # type: ignore[arg-type]
+    """Refuse an (ε, δ) that is no privacy budget, or that floating point cannot account for."""
+    if isinstance(epsilon, bool | str) or not _is_number(epsilon) or not (0 < epsilon < np.inf):  # type: ignore[operator]
         raise InputError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
-    if isinstance(delta, bool | str) or not _is_number(delta) or not (0 < float(delta) < 1):  # type: ignore[arg-type]
+    if isinstance(delta, bool | str) or not _is_number(delta) or not (0 < delta < 1):  # type: ignore[operator]
         raise InputError(
             f"delta must be a number above 0 and below 1, got {delta!r}; pass e.g. delta=1e-6, well below 1/n"
         )
+    for name, value, (least, most) in (("epsilon", epsilon, EPSILONS), ("delta", delta, DELTAS)):
+        if not least <= value <= most:  # type: ignore[operator]
+            shown = f"{value:g}" if isinstance(value, float) else "more"
+            raise InputError(
+                f"{name} must lie between {least:g} and {most:g}, got {shown}; pass one in between"
+            )
 
 
 def _is_number(value: object) -> bool:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from flows.child_processes import ProcessIdentity
+from data.processes import ProcessIdentity
 from flows.forced_shutdown import _watch, prompt_end
 
 BUSY = """
@@ -48,7 +48,6 @@ def test_what_does_not_end_after_a_signal_is_ended_with_what_it_started(tmp_path
     assert "interrupted, and not waiting longer than 0 s" in said
     assert "run the same command again" in said
     assert not child.is_alive()
-    assert list((tmp_path / "prefect").glob("*.json")) == []
 
 
 def test_a_second_signal_does_not_wait(tmp_path):

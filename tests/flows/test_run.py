@@ -13,7 +13,7 @@ import pytest
 from small_project import DPCOST, Project
 
 from data.store import sha256_file
-from flows.child_processes import ProcessIdentity
+from flows.supervision import supervised_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -57,11 +57,8 @@ def logged(project):
 
 
 def server_of(project, process):
-    path = project.home / "prefect" / f"server-{process.pid}.json"
-    try:
-        return ProcessIdentity(**json.loads(path.read_text())["process"])
-    except FileNotFoundError:
-        return None
+    found = [p.process for p in supervised_processes(project.home) if p.owner.pid == process.pid]
+    return found[0] if found else None
 
 
 def wait_for(condition, process, timeout=60.0):
@@ -77,7 +74,7 @@ def blocks(project):
 
 
 def nothing_runs(project):
-    return list((project.home / "prefect").glob("*-*.json")) == []
+    return supervised_processes(project.home) == []
 
 
 def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):

@@ -1,3 +1,5 @@
+import base64
+import json
 import os
 import shutil
 import signal
@@ -7,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -14,8 +18,8 @@ import yaml
 
 from flows import local_postgres as postgres
 from flows import serve
-from flows.server_process import answers, free_port
-from flows.supervision import ServerError
+from flows.server_process import answers, free_port, own_authentication
+from flows.supervision import ServerError, supervised_processes
 
 STUDY = """
 from pathlib import Path
@@ -92,9 +96,7 @@ def project():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        (folder / "flows").mkdir()
-        for module in ("__init__", "journal", "postgres", "processes", "serve", "server", "supervision"):
-            shutil.copy(serve.PROJECT / "flows" / f"{module}.py", folder / "flows")
+        shutil.copytree(serve.PROJECT / "flows", folder / "flows", ignore=shutil.ignore_patterns("*.toml"))
         (folder / "flows" / "study.py").write_text(STUDY)
         shutil.copy(serve.PROJECT / "prefect.yaml", folder)
         yield folder
@@ -107,7 +109,10 @@ class Serving:
         self.project = project
         self.port = free_port()
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
-        self.environment = inherited | {"PREFECT_HOME": str(project / "client")}
+        self.environment = inherited | {
+            "PREFECT_HOME": str(project / "client"),
+            "DPCOST_HOME": str(self.home),
+        }
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options],
@@ -124,9 +129,16 @@ class Serving:
                 return
         raise AssertionError("it ended before it was up")
 
+    @property
+    def home(self):
+        return self.project / ".dpcost"
+
     def run_deployment(self, *options):
         command = [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", *options]
-        environment = self.environment | {"PREFECT_API_URL": self.api_url}
+        environment = self.environment | {
+            "PREFECT_API_URL": self.api_url,
+            "PREFECT_API_AUTH_STRING": own_authentication(self.home),
+        }
         return subprocess.run(
             command,
             env=environment,
@@ -139,11 +151,25 @@ class Serving:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=60)
+        self.said = self.process.communicate(timeout=60)[0]
         return self.process.returncode
 
     def running_children(self):
-        return [p.name for p in (self.project / ".dpcost" / "prefect").glob("*-*.json")]
+        return [found.name for found in supervised_processes(self.home)]
+
+    def ask(self, path, *, method="GET", body=None, **headers):
+        """Send a request; return the status and what was answered."""
+        request = urllib.request.Request(f"{self.api_url}/{path}", body, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def flow_runs(self):
+        token = base64.b64encode(own_authentication(self.home).encode()).decode()
+        known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
+        return json.loads(self.ask("flow_runs/filter", method="POST", body=b"{}", **known)[1])
 
 
 @pytest.fixture
@@ -158,6 +184,13 @@ def start(project):
     for each in started:
         if each.process.poll() is None:
             each.stop()
+
+
+def until(condition, timeout=60.0):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
 
 
 @pytest.mark.server
@@ -180,16 +213,18 @@ def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project
 
 
 @pytest.mark.server
-def test_a_killed_serve_is_cleaned_up_by_the_next(project, start):
+def test_a_killed_serve_leaves_nothing_and_gives_up_its_place(project, start):
     killed = start()
     killed.wait_until_up()
+    second = start()
+    assert "has a standing server already" in second.process.communicate(timeout=30)[0]
+    assert second.process.returncode == 1
+    assert set(killed.running_children()) == {"server", "worker"}
     killed.process.kill()
     killed.process.communicate()
-    assert answers(killed.api_url)
-    assert len(killed.running_children()) == 2
+    until(lambda: killed.running_children() == [])
     serving = start()
     serving.wait_until_up()
-    assert not answers(killed.api_url)
     assert serving.stop() == 0
     assert serving.running_children() == []
 
@@ -202,10 +237,105 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
     serving.wait_until_up()
     done = serving.run_deployment()
     assert done.returncode == 0, done.stdout + done.stderr
-    log = project / ".dpcost" / "prefect" / "worker.log"
-    deadline = time.monotonic() + 60
-    while "Beginning flow run" not in log.read_text():
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
+    until(lambda: [run["state_type"] for run in serving.flow_runs() if run["start_time"]] == ["RUNNING"])
     assert serving.stop() == 0
     assert serving.running_children() == []
+
+
+EVIL = """
+from prefect import flow
+
+@flow
+def evil():
+    open("{mark}", "w").close()
+"""
+
+
+@pytest.mark.server
+def test_the_server_answers_its_owner_alone_and_the_worker_runs_this_project_alone(project, start):
+    serving = start()
+    serving.wait_until_up()
+    password = own_authentication(serving.home)
+    known = {"Authorization": f"Basic {base64.b64encode(password.encode()).decode()}"}
+    wrong = {"Authorization": f"Basic {base64.b64encode(b'dpcost:wrong').decode()}"}
+    asking = {"method": "POST", "body": b"{}", "Content-Type": "application/json"}
+    assert stat.S_IMODE((serving.home / "prefect.authentication").stat().st_mode) == 0o600
+    assert serving.ask("deployments/filter", **asking, **known)[0] == 200
+    assert serving.ask("deployments/filter", **asking)[0] == 401
+    assert serving.ask("deployments/filter", **asking, **wrong)[0] == 401
+    assert serving.ask("deployments/filter", **asking, **known, Origin="https://example.org")[0] == 403
+    assert serving.ask("deployments/filter", **asking, **known, Host="example.org")[0] == 403
+    with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser
+        assert page.status == 200
+
+    # Monday's run is planned.
+    until(lambda: [run["auto_scheduled"] for run in serving.flow_runs()][:1] == [True])
+
+    mark = project / "mark"
+    (project / "evil.py").write_text(EVIL.format(mark=mark))
+    client = serving.environment | {
+        "PREFECT_API_URL": serving.api_url,
+        "PREFECT_API_AUTH_STRING": password,
+    }
+    (project / "evil.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "pull": [{"prefect.deployments.steps.run_shell_script": {"script": f"touch {mark}"}}],
+                "deployments": [
+                    {"name": "evil", "entrypoint": "evil.py:evil", "work_pool": {"name": serve.POOL}}
+                ],
+            }
+        )
+    )
+    for command in (
+        ("--no-prompt", "deploy", "--all", "--prefect-file", "evil.yaml"),
+        ("deployment", "run", "evil/evil"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", *command],
+            env=client,
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    until(lambda: [run for run in serving.flow_runs() if run["state_type"] == "FAILED"])
+    (refused,) = [run for run in serving.flow_runs() if run["state_type"] == "FAILED"]
+    assert "the entrypoint must be one of prefect.yaml's" in refused["state"]["message"]
+    assert not mark.exists()
+
+
+@pytest.mark.server
+def test_what_dies_with_the_server_or_its_process_is_crashed_and_runs_again(project, start):
+    gate = project / "gate"
+    waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
+    study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
+    (project / "flows" / "study.py").write_text(study)
+
+    def states():
+        return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
+
+    def processes():
+        """Return the worker, which comes first, and what it runs."""
+        found = [each.process.pid for each in supervised_processes(serving.home) if each.name == "worker"]
+        return found if len(found) > 1 else []
+
+    serving = start()
+    serving.wait_until_up()
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states() == ["RUNNING"])
+    assert serving.stop() == 0
+    assert "is now marked as crashed" in serving.said or "Crashed" in serving.said
+
+    serving = start()
+    serving.wait_until_up()
+    until(lambda: states() == ["RUNNING"])
+    (run,) = [run for run in serving.flow_runs() if not run["auto_scheduled"]]
+    assert run["run_count"] == 2
+    for pid in processes():  # the worker and the run at once, as the kernel does when memory is short
+        os.kill(pid, signal.SIGKILL)
+    gate.touch()
+    until(lambda: states() == ["COMPLETED"], timeout=90)
+    assert (project / "report.txt").read_text() == "housing standard 3"
+    assert serving.stop() == 0

@@ -11,11 +11,17 @@ from uuid import uuid4
 
 import pytest
 
+from data.processes import ProcessIdentity
 from flows import journal, supervision
 from flows import server_process as server
-from flows.child_processes import ProcessIdentity, command_line, write_json
 from flows.server_process import prefect_server
-from flows.supervision import ServerError, SupervisedProcess, end_leftover_server, termination_as_exit
+from flows.supervision import (
+    ServerError,
+    SupervisedProcess,
+    end_leftovers,
+    supervised_processes,
+    termination_as_exit,
+)
 
 
 def until(condition, timeout=30.0):
@@ -32,6 +38,8 @@ def python(code, *arguments, **environment):
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | environment,
+        # A shell may have started the tests with Ctrl-C ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
@@ -42,8 +50,11 @@ def supervised(home, *command, **settings):
     return SupervisedProcess(home, "server", command, environment=os.environ, folder=folder, **settings)
 
 
-def records(home):
-    return sorted(path.name for path in (home / "prefect").glob("*-*.json"))
+def marked(home, owner):
+    """Start a process that says that `owner` started it for `home`."""
+    mark = {"name": "server", "home": str(home), "owner": asdict(owner)}
+    environment = os.environ | {"DPCOST_SUPERVISED": json.dumps(mark)}
+    return subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True)
 
 
 @pytest.fixture
@@ -57,67 +68,93 @@ def gone():
 
 
 @pytest.fixture
-def leftover():
-    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    yield process
-    process.kill()
-    process.wait()
+def start(tmp_path):
+    started = []
+
+    def start(owner, home=tmp_path):
+        started.append(marked(home, owner))
+        until(lambda: [p for p in supervised_processes(home) if p.process.pid == started[-1].pid])
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
-def record(home, process, owner, command=("sleep", "60")):
-    path = home / "prefect" / f"server-{owner.pid}.json"
-    content = {"name": "server", "process": asdict(process), "owner": asdict(owner), "command": command}
-    write_json(path, content | {"stop_signal": signal.SIGTERM, "whole_tree": False})
-    return path
-
-
-def test_a_leftover_of_a_killed_run_is_ended(tmp_path, gone, leftover):
-    record(tmp_path, ProcessIdentity.of(leftover.pid), gone)
-    said = []
-    assert end_leftover_server(tmp_path, said.append) == 1
+def test_a_leftover_of_a_killed_run_is_ended_though_no_file_tells_of_it(tmp_path, gone, start):
+    leftover, said = start(gone), []
+    assert end_leftovers(tmp_path, said.append) == 1
     assert leftover.wait(timeout=5) == -signal.SIGTERM
-    assert records(tmp_path) == []
+    assert supervised_processes(tmp_path) == []
     assert len(said) == 1
     assert str(leftover.pid) in said[0]
 
 
-def test_a_living_run_keeps_its_server(tmp_path, leftover):
-    path = record(tmp_path, ProcessIdentity.of(leftover.pid), ProcessIdentity.of(os.getpid()))
-    assert end_leftover_server(tmp_path) == 0
-    assert leftover.poll() is None
-    assert path.exists()
+def test_a_living_run_keeps_its_server(tmp_path, start):
+    kept = start(ProcessIdentity.of(os.getpid()))
+    assert end_leftovers(tmp_path) == 0
+    assert kept.poll() is None
 
 
-@pytest.mark.parametrize("difference", ["start time", "command line"])
-def test_a_process_that_got_the_number_of_a_server_is_left_alone(tmp_path, gone, leftover, difference):
-    process = ProcessIdentity.of(leftover.pid)
-    if difference == "start time":
-        record(tmp_path, replace(process, start_time="1"), gone)
-    else:
-        record(tmp_path, process, gone, command=("sleep", "61"))
-    assert end_leftover_server(tmp_path) == 0
-    assert leftover.poll() is None
-    assert records(tmp_path) == []
+def test_an_owner_whose_number_another_process_got_is_gone(tmp_path, start):
+    start(replace(ProcessIdentity.of(os.getpid()), start_time="1"))
+    assert end_leftovers(tmp_path, lambda _: None) == 1
 
 
-def test_a_damaged_record_is_removed(tmp_path):
-    (tmp_path / "prefect").mkdir()
-    (tmp_path / "prefect" / "server-1.json").write_text('{"name": "ser')
-    assert end_leftover_server(tmp_path) == 0
-    assert records(tmp_path) == []
-    assert end_leftover_server(tmp_path / "nowhere") == 0
+def test_what_another_home_runs_is_left_alone(tmp_path, gone, start):
+    other = start(gone, tmp_path / "other")
+    assert end_leftovers(tmp_path) == 0
+    assert other.poll() is None
 
 
 def test_a_supervised_process_leaves_nothing_behind(tmp_path):
     process = supervised(tmp_path, "sleep", "60")
     process.start(ready=lambda: True)
     identity = ProcessIdentity.of(process.pid)
-    assert records(tmp_path) == [f"server-{os.getpid()}.json"]
+    assert [p.process for p in supervised_processes(tmp_path)] == [identity]
     assert os.getsid(process.pid) != os.getsid(0)
     process.stop()
     assert not identity.is_alive()
-    assert records(tmp_path) == []
     process.stop()
+
+
+def test_what_is_ended_with_its_owner_is_not_started_again(tmp_path):
+    said = []
+    process = supervised(tmp_path, "sleep", "60", say=said.append)
+    process.start(ready=lambda: True)
+    supervision.end_own_processes()
+    time.sleep(0.5)  # the supervisor looks five times a second
+    assert (said, process.n_restarts) == ([], 0)
+    assert supervised_processes(tmp_path) == []
+
+
+def test_a_child_that_watches_ends_with_a_killed_owner_and_so_does_what_it_started(tmp_path):
+    child = """
+import subprocess, sys, time
+from flows.child_processes import end_with_owner
+end_with_owner(1.0)
+subprocess.Popen(["sleep", "60"], start_new_session=True)
+open(sys.argv[1], "w").close()
+time.sleep(60)
+"""
+    owner = """
+import os, sys, time
+from pathlib import Path
+from flows.supervision import SupervisedProcess
+home, child = Path(sys.argv[1]), sys.argv[2]
+command = [sys.executable, "-c", child, str(home / "up")]
+process = SupervisedProcess(home, "server", command, environment=os.environ, folder=home)
+process.start(ready=(home / "up").exists)
+print("up", flush=True)
+time.sleep(60)
+"""
+    killed = python(owner, tmp_path, child)
+    assert killed.stdout.readline() == "up\n"
+    assert len(supervised_processes(tmp_path)) == 2
+    killed.kill()
+    killed.wait()
+    until(lambda: supervised_processes(tmp_path) == [])
 
 
 def test_a_supervised_process_is_started_again_a_bounded_number_of_times(tmp_path, monkeypatch):
@@ -127,9 +164,8 @@ def test_a_supervised_process_is_started_again_a_bounded_number_of_times(tmp_pat
     process.start(ready=lambda: True)
     first = process.pid
     os.kill(first, signal.SIGKILL)
-    written = tmp_path / "prefect" / f"server-{os.getpid()}.json"
-    until(lambda: json.loads(written.read_text())["process"]["pid"] != first)
-    assert json.loads(written.read_text())["process"]["pid"] == process.pid
+    until(lambda: [p.process.pid for p in supervised_processes(tmp_path)] not in ([], [first]))
+    assert [p.process.pid for p in supervised_processes(tmp_path)] == [process.pid]
     os.kill(process.pid, signal.SIGKILL)
     until(lambda: len(said) == 2)
     process.stop()
@@ -141,15 +177,13 @@ def test_a_process_that_cannot_start_says_why_in_one_sentence(tmp_path):
     process = supervised(tmp_path, "sh", "-c", "echo first; echo the port is taken; exit 3")
     with pytest.raises(ServerError, match=r"exit status 3 .* first / the port is taken$"):
         process.start(ready=lambda: False)
-    assert records(tmp_path) == []
 
 
 def test_a_process_that_is_never_ready_is_ended(tmp_path):
     process = supervised(tmp_path, "sleep", "60")
     with pytest.raises(ServerError, match="not ready within 0 s"):
         process.start(ready=lambda: False, timeout=0.1)
-    until(lambda: process.pid is not None and not command_line(process.pid))
-    assert records(tmp_path) == []
+    assert supervised_processes(tmp_path) == []
 
 
 def test_a_process_that_ignores_the_signal_is_killed_with_all_it_started(tmp_path):
@@ -205,7 +239,7 @@ def test_settings_apply_and_are_restored_where_prefect_is_imported(tmp_path, mon
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     before, outside = dict(os.environ), prefect.settings.PREFECT_API_URL.value()
-    settings = server.client_settings(tmp_path, "http://127.0.0.1:1/api")
+    settings = server.client_settings(tmp_path, "http://127.0.0.1:1/api", "a:string")
     override = {prefect.settings.PREFECT_API_URL: "http://127.0.0.1:2/api"}
     with prefect.settings.temporary_settings(override), server.client_environment(settings):
         assert prefect.settings.PREFECT_API_URL.value() == "http://127.0.0.1:1/api"
@@ -221,7 +255,7 @@ import sys, threading
 from pathlib import Path
 from flows.server_process import client_environment, client_settings
 assert "prefect" not in sys.modules
-with client_environment(client_settings(Path(sys.argv[1]), "http://127.0.0.1:1/api")):
+with client_environment(client_settings(Path(sys.argv[1]), "http://127.0.0.1:1/api", "a:string")):
     from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL
     seen = [PREFECT_API_URL.value(), PREFECT_LOGGING_LEVEL.value()]
     thread = threading.Thread(target=lambda: seen.append(PREFECT_API_URL.value()))
@@ -284,8 +318,8 @@ with prefect_server(Path(sys.argv[1])):
 
 
 def the_server_of(process, home):
-    path = home / "prefect" / f"server-{process.pid}.json"
-    return ProcessIdentity(**json.loads(path.read_text())["process"])
+    (found,) = [p.process for p in supervised_processes(home) if p.owner.pid == process.pid]
+    return found
 
 
 @contextlib.contextmanager
@@ -305,7 +339,6 @@ def test_a_server_is_there_and_then_is_not(home):
         process = the_server_of(ProcessIdentity.of(os.getpid()), home)
     assert not server.answers(api_url)
     assert not process.is_alive()
-    assert records(home) == []
     assert dict(os.environ) == before
 
 
@@ -314,9 +347,12 @@ def test_a_server_that_answers_is_used_and_stays(home, tmp_path, monkeypatch):
     owner = python(OWNER, home)
     outside = owner.stdout.readline().strip()
     monkeypatch.setenv("PREFECT_API_URL", outside)
+    with pytest.raises(ServerError, match="asks for another authentication string"), prefect_server(tmp_path):
+        pass
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", server.own_authentication(home))
     with prefect_server(tmp_path / "another") as api_url:
         assert api_url == outside
-        assert records(tmp_path / "another") == []
+        assert supervised_processes(tmp_path / "another") == []
     assert server.answers(outside)
     owner.send_signal(signal.SIGINT)
     owner.wait(timeout=20)
@@ -343,26 +379,21 @@ def test_an_interrupted_run_takes_its_server_down(home, number):
     owner.send_signal(number)
     owner.wait(timeout=20)
     assert not process.is_alive()
-    assert records(home) == []
 
 
 @pytest.mark.server
-def test_a_killed_run_leaves_a_server_that_the_next_start_ends(home):
+def test_the_server_of_a_killed_run_ends_and_others_stay(home):
     living, killed = python(OWNER, home), python(OWNER, home)
     its_url = living.stdout.readline().strip()
     killed.stdout.readline()
     leftover = the_server_of(killed, home)
     killed.kill()
     killed.wait()
-    assert leftover.is_alive()
-    said = []
-    with prefect_server(home, say=said.append):
-        assert not leftover.is_alive()
-        assert server.answers(its_url)
-    assert len(said) == 1
+    until(lambda: not leftover.is_alive())
+    assert server.answers(its_url)
     living.terminate()
     living.wait(timeout=20)
-    assert records(home) == []
+    assert supervised_processes(home) == []
 
 
 @pytest.mark.server

@@ -1,0 +1,69 @@
+import asyncio
+
+import pytest
+
+from flows.loopback_server import LoopbackGuard
+
+OWN = "http://127.0.0.1:4200"
+
+
+def answer(kind="http", **headers):
+    """Return what a guarded application that says yes to everything answers to a request."""
+    sent = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        sent.append(message)
+
+    raw = [
+        (name.encode(), value.encode())
+        for name, values in headers.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    asyncio.run(LoopbackGuard(app, 4200)({"type": kind, "headers": raw}, None, send))
+    return sent
+
+
+REFUSED = {
+    "foreign host": {"host": "example.org:4200"},
+    "a name that resolves to the loopback interface": {"host": "rebound.example.org:4200"},
+    "another port": {"host": "127.0.0.1:80"},
+    "no port": {"host": "127.0.0.1"},
+    "no host": {},
+    "two hosts": {"host": ["127.0.0.1:4200", "example.org"]},
+    "foreign origin": {"host": "127.0.0.1:4200", "origin": "https://example.org"},
+    "a file's origin": {"host": "127.0.0.1:4200", "origin": "null"},
+    "another local page": {"host": "127.0.0.1:4200", "origin": "http://127.0.0.1:8000"},
+    "one foreign origin of two": {"host": "127.0.0.1:4200", "origin": [OWN, "https://example.org"]},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_foreign_requests_are_refused(case):
+    start, body = answer(**REFUSED[case])
+    assert start["status"] == 403
+    assert b"this server answers" in body["body"]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_foreign_sockets_are_closed_before_they_are_accepted(case):
+    (message,) = answer("websocket", **REFUSED[case])
+    assert message["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:4200", "localhost:4200", "LOCALHOST:4200"])
+@pytest.mark.parametrize("origin", [{}, {"origin": OWN}, {"origin": "http://localhost:4200"}])
+def test_own_pages_and_programs_are_answered_and_pages_load_nothing_from_elsewhere(host, origin):
+    (start,) = answer(host=host, **origin)
+    assert start["status"] == 200
+    policy = dict(start["headers"])[b"content-security-policy"].decode()
+    sources = {word for rule in policy.split(";") for word in rule.split()[1:]}
+    own = {f"{scheme}://{name}:4200" for scheme in ("http", "ws") for name in ("127.0.0.1", "localhost")}
+    assert {source for source in sources if "://" in source} == own
+    assert "*" not in policy
+
+
+def test_what_is_no_request_passes():
+    assert answer("lifespan")[0]["status"] == 200
