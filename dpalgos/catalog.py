@@ -17,7 +17,7 @@ from dpalgos.params import Params, describe
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
-_PACKAGES = ("nonprivate", "central", "comparators", "user_level")
+_PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -73,8 +73,8 @@ class Estimator:
         Public keywords that suit rows and responses of order one; used by the contract tests.
     witnesses : callable or None
         ``(params, d, published) -> {label: (X, y, X', y')}``: neighbouring data sets at which a release
-        of that label attains its sensitivity, given what was published (recorded on one row); the
-        executable half of the privacy argument.
+        of that label attains its sensitivity, given what was published (recorded on one row, or a few
+        people); the executable half of the privacy argument.
     public : str
         What must be public beside its required keywords; empty if nothing.
     check_data : callable or None

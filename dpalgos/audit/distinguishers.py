@@ -10,7 +10,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    GaussianSketchEvent,
+    PureEvent,
+    RandomizerEvent,
+)
 from dpalgos.audit.trials import Release, Runs
 from dpalgos.typing import FloatArray
 
@@ -39,6 +46,8 @@ def log_density(release: Release, *, by_magnitude: bool = False) -> FloatArray |
         residual = (published - value) / scale
         size = (residual**2).sum(axis=0) / 2 if _is_gaussian(event) else np.abs(residual).sum(axis=0)
         return np.asarray(-size - len(value) * np.log(scale))
+    if isinstance(event, RandomizerEvent):
+        return _log_reports(value, published, event)
     if isinstance(event, GaussianSketchEvent):
         inverse = np.linalg.inv(value)
         moments = np.swapaxes(published, -1, -2) @ published
@@ -184,9 +193,24 @@ def _scale(release: Release) -> FloatArray | None:
         return None
     if isinstance(event, GaussianEvent):
         return np.asarray(event.noise_multiplier * np.asarray(event.l2_sensitivity))
-    if isinstance(event, PureEvent):
+    if isinstance(event, PureEvent) and not isinstance(event, RandomizerEvent):
         return np.asarray(np.asarray(event.sensitivity) / event.epsilon)
     return None
+
+
+def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEvent) -> FloatArray:
+    """Return the log-density of people's reports, (R,), relative to reports that know nothing.
+
+    It is e^ε in the region of v = ± z/‖z‖, of the sign + with probability ½ + ‖z‖/(2r), and 1 outside.
+    """
+    vectors, reports = (a.reshape(-1, event.size, a.shape[-1]) for a in (value, published))
+    norms = np.linalg.norm(vectors, axis=1)
+    along = np.einsum("mpr,mpr->mr", vectors, reports) / np.where(norms > 0, norms, 1.0)
+    along = np.where(norms > 0, along, reports[:, 0])
+    plus = 0.5 + norms / (2 * event.radius)
+    gain = np.expm1(event.epsilon)
+    weight = plus * (along > event.threshold) + (1 - plus) * (-along > event.threshold)
+    return np.asarray(np.log1p(gain * weight).sum(axis=0))
 
 
 def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) -> FloatArray | None:
@@ -251,4 +275,5 @@ def _features(runs: Runs) -> FloatArray:
 
 def _law_is_unknown(release: Release) -> bool:
     selected = release.published.dtype.kind in "iu"
-    return not (selected or _scale(release) is not None or isinstance(_event(release), GaussianSketchEvent))
+    known = isinstance(_event(release), GaussianSketchEvent | RandomizerEvent)
+    return not (selected or known or _scale(release) is not None)

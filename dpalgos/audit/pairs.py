@@ -11,11 +11,13 @@ from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise, Pair, one_user
 from dpalgos.blocked_design import LARGEST_VALUE
 from dpalgos.catalog import Estimator
+from dpalgos.local.rounds import neighbors
 from dpalgos.params import Params
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 _FAR = 1e6
+_PEOPLE = 6  # enough for the groups that local privacy asks one after the other
 
 
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
@@ -23,6 +25,8 @@ def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.
     found = _witness_pairs(estimator, params, n_features, rng)
     if estimator.relation is not Relation.USER:
         found += _far_pairs(n_features)
+    if estimator.relation is Relation.LOCAL:
+        found = [pair for pair in found if len(pair.X) == _PEOPLE] + _far_people(n_features)
     if estimator.task == "glm":
         found += _far_labels(n_features)
     if estimator.task == "mean":
@@ -40,7 +44,7 @@ def _witness_pairs(
 ) -> list[Pair]:
     if estimator.witnesses is None:
         return []
-    published = _publish_one_row(estimator, params, n_features, rng)
+    published = _publish_few_rows(estimator, params, n_features, rng)
     last = len(published)
     stages = {"last": published, "middle": published[: (last + 1) // 2], "first": published[:1]}
     found = []
@@ -53,11 +57,12 @@ def _witness_pairs(
     return found
 
 
-def _publish_one_row(
+def _publish_few_rows(
     estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
 ) -> Sequence[FloatArray]:
     recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
-    X = rng.uniform(-1, 1, (1, n_features))
+    n = _PEOPLE if estimator.relation is Relation.LOCAL else 1
+    X = rng.uniform(-1, 1, (n, n_features))
     y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
     run(estimator, Sample(X, y, user_ids=one_user(estimator, X)), params, recorded)
     return recorded.published
@@ -75,6 +80,19 @@ def _far_pairs(d: int) -> list[Pair]:
         Pair("far row against zeros", row, far, 0 * row, 0 * far),
         Pair("far rows, one axis lost", axes, responses, lost_axis, flipped),
         Pair("largest row against zeros", beyond, LARGEST_VALUE * np.ones(1), 0 * beyond, np.zeros(1)),
+    ]
+
+
+def _far_people(d: int) -> list[Pair]:
+    """Return people alike but for one, far outside of every bound."""
+    far, other, zero = np.full(d, _FAR), -np.full(d, _FAR), np.zeros(d)
+    beyond = np.full(d, LARGEST_VALUE)
+    return [
+        Pair("far people, opposite responses", *neighbors(_PEOPLE, (far, _FAR), (far, -_FAR))),
+        Pair("far people, opposite rows", *neighbors(_PEOPLE, (far, _FAR), (other, _FAR))),
+        Pair("zeros against a far person", *neighbors(_PEOPLE, (zero, 0.0), (far, _FAR))),
+        Pair("zeros against a far axis", *neighbors(_PEOPLE, (zero, 0.0), (_FAR * np.eye(d)[0], _FAR))),
+        Pair("zeros against the largest row", *neighbors(_PEOPLE, (zero, 0.0), (beyond, LARGEST_VALUE))),
     ]
 
 

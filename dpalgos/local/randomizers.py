@@ -37,7 +37,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_ndtr, ndtr, ndtri
 
 from dpalgos.accounting.events import DiscreteGaussianEvent, Event, GaussianEvent, RandomizerEvent
-from dpalgos.errors import InputError
 from dpalgos.noise_source import Noise
 from dpalgos.typing import FloatArray
 
@@ -52,6 +51,11 @@ class Randomizer(Protocol):
     @property
     def radius(self) -> float:
         """The largest ℓ2 norm of a vector."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Entries p of a vector."""
         ...
 
     @property
@@ -325,12 +329,12 @@ def _pure_event(
 
 
 def _checked(values: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
-    """Return vectors (m, p, R), or refuse those that were not clipped: their reports would prove nothing."""
+    """Return vectors (m, p, R), or stop before one that was not clipped is reported: that proves nothing."""
     if values.ndim != 3 or values.shape[1] != randomizer.size:
-        raise InputError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
+        raise ValueError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
     squared = np.einsum("mpr,mpr->mr", values, values)
     if not (squared <= (randomizer.radius * ROUNDING) ** 2).all():
-        raise InputError(
+        raise ValueError(
             f"vectors must have an ℓ2 norm of at most radius = {randomizer.radius:g}; clip them first"
         )
     return values

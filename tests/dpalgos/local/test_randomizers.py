@@ -5,7 +5,6 @@ import pytest
 from scipy.special import expit, ndtr
 from scipy.stats import binomtest, kstest
 
-from dpalgos import InputError
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.local.randomizers import (
@@ -248,12 +247,12 @@ def test_an_honest_report_is_not_longer_than_a_server_allows(randomizer):
 def test_vectors_that_were_not_clipped_are_refused(kind):
     randomizer = kind(epsilon=1.0, radius=1.0, size=3)
     with pytest.raises(
-        InputError, match="vectors must have an ℓ2 norm of at most radius = 1; clip them first"
+        ValueError, match="vectors must have an ℓ2 norm of at most radius = 1; clip them first"
     ):
         randomizer.perturb(np.full((2, 3, 1), 0.8), noise())
-    with pytest.raises(InputError, match="clip them first"):
+    with pytest.raises(ValueError, match="clip them first"):
         randomizer.exact(np.full(3, np.nan))
-    with pytest.raises(InputError, match="vectors must have 3 entries"):
+    with pytest.raises(ValueError, match="vectors must have 3 entries"):
         randomizer.perturb(np.zeros((2, 4, 1)), noise())
 
 

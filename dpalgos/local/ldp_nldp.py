@@ -1,0 +1,260 @@
+"""Sparse linear regression without interaction when nobody is trusted (paper C, Algorithm 1).
+
+    Σ̂ = mean of noisy x̄x̄',   v̂ = mean of noisy x̃ỹ,   θ̂ = S( Σ̂⁻¹ v̂ )
+
+Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise: any input of that person
+against any other. Public: τ₁ ``covariate_bound``, r ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds
+of E xx', n.
+
+Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and x̃
+with entries within ±τ₁, ỹ within ±τ₂,
+
+    x̄x̄'/r²          norm 1, two of them at most √2 apart  (r e_1 against r e_2)
+    x̃ỹ/(√d τ₁τ₂)    norm 1, two of them at most 2 apart   (τ₁1 with ±τ₂)
+
+Calibrations
+    ``tight``, pure ε (``mechanism`` ``"auto"``, ``"l2"``, ``"privunit"``): one vector of norm ≤ 1,
+        (√q g, √(1 − q) x̃ỹ/(Rτ₂)), where x̃ is truncated to ±τ₁ and clipped to R = min(r, √d τ₁), and g is
+        x̃x̃' scaled as in :mod:`dpalgos.local.gram_report`; q makes the sum of both noises smallest.
+    ``tight``, ``"gaussian"``: both parts with Gaussian noise, together exactly (ε, δ) by Δ₁²/σ₁² + Δ₂²/σ₂² =
+    μ²;
+        symmetric noise, √2 smaller beside the diagonal; shares of μ² by r² and 2√d τ₁τ₂.
+    ``paper``: σ₁ = √(32 log(2.5/δ)) r²/ε on the upper triangle, σ₂ = √(32 d log(2.5/δ)) τ₁τ₂/ε: half of (ε,
+    δ)
+        for each, at a sensitivity of 2r² where √2 r² is exact.
+
+What the server does with the means, a floor for eigenvalues and the threshold S, is in
+:mod:`dpalgos.local.noisy_moments`.
+
+References
+----------
+Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.relation import Relation
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.local.gram_report import GramReport, isometric, least_noise
+from dpalgos.local.noisy_moments import MomentNoise, ThresholdParams, regression
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
+from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
+from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class LDPNLDPParams(ThresholdParams):
+    """Keywords of :func:`ldp_nldp`."""
+
+    mechanism: str = mechanism_choice()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_printed(self, "gaussian")
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether reports have Gaussian noise."""
+        return self.calibration == "paper" or self.mechanism == "gaussian"
+
+
+def witnesses(params: LDPNLDPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return, for each part of a report, inputs that differ by its sensitivity, or attain its norm."""
+    n = len(published[0]) // (d * (d + 1) // 2 + (0 if params.gaussian else d))
+    r, tau, response = params.row_norm(d), params.covariate_bound, params.response_level(d, n)
+    if not params.gaussian:
+        row = least_noise(d, r, tau).longest_row
+        return {"xx' and xy": neighbors(n, (row, response), (row, -response))}
+    axes, box = r * np.eye(d), np.full(d, tau)
+    return {
+        "xx'": neighbors(n, (axes[0], response), (axes[-1], response)),
+        "xy": neighbors(n, (box, response), (box, -response)),
+    }
+
+
+def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlgorithm:
+    """Return what devices and server do."""
+    params.check_columns(n_features)
+    kind = GaussianMoments if params.gaussian else PureMoments
+    return kind(
+        params=params, n_features=n_features, response_level=params.response_level(n_features, n_people)
+    )
+
+
+@register(
+    name="ldp_nldp",
+    title="Local noisy moments",
+    order=70,
+    task="linear_regression",
+    relation=Relation.LOCAL,
+    reference="paper C (ICLR 2024), Algorithm 1",
+    summary="Each person sends noisy second moments once; the server solves the normal equations.",
+    parameters=LDPNLDPParams,
+    example={
+        "covariate_bound": 1.0,
+        "response_bound": 3.0,
+        "covariance_eigenvalue_bounds": (0.3, 0.5),
+    },
+    witnesses=witnesses,
+    public="n",
+    forms={
+        "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),
+        "half-spaces": Form(keywords={"mechanism": "l2"}),
+        "rows clipped": Form(keywords={"row_bound": 1.2}),
+        "sparse": Form(keywords={"sparsity": 2}, calibrations=("tight", "paper")),
+        "heavy-tailed responses": Form(
+            keywords={"response_bound": None, "response_moment": (4.0, 20.0)}, calibrations=("tight", "paper")
+        ),
+    },
+)
+def ldp_nldp(sample: Sample, params: LDPNLDPParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients, (d, R)."""
+    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n))
+
+
+def _share(first: float, second: float) -> float:
+    """Return q, at which first²/q + second²/(1 − q) is least, not too near to 0 or 1."""
+    return float(np.clip(first / (first + second), _LEAST_SHARE, 1 - _LEAST_SHARE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureMoments:
+    """Both moments as one ε-DP report of norm at most 1."""
+
+    params: LDPNLDPParams
+    n_features: int
+    response_level: float
+    n_rounds: int = 1
+
+    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
+        """Return what the devices send."""
+        return (ReportPart(label="xx' and xy", randomizer=self._randomizer, vectors=self._vectors),)
+
+    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
+        """Return the estimate."""
+        gram, cross = np.split(means[0], [self._gram.size])
+        share, std = self._gram_share, self._randomizer.noise_std
+        return regression(
+            self._gram.matrices(gram / np.sqrt(share)),
+            cross * (self._cross_bound / np.sqrt(1 - share)),
+            MomentNoise(
+                diagonal=std * self._gram.diagonal / np.sqrt(share),
+                off_diagonal=std * self._gram.off_diagonal / np.sqrt(share),
+                cross=std * self._cross_bound / np.sqrt(1 - share),
+            ),
+            self.params,
+            n_reports,
+        )
+
+    def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Return (√q g, √(1 − q) x̃ỹ/(Rτ₂)): norm² ≤ q + 1 − q."""
+        X = box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
+        cross = X * (truncate(y, self.response_level) / self._cross_bound)[:, None]
+        parts = [np.sqrt(self._gram_share) * self._gram.vectors(X), np.sqrt(1 - self._gram_share) * cross]
+        return np.concatenate(parts, axis=1)[:, :, None]
+
+    @cached_property
+    def _randomizer(self) -> Randomizer:
+        size = self._gram.size + self.n_features
+        return pure_randomizer(self.params.epsilon, 1.0, size, self.params.mechanism)
+
+    @cached_property
+    def _gram(self) -> GramReport:
+        return least_noise(
+            self.n_features, self.params.row_norm(self.n_features), self.params.covariate_bound
+        )
+
+    @property
+    def _cross_bound(self) -> float:
+        """Rτ₂, the largest ‖x̃ỹ‖."""
+        box = np.sqrt(self.n_features) * self.params.covariate_bound
+        return float(min(self.params.row_norm(self.n_features), box) * self.response_level)
+
+    @property
+    def _gram_share(self) -> float:
+        """q: over √q and √(1 − q) these multiply the noise of x_j x_k and of x_j y, and ‖θ‖ is near 1."""
+        return _share(self._gram.off_diagonal, self._cross_bound)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMoments:
+    """The two moments with Gaussian noise each, as printed or with the least that is proved."""
+
+    params: LDPNLDPParams
+    n_features: int
+    response_level: float
+    n_rounds: int = 1
+
+    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
+        """Return what the devices send."""
+        gram, cross = self._randomizers
+        return (
+            ReportPart(label="xx'", randomizer=gram, vectors=self._products),
+            ReportPart(label="xy", randomizer=cross, vectors=self._crosses),
+        )
+
+    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
+        """Return the estimate."""
+        gram, cross = self._randomizers
+        return regression(
+            self._gram.matrices(means[0]),
+            means[1] * self._cross_bound,
+            MomentNoise(
+                diagonal=gram.noise_std * self._gram.diagonal,
+                off_diagonal=gram.noise_std * self._gram.off_diagonal,
+                cross=cross.noise_std * self._cross_bound,
+            ),
+            self.params,
+            n_reports,
+        )
+
+    def _products(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        return self._gram.vectors(clip_rows_l2(X, self.params.row_norm(self.n_features)))[:, :, None]
+
+    def _crosses(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        X = truncate(X, self.params.covariate_bound)
+        return np.asarray(X * (truncate(y, self.response_level) / self._cross_bound)[:, None])[:, :, None]
+
+    @cached_property
+    def _gram(self) -> GramReport:
+        row = self.params.row_norm(self.n_features)
+        if self.params.calibration == "tight":
+            return isometric(self.n_features, row)
+        # As printed: one size of noise on the upper triangle, whose entries are not weighted.
+        return GramReport(
+            n_features=self.n_features, row_bound=row, covariate_bound=row, centre=0.0, weight=1.0
+        )
+
+    @property
+    def _cross_bound(self) -> float:
+        """√d τ₁τ₂, the largest ‖x̃ỹ‖."""
+        return float(np.sqrt(self.n_features)) * self.params.covariate_bound * self.response_level
+
+    @cached_property
+    def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
+        """Noise per sensitivity of the normalised parts, √2 and 2."""
+        sensitivities = (float(np.sqrt(2)), 2.0)
+        if self.params.calibration == "paper":
+            printed = np.sqrt(32 * np.log(2.5 / self.params.delta)) / self.params.epsilon
+            multipliers = [float(printed / sensitivity) for sensitivity in sensitivities]
+        else:
+            share = _share(self.params.row_norm(self.n_features) ** 2, 2 * self._cross_bound)
+            mu = gaussian_mu(self.params.epsilon, self.params.delta)
+            multipliers = [float(1 / np.sqrt(part) / mu) for part in (share, 1 - share)]
+        sizes = (self._gram.size, self.n_features)
+        gram, cross_report = (
+            GaussianReport(noise_multiplier=z, l2_sensitivity=sensitivity, radius=1.0, size=size)
+            for z, sensitivity, size in zip(multipliers, sensitivities, sizes, strict=True)
+        )
+        return gram, cross_report

@@ -1,0 +1,137 @@
+"""From noisy second moments to coefficients: what the server of paper C's Algorithms 1 and 3 does.
+
+    θ̂ = S( Σ̂₊⁻¹ v̂ ),   Σ̂₊: eigenvalues below low/4 raised to it
+
+All of it is post-processing of reports and public numbers.
+
+The floor. Noise can make Σ̂ indefinite, and an inverse that is not bounded gives errors with heavy tails;
+``low`` is a public bound on the eigenvalues of E xx', so that what lies below a quarter of it is noise. The
+answer's notes say where that happened. The noise's spectral norm is about 2σ√(d/n) for entries of σ/√n; a
+note warns where it exceeds half of ``low``, that is for n below 16 σ² d/low².
+
+The threshold S is nothing, the ``sparsity`` largest coefficients, or a soft threshold at
+λ = √(2 log 2d) √(σ² + σ_v²)/(√n low), which no data decide. (The printed prox step lacks a ½ and would
+threshold at λ/2.)
+
+Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
+
+References
+----------
+Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.local.rounds import PublicState
+from dpalgos.local.settings import LocalParams
+from dpalgos.mechanisms.checks import check_how_many
+from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.params import choice, count
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdParams(LocalParams):
+    """Keywords of the estimators that solve normal equations."""
+
+    sparsity: int | None = count(
+        "k, number of coefficients that are kept; None: all", default=None, optional=True
+    )
+    threshold: str | None = choice(
+        "'hard' keeps the sparsity largest, 'soft' shrinks by λ, 'none' (or None) leaves the answer; 'auto': "
+        "'hard' with a sparsity, else 'soft' for calibration='paper' and 'none' for 'tight'",
+        ("auto", "hard", "soft", "none", None),
+        default="auto",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.threshold == "hard" and self.sparsity is None:
+            raise InputError("threshold='hard' needs sparsity, got none; pass e.g. sparsity=2")
+
+    def check_columns(self, n_features: int) -> None:
+        """Refuse a sparsity above the number of columns."""
+        if self.sparsity is not None:
+            check_how_many("sparsity", self.sparsity, n_features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentNoise:
+    """Standard deviations of one report's noise: in Σ on and beside the diagonal, and in v."""
+
+    diagonal: float
+    off_diagonal: float
+    cross: float
+
+
+def regression(
+    gram: FloatArray, cross: FloatArray, noise: MomentNoise, params: ThresholdParams, n_reports: int
+) -> PublicState:
+    """Return θ̂ with its standard errors and notes.
+
+    Parameters
+    ----------
+    gram : (R, d, d) array
+        Σ̂, symmetric.
+    cross : (d, R) array
+        v̂.
+    n_reports : int
+        How many reports these are means of.
+    """
+    n_features = len(cross)
+    params.check_columns(n_features)
+    floor = params.eigenvalue_bounds[0] / 4
+    inverse, raised = _inverse(gram, floor)
+    solved = np.einsum("rij,jr->ir", inverse, cross)
+    notes: dict[str, FloatArray | str] = {"eigenvalues_raised": raised.astype(float)}
+    enough = 16 * noise.off_diagonal**2 * n_features / params.eigenvalue_bounds[0] ** 2
+    if n_reports < enough:
+        notes["conditions"] = (
+            f"{n_reports} people are fewer than the {enough:.2g} from which on the noise of the second "
+            "moments is small beside them"
+        )
+    return PublicState(
+        coef=_thresholded(solved, noise, params, n_reports),
+        standard_error=_standard_error(inverse, solved, noise) / np.sqrt(n_reports),
+        notes=notes,
+    )
+
+
+def _inverse(gram: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
+    """Return the inverses with eigenvalues of at least ``floor``, and how many were raised to it, (R,)."""
+    values, vectors = np.linalg.eigh(gram)
+    inverse = (vectors / np.maximum(values, floor)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return inverse, (values < floor).sum(axis=1)
+
+
+def _thresholded(coef: FloatArray, noise: MomentNoise, params: ThresholdParams, n_reports: int) -> FloatArray:
+    rule = params.threshold or "none"
+    if rule == "auto":
+        rule = "hard" if params.sparsity else "soft" if params.calibration == "paper" else "none"
+    if rule == "hard":
+        assert params.sparsity is not None
+        return hard_threshold(coef, params.sparsity)
+    if rule == "none":
+        return coef
+    std = np.hypot(noise.off_diagonal, noise.cross) / np.sqrt(n_reports)
+    level = std * np.sqrt(2 * np.log(2 * len(coef))) / params.eigenvalue_bounds[0]
+    return np.asarray(np.sign(coef) * np.maximum(np.abs(coef) - level, 0.0))
+
+
+def _standard_error(inverse: FloatArray, coef: FloatArray, noise: MomentNoise) -> FloatArray:
+    """Return the standard errors for a single report, (d, R).
+
+    With a² on the diagonal and b² beside it, the noise of Σ̂θ has covariance
+    b²(‖θ‖² I + θθ') + (a² − 2b²) diag(θ²).
+    """
+    on, beside = noise.diagonal**2, noise.off_diagonal**2
+    theta = coef.T
+    covariance = beside * theta[:, :, None] * theta[:, None, :]
+    d = np.arange(theta.shape[1])
+    covariance[:, d, d] += (
+        noise.cross**2 + beside * (theta**2).sum(axis=1, keepdims=True) + (on - 2 * beside) * theta**2
+    )
+    return np.asarray(np.sqrt(np.einsum("rij,rjk,rik->ir", inverse, covariance, inverse)))

@@ -1,0 +1,187 @@
+"""Local privacy as a protocol: what devices send, what a server makes of it, and a run of both for research.
+
+An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
+
+    client   public state → what a device computes from its own row, and how it is randomized
+    server   public state, means of the reports of one group → the next public state
+
+Nothing else passes from people to the server. Each person is in one of ``n_rounds`` disjoint groups and sends
+one report, so that rounds do not add up: a person's ε is that of the one report.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from dpalgos.accounting.relation import Relation
+from dpalgos.catalog import Neighbors
+from dpalgos.errors import InputError
+from dpalgos.local.randomizers import Randomizer
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray, IntArray
+
+_ENTRIES_AT_ONCE = 2**20
+_PUBLIC_ORDER = 20_240_501  # any number that is not chosen by looking at people
+
+Notes = Mapping[str, FloatArray | str]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportPart:
+    """One vector of a report.
+
+    Attributes
+    ----------
+    label : str
+        What it tells of.
+    randomizer : Randomizer
+        What protects it.
+    vectors : callable
+        ``(X (m, d), y (m,)) -> (m, p, R) or (m, p, 1)``: the private vectors of m people, of norm at most the
+        randomizer's radius whatever the rows are.
+    """
+
+    label: str
+    randomizer: Randomizer
+    vectors: Callable[[FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublicState:
+    """What everyone knows after a round.
+
+    Attributes
+    ----------
+    coef : (d, R) array
+        The estimate so far.
+    standard_error : (d, R) array
+        Of each coefficient, from the noise of the reports, which is known; other errors are not in it.
+    notes : mapping
+        What a reader of the estimate has to be told; arrays are per replicate.
+    """
+
+    coef: FloatArray
+    standard_error: FloatArray
+    notes: Notes = field(default_factory=dict)
+
+
+class LocalAlgorithm(Protocol):
+    """An estimator under local privacy, given its public settings, the columns and the number of people."""
+
+    @property
+    def n_rounds(self) -> int:
+        """How many groups of people are asked, one after the other."""
+        ...
+
+    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
+        """Return what the devices of the next group send."""
+        ...
+
+    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
+        """Return what follows from the means of the group's reports, one (p, R) array per part."""
+        ...
+
+
+def first_state(n_features: int, n_replicates: int = 1) -> PublicState:
+    """Return what is known before anyone has reported: nothing."""
+    zero: FloatArray = np.zeros((n_features, n_replicates))
+    return PublicState(coef=zero, standard_error=zero)
+
+
+def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
+    """Return the people of each round: disjoint, exhaustive, in an order that looks at nobody.
+
+    Groups of ⌊n/T⌋ people in a fixed random order, lest files that are sorted make groups that differ; the
+    last one takes the remainder.
+
+    Raises
+    ------
+    InputError
+        If a group would be empty.
+    """
+    if n_people < n_rounds:
+        raise InputError(
+            f"n_rounds must be at most the number of rows, since every round asks other people: got "
+            f"{n_rounds} rounds for {n_people} rows; pass n_rounds={n_people} or fewer"
+        )
+    if n_rounds == 1:
+        return [np.arange(n_people)]
+    order = np.random.default_rng(_PUBLIC_ORDER).permutation(n_people)
+    size = n_people // n_rounds
+    cuts = [size * t for t in range(1, n_rounds)]
+    return [np.sort(group) for group in np.split(order, cuts)]
+
+
+def run_rounds(
+    sample: Sample, transcript: Transcript, algorithm_for: Callable[[int], LocalAlgorithm]
+) -> FloatArray:
+    """Play devices and server on the rows of a sample, and return the final estimate, (d, R).
+
+    Parameters
+    ----------
+    sample : Sample
+        A row is a person.
+    transcript : Transcript
+        Every group's reports are released through it.
+    algorithm_for : callable
+        Number of people → the algorithm.
+    """
+    y = sample.response()
+    if sample.row_mask is None:
+        return _played(sample.X, y, transcript, algorithm_for(len(sample.X)))
+    # Replicates that use different rows are different populations.
+    states = []
+    for replicate, rows in enumerate(sample.row_mask.T):
+        alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
+        states.append(_played(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum()))))
+    transcript.events.extend(alone.events)
+    transcript.diagnostics.update(alone.diagnostics)
+    return np.concatenate(states, axis=1)
+
+
+def neighbors(
+    n_people: int, person: tuple[FloatArray, float], other: tuple[FloatArray, float], who: int = -1
+) -> Neighbors:
+    """Return n people alike, (row, response) each, and the same with another in the place of one of them."""
+    X, y = np.tile(person[0], (n_people, 1)), np.full(n_people, person[1])
+    other_X, other_y = X.copy(), y.copy()
+    other_X[who], other_y[who] = other
+    return X, y, other_X, other_y
+
+
+def _played(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm) -> FloatArray:
+    state = first_state(X.shape[1], transcript.n_replicates)
+    group_number = 0
+    for people in public_groups(len(X), algorithm.n_rounds):
+        parts = algorithm.client(state)
+        sums: list[FloatArray] = [np.zeros((part.randomizer.size, transcript.n_replicates)) for part in parts]
+        at_once = max(1, _ENTRIES_AT_ONCE // sum(part.randomizer.size for part in parts))
+        for start in range(0, len(people), at_once):
+            rows = people[start : start + at_once]
+            for part, total in zip(parts, sums, strict=True):
+                total += _reports(X[rows], y[rows], part, transcript, group_number)
+            group_number += 1
+        state = algorithm.server(state, [total / len(people) for total in sums], len(people))
+    for name, note in state.notes.items():
+        transcript.note(name, note)
+    return state.coef
+
+
+def _reports(
+    X: FloatArray, y: FloatArray, part: ReportPart, transcript: Transcript, group: int
+) -> FloatArray:
+    """Return the sum of the reports of some people, (p, R).
+
+    They are released as one long vector: a neighbour changes the entries of one person.
+    """
+    m, p, n_replicates = len(X), part.randomizer.size, transcript.n_replicates
+    values = part.vectors(X, y)
+    reports = transcript.publish(
+        np.broadcast_to(values, (m, p, n_replicates)).reshape(m * p, n_replicates),
+        lambda: part.randomizer.perturb(values, transcript.noise).reshape(m * p, n_replicates),
+        part.randomizer.event(part.label, group),
+    )
+    return np.asarray(reports.reshape(m, p, n_replicates).sum(axis=0))
