@@ -35,6 +35,11 @@ class TracedGroup:
     panel_mean: FloatArray
 
     @property
+    def private(self) -> bool:
+        """That nothing of the preparation looks at the members' calls."""
+        return True
+
+    @property
     def panel_std(self) -> FloatArray:
         """Standard deviations of g at the panel's frequencies p, Hardy–Weinberg: √ 2p(1 − p), (d,)."""
         return np.asarray(np.sqrt((1 - self.panel_mean**2) / 2))

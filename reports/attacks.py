@@ -151,7 +151,7 @@ def _panel(page: StudyPage, name: str, n: int, rows: pd.DataFrame) -> Panel:
                 for m, v, e in zip(metrics["metric"], metrics["mean"], metrics["se"], strict=True)
             }
             measured.append(
-                Measured(str(cell), float(first["epsilon"]), float(first["certified_epsilon"]), means)
+                Measured(str(cell), float(first["epsilon"]), float(first["estimator_epsilon"]), means)
             )
         form = split_variant(str(variant))[1]
         ordered = tuple(sorted(measured, key=lambda m: m.epsilon))

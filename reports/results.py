@@ -26,6 +26,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "epsilon": "float64",
         "delta": "float64",
         "certified_epsilon": "float64",
+        "estimator_epsilon": "float64",
         "audited_epsilon": "float64",
         "n": "int64",
         "d": "int64",
@@ -44,7 +45,7 @@ DATA_SOURCES = ("real", "stand-in", "simulated")
 CALIBRATIONS = ("none", "paper", "tight")
 PRIVACY_MODELS = ("none", "central", "local", "user")
 STATUSES = ("ok", "failed", "refused")
-PRIVACY_COLUMNS = ("epsilon", "delta", "certified_epsilon", "audited_epsilon")
+PRIVACY_COLUMNS = ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon")
 
 GROUP_COLUMNS = (
     "study",
@@ -94,8 +95,13 @@ def _private_was_asked(df: pd.DataFrame) -> pd.Series:
 
 
 def _tight_proves_what_it_says(df: pd.DataFrame) -> pd.Series:
-    holds = df["certified_epsilon"] <= df["epsilon"] * (1 + _TIGHT_SLACK)
-    return holds | df["certified_epsilon"].isna() | (df["calibration"] != "tight")
+    holds = df["estimator_epsilon"] <= df["epsilon"] * (1 + _TIGHT_SLACK)
+    return holds | df["estimator_epsilon"].isna() | (df["calibration"] != "tight")
+
+
+def _certifies_no_more_than_is_proved(df: pd.DataFrame) -> pd.Series:
+    certified, alone = df["certified_epsilon"], df["estimator_epsilon"]
+    return (certified == alone) | (certified == np.inf) | (certified.isna() & alone.isna())
 
 
 def _calibration_fits_model(df: pd.DataFrame) -> pd.Series:
@@ -114,13 +120,16 @@ _TABLE_RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
     (_calibration_fits_model, "calibration must be none exactly where privacy_model is none"),
     (
         _non_private_has_no_privacy,
-        "a non-private row (privacy_model none) must leave epsilon, delta, certified_epsilon and "
-        "audited_epsilon empty",
+        f"a non-private row (privacy_model none) must leave {', '.join(PRIVACY_COLUMNS)} empty",
     ),
     (_private_was_asked, "a private row must state a positive epsilon and a delta in [0, 1)"),
     (
         _tight_proves_what_it_says,
-        "where calibration is tight, certified_epsilon must not exceed epsilon",
+        "where calibration is tight, estimator_epsilon must not exceed epsilon",
+    ),
+    (
+        _certifies_no_more_than_is_proved,
+        "certified_epsilon must be estimator_epsilon, or infinite where preparing the data is not private",
     ),
     (_says_why, "a row that failed or was refused must say why in message"),
     (_unique, "there must be one row per study, cell, replicate and metric"),
@@ -252,7 +261,7 @@ def summarise(df: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         A row per cell × metric, in the order of first appearance. `mean, median, q10, q90` and the
         standard error `se` = sd / √n_ok come from the repetitions that succeeded; `se` is NaN for a
-        single one. `certified_epsilon` is the largest over repetitions, `seconds` the mean, `message`
+        single one. Certified and audited ε are the largest over repetitions, `seconds` the mean, `message`
         every distinct message, `status` "ok" or the first other status.
     """
     if df.empty:
@@ -262,7 +271,7 @@ def summarise(df: pd.DataFrame) -> pd.DataFrame:
     value = df["value"].where(ok)
     by_cell = value.groupby(code)
     out = df.groupby(code)[list(GROUP_COLUMNS)].nth(0).reset_index(drop=True)
-    for name in ("certified_epsilon", "audited_epsilon"):
+    for name in ("certified_epsilon", "estimator_epsilon", "audited_epsilon"):
         out[name] = df[name].groupby(code).max().to_numpy()
     out["seconds"] = df["seconds"].groupby(code).mean().to_numpy()
     out["status"] = "ok"

@@ -119,7 +119,7 @@ class View:
         table["prepare"] = [prepare for prepare, _ in parts]
         table["form"] = [form for _, form in parts]
         table = place(table, page)
-        facts = zip(table["estimator"], table["privacy_model"], table["certified_epsilon"], strict=True)
+        facts = zip(table["estimator"], table["privacy_model"], table["estimator_epsilon"], strict=True)
         table["role"] = [_role(name, model, certified) for name, model, certified in facts]
         table["rule"] = [
             _rule(page, cell, delta) for cell, delta in zip(table["cell"], table["delta"], strict=True)
@@ -286,7 +286,7 @@ def _point(row: object) -> Point:
         q90=get("q90"),
         n_ok=int(get("n_ok")),
         n_failed=int(get("n_failed")),
-        certified=get("certified_epsilon"),
+        certified=get("estimator_epsilon"),
         audited=get("audited_epsilon"),
         delta=get("delta"),
         status=str(getattr(row, "status", "ok")),

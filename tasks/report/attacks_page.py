@@ -54,7 +54,7 @@ def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
         intervals[place] = _interval(
             rows["value"].to_numpy(), int(first["n"]), of_candidates=rate is not None
         )
-        epsilon, delta = rows["certified_epsilon"].max(), float(first["delta"])
+        epsilon, delta = rows["estimator_epsilon"].max(), float(first["delta"])
         if not (math.isfinite(epsilon) and epsilon > 0):
             continue
         allowed[place] = (
@@ -91,7 +91,7 @@ def _exceeds(rows: pd.DataFrame, rate: float | None, n_tests: int) -> bool:
     A rate's bound is taken at the highest false positive rate that the non-members' counts leave open.
     """
     values, first = rows["value"].to_numpy(), rows.iloc[0]
-    epsilon, delta = float(rows["certified_epsilon"].max()), float(first["delta"])
+    epsilon, delta = float(rows["estimator_epsilon"].max()), float(first["delta"])
     level = _ERROR / n_tests
     if rate is None:
         if len(values) < 2:

@@ -40,6 +40,7 @@ def compute_block(
     """
     problem = problem_of(block)
     cells = [cell for cell in block.cells if only in (None, cell.key)]
+    protected = design is None or design.private
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(block, design):
         answered: dict[str, _Outcome] = {}
@@ -50,7 +51,10 @@ def compute_block(
             outcomes[cell.key].append(outcome)
             if selected is not None and outcome.selected:
                 selected[cell.key] = outcome.selected
-    return pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
+    rows = pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
+    # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
+    alone = rows["estimator_epsilon"]
+    return rows.assign(certified_epsilon=alone if protected else alone.where(alone.isna(), np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,7 @@ def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome
             **_labels(cell, block),
             "d": [outcome.draw.sample.n_features for outcome in repeated],
             "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
-            "certified_epsilon": [outcome.certified for outcome in repeated],
+            "estimator_epsilon": [outcome.certified for outcome in repeated],
             "replicate": [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)],
             "seed": derive_seed(block.seed, block.study, cell.question),
             "metric": problem.metric,

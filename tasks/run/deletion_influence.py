@@ -38,6 +38,7 @@ def compute_limit(block: Block, design: Prepared, n_deleted: list[int]) -> pd.Da
                 "epsilon": np.nan,
                 "delta": np.nan,
                 "certified_epsilon": np.nan,
+                "estimator_epsilon": np.nan,
                 "audited_epsilon": np.nan,
                 "n": n,
                 "d": d,

@@ -48,12 +48,12 @@ class Guarantee(Test):
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
         """Compare certified with asked ε."""
         rows = evidence.private(claim.estimator, calibration)
-        rows = rows[rows["certified_epsilon"].notna()]
+        rows = rows[rows["estimator_epsilon"].notna()]
         if claim.panel:
             rows = rows[rows["variant"] == claim.variant()]
         if rows.empty:
             return Verdict(OPEN, "The study has no answer of this kind.")
-        shares = rows["certified_epsilon"] / rows["epsilon"]
+        shares = rows["estimator_epsilon"] / rows["epsilon"]
         if shares.max() == math.inf:
             return Verdict(FAILS, "The noise proves no finite ε.")
         worst = rows.iloc[int(shares.to_numpy().argmax())]
@@ -62,7 +62,7 @@ class Guarantee(Test):
         )
         if shares.max() > 1 + 1e-9:
             where = f"{evidence.symbol} = {setting(worst['n'])}"
-            epsilon = f"ε = {num(worst['certified_epsilon'])} for {setting(worst['epsilon'])}"
+            epsilon = f"ε = {num(worst['estimator_epsilon'])} for {setting(worst['epsilon'])}"
             return Verdict(FAILS, f"{proved}: at {where} only {epsilon}.")
         return Verdict(HOLDS, f"{proved}.")
 

@@ -135,6 +135,7 @@ def verdict_table(
             "calibration": calibration,
             "privacy_model": _model(claim.estimator),
             "certified_epsilon": np.nan,
+            "estimator_epsilon": np.nan,
             "audited_epsilon": np.nan,
             "s": pd.NA,
             "replicate": 0,

@@ -37,6 +37,7 @@ def table(values, *, status="ok", cell="ols:public:n=100"):
             "epsilon": np.nan,
             "delta": np.nan,
             "certified_epsilon": np.nan,
+            "estimator_epsilon": np.nan,
             "audited_epsilon": np.nan,
             "n": 100,
             "d": 6,

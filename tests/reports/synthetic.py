@@ -53,6 +53,7 @@ def _row(**values: object) -> dict[str, object]:
         "epsilon": math.nan,
         "delta": math.nan,
         "certified_epsilon": math.nan,
+        "estimator_epsilon": math.nan,
         "audited_epsilon": math.nan,
     }
     base.update(values)
@@ -124,6 +125,7 @@ def _private_rows(
                     epsilon=epsilon,
                     delta=delta,
                     certified_epsilon=epsilon * share * (1 - 0.02 * (m < 1000)),
+                    estimator_epsilon=epsilon * share * (1 - 0.02 * (m < 1000)),
                     n=m,
                     replicate=r,
                     seed=r,

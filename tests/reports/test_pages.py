@@ -76,7 +76,9 @@ def test_budget_of_one_part_needs_no_bar(files):
 
 def test_certified_zero_fits_on_the_log_axis(standin_results, standin_page):
     rows = standin_results.copy()
-    rows.loc[(rows["calibration"] == "paper") & (rows["n"] == 100), "certified_epsilon"] = 0.0
+    rows.loc[
+        (rows["calibration"] == "paper") & (rows["n"] == 100), ["certified_epsilon", "estimator_epsilon"]
+    ] = 0.0
     rows.loc[rows["calibration"] == "tight", "audited_epsilon"] = 0.2
     files = render_study(rows, standin_page)
     text = text_of(files["figures/certified.svg"])
@@ -190,7 +192,7 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     changed = results.copy()
     unprotected = (changed["estimator"] == "dp_linear_regression") & (changed["calibration"] == "paper")
     assert unprotected.any()
-    changed.loc[unprotected, "certified_epsilon"] = np.inf
+    changed.loc[unprotected, ["certified_epsilon", "estimator_epsilon"]] = np.inf
     changed.loc[unprotected, "value"] = 1e-6
     view = View.build(summarise(changed), page)
     series = {s.label: s for s in view.series(view.headline) if s.role == "unprotected"}

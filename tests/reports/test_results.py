@@ -34,6 +34,7 @@ def test_columns_are_the_contracts():
         "epsilon",
         "delta",
         "certified_epsilon",
+        "estimator_epsilon",
         "audited_epsilon",
         "n",
         "d",
@@ -70,7 +71,8 @@ def test_valid_table_comes_back_in_order_and_typed(small):
         ("seconds", -1.0, "seconds must not be negative"),
         ("epsilon", 0.0, "positive epsilon"),
         ("delta", 1.0, "delta in"),
-        ("certified_epsilon", 99.0, "must not exceed epsilon"),
+        ("estimator_epsilon", 99.0, "must not exceed epsilon"),
+        ("certified_epsilon", 0.1, "certified_epsilon must be estimator_epsilon, or infinite"),
         ("status", "failed", "must say why"),
     ],
 )
@@ -82,6 +84,15 @@ def test_a_private_row_with_a_fault(small, column, value, message):
     text = str(caught.value)
     assert "\n" not in text
     assert repr(str(small.loc[row, "cell"])) in text
+
+
+def test_a_private_row_may_certify_nothing_where_its_estimator_proves_something(small):
+    tight = small["calibration"] == "tight"
+    small.loc[tight, "certified_epsilon"] = math.inf
+    validate_results(small)
+    found = summarise(small)
+    assert np.isinf(found.loc[found["calibration"] == "tight", "certified_epsilon"]).all()
+    assert np.isfinite(found.loc[found["calibration"] == "tight", "estimator_epsilon"]).all()
 
 
 def test_non_private_rows_have_no_privacy(small):
@@ -125,7 +136,7 @@ def test_summarise_by_hand(small):
     rows = pd.concat([base] * 5, ignore_index=True).assign(replicate=range(5), seconds=[1.0, 2, 3, 4, 5])
     rows["value"] = [1.0, 2.0, 3.0, 10.0, math.nan]
     rows.loc[4, ["status", "message"]] = ["failed", "singular"]
-    rows.loc[2, "certified_epsilon"] = 0.1
+    rows.loc[2, ["certified_epsilon", "estimator_epsilon"]] = 0.1
     out = summarise(validate_results(rows))
     assert list(out.columns) == list(SUMMARY_COLUMNS)
     row = out.iloc[0]

@@ -102,7 +102,7 @@ def test_worse_than_zero_is_said_plainly(results, page):
 
 def test_printed_noise_too_small_is_said(results, page):
     weak = results.copy()
-    weak.loc[weak["calibration"] == "paper", "certified_epsilon"] = 0.61
+    weak.loc[weak["calibration"] == "paper", ["certified_epsilon", "estimator_epsilon"]] = 0.61
     weak = weak[(weak["epsilon"] == 0.5) | weak["epsilon"].isna()]
     head = build_headline(View.build(summarise(weak), page))
     assert "Too small for the ε = 0.5 that was asked" in head.noise

@@ -81,6 +81,17 @@ def test_a_block_is_a_valid_table_in_the_order_of_its_cells(design):
     assert len(set(ols)) == 4
 
 
+def test_nothing_is_certified_where_the_data_decided_their_own_preparation(design):
+    both = block(cell("ols"), cell("adassp"))
+    rows = validate_results(compute_block(both, replace(design, private=False)))
+    private = rows["estimator"] == "adassp"
+    assert np.isinf(rows["certified_epsilon"][private]).all()
+    assert rows["certified_epsilon"][~private].isna().all()
+    expected = compute_block(both, design)["certified_epsilon"]
+    assert rows["estimator_epsilon"].equals(expected)
+    assert (expected[private] <= 1.0).all()
+
+
 def test_one_cell_alone_gives_the_same_numbers(design):
     whole = compute_block(block(cell("ols"), cell("adassp")), design).drop(columns="seconds")
     alone = compute_block(block(cell("ols"), cell("adassp")), design, only=cell("adassp").key)

@@ -48,6 +48,7 @@ def results(
                     "epsilon": epsilon if private else np.nan,
                     "delta": 1e-4 if private else np.nan,
                     "certified_epsilon": certified if private else np.nan,
+                    "estimator_epsilon": certified if private else np.nan,
                     "audited_epsilon": np.nan,
                     "n": head.n if spec.axis == "s" else n,
                     "d": 20,
