@@ -9,6 +9,9 @@ from typing import Any
 
 from prefect.cache_policies import CachePolicy
 
+from data.store import home
+from tasks.cache.records import records_folder, refuse_unless_plain
+
 
 @dataclass
 class ByKey(CachePolicy):
@@ -17,8 +20,10 @@ class ByKey(CachePolicy):
     def compute_key(
         self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any
     ) -> str | None:
-        """Return the argument ``key``."""
-        return str(inputs["key"])
+        """Return the argument ``key``; what is stored under it is plain JSON from here on."""
+        key = str(inputs["key"])
+        refuse_unless_plain(records_folder(home()) / key)
+        return key
 
 
 BY_KEY: dict[str, Any] = {

@@ -1,13 +1,16 @@
 """Whole runs of ``dpcost`` on a small study, with a real server: stored, repeated, interrupted and killed."""
 
+import base64
 import contextlib
 import json
 import os
+import pickle
 import pty
 import random
 import signal
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 from small_project import DPCOST, Project
@@ -159,6 +162,22 @@ def test_what_is_damaged_is_made_again(ran, undisturbed, damage):
     ran.run()
     assert ran.same_results(undisturbed)
     assert (ran.out / "small" / "report.md").exists()
+
+
+def test_a_result_that_names_another_serializer_is_never_unpickled(ran, undisturbed, tmp_path):
+    class Payload:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    record = next((ran.home / "cache" / "records").glob("block-*"))
+    content = json.loads(record.read_bytes())
+    content["metadata"]["serializer"] = {"type": "pickle", "picklelib": "pickle"}
+    content["result"] = base64.encodebytes(pickle.dumps(Payload())).decode()
+    record.write_text(json.dumps(content))
+    _, err = ran.run()
+    assert not (tmp_path / "ran").exists()
+    assert "is not plain JSON; it is refused and made again" in err
+    assert ran.same_results(undisturbed)
 
 
 def test_dask_gives_the_same_rows(project, undisturbed):
