@@ -1,16 +1,16 @@
-"""Prepare the frames of a flock for classification: scale, add an intercept, split in random halves.
+"""Prepare the frames of a flock for classification: scale their features and add an intercept.
 
 Features are (value − centre) / scale, clipped at ±3, so that 3 is a public bound on every entry. With public
 constants per type of feature the guarantee covers that. With each column's own mean and standard deviation,
 as the paper may have done, it does not, and every output says so.
 
 A unit of privacy is a frame. Frames of one simulation are alike: with rows split at random they are in both
-halves, which flatters every estimator; splitting by simulation keeps them together.
+parts, which flatters every estimator; splitting by simulation keeps them together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +18,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data.data_errors import DataError
+from data.prepared_table import INTERCEPT, PreparedTable, Units
 from data.refs import FramesRef, verified_path
-from data.registry import Dataset
-from data.swarm_frames import LABEL, column_names
-
-Scaling = Literal["public", "data"]
-Split = Literal["rows", "simulations"]
+from data.registry import FRAME_LABEL, Dataset
 
 CLIP = 3.0
-INTERCEPT = "intercept"
 
 _NOTES = {
     "public": (
         "Each feature is centred and scaled by public constants of its type and clipped at ±3, so the "
         "privacy guarantee covers the preparation as well."
     ),
-    "data": (
+    "standardised": (
         "Each feature is centred and scaled by its mean and standard deviation over all frames and clipped "
         "at ±3, as the paper may have done; this step is not private and no guarantee covers it."
     ),
@@ -49,7 +45,7 @@ class Scales:
     ref : FramesRef
     center, scale : tuple of float
         Per column, without the intercept.
-    variant : {"public", "data"}
+    variant : {"public", "standardised"}
     names : tuple of str
         Of the columns.
     """
@@ -57,7 +53,7 @@ class Scales:
     ref: FramesRef
     center: tuple[float, ...]
     scale: tuple[float, ...]
-    variant: Scaling
+    variant: Units
     names: tuple[str, ...]
 
     @property
@@ -82,34 +78,7 @@ class Scales:
         return cls(ref=FramesRef.from_dict(plain["ref"]), variant=plain["variant"], **lists)
 
 
-@dataclass(frozen=True, eq=False)
-class Frames:
-    """Labelled frames as a classification problem.
-
-    Attributes
-    ----------
-    X : (n, d) array of float32
-        Entries within ±3; the last column is the intercept, of ones.
-    y : (n,) array
-        0 or 1.
-    column_names : tuple of str
-    simulation : (n,) int array or None
-        Which simulation a frame is from; None if that is not known.
-    private : bool
-        Whether a guarantee on a fit covers this preparation too.
-    note : str
-        For the report.
-    """
-
-    X: npt.NDArray[np.float32]
-    y: npt.NDArray[np.float64]
-    column_names: tuple[str, ...]
-    simulation: npt.NDArray[np.int64] | None
-    private: bool
-    note: str
-
-
-def scales(ref: FramesRef, dataset: Dataset, variant: Scaling) -> Scales:
+def scales(ref: FramesRef, dataset: Dataset, variant: Units) -> Scales:
     """Return the centres and scales of a table's columns.
 
     Parameters
@@ -117,7 +86,7 @@ def scales(ref: FramesRef, dataset: Dataset, variant: Scaling) -> Scales:
     ref : FramesRef
     dataset : Dataset
         Supplies the public constants.
-    variant : {"public", "data"}
+    variant : {"public", "standardised"}
 
     Raises
     ------
@@ -126,10 +95,10 @@ def scales(ref: FramesRef, dataset: Dataset, variant: Scaling) -> Scales:
     CorruptTable
         The stored table is gone or damaged.
     """
-    if variant not in get_args(Scaling):
-        raise DataError(f"scaling must be one of {', '.join(get_args(Scaling))}, got {variant!r}; pick one")
-    names = column_names(dataset)
-    if variant == "data":
+    if variant not in get_args(Units):
+        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {variant!r}; pick one")
+    names = dataset.frame_columns
+    if variant == "standardised":
         center, scale = _moments(ref)
         if not (scale > 0).all():
             name = names[int(np.argmin(scale))]
@@ -146,7 +115,7 @@ def scales(ref: FramesRef, dataset: Dataset, variant: Scaling) -> Scales:
     return Scales(ref, centers * dataset.n_boids, widths * dataset.n_boids, variant, names)
 
 
-def load_frames(about: Scales) -> Frames:
+def load_frames(about: Scales) -> PreparedTable:
     """Read and scale a table of frames.
 
     Raises
@@ -169,11 +138,12 @@ def load_frames(about: Scales) -> Frames:
     X[:, d] = 1.0
     X.flags.writeable = False  # a wide design, which an estimator would copy else
     length = ref.frames_per_simulation
-    return Frames(
+    return PreparedTable(
         X=X,
         y=y,
         column_names=(*about.names, INTERCEPT),
-        simulation=np.arange(ref.n_rows) // length if length else None,
+        to_standard=None,
+        groups=np.arange(ref.n_rows) // length if length else None,
         private=about.private,
         note=about.note,
     )
@@ -197,57 +167,9 @@ def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt
             yield _columns(file.read_row_group(i))
 
 
-def draw_halves(
-    frames: Frames, n: int, rngs: Sequence[np.random.Generator], split: Split
-) -> npt.NDArray[np.bool_]:
-    """Draw the frames to train on, per replicate; the others are for the test.
-
-    Parameters
-    ----------
-    frames : Frames
-    n : int
-        Frames to train on; by simulation, as many whole simulations as fit.
-    rngs : sequence of numpy.random.Generator
-        One per replicate; replicate r depends on ``rngs[r]`` alone.
-    split : {"rows", "simulations"}
-
-    Returns
-    -------
-    (n_rows, R) boolean array
-        Fortran-ordered.
-
-    Raises
-    ------
-    DataError
-        n leaves nothing to train on or to test on, or simulations are not known.
-    """
-    n_rows = len(frames.y)
-    if not 1 <= n < n_rows:
-        raise DataError(
-            f"n must be between 1 and {n_rows - 1:,}, so that some of the {n_rows:,} frames are left to test "
-            f"on, got {n}; choose another size"
-        )
-    masks = np.zeros((len(rngs), n_rows), dtype=bool)
-    if split == "rows":
-        for mask, rng in zip(masks, rngs, strict=True):
-            mask[rng.permutation(n_rows)[:n]] = True
-        return masks.T
-    if frames.simulation is None:
-        raise DataError("split='simulations' needs simulated frames, these are not; pass split='rows'")
-    count = int(frames.simulation[-1]) + 1
-    chosen = n * count // n_rows
-    if not 1 <= chosen < count:
-        raise DataError(f"n must leave one of {count:,} simulations to either half, got {n}; choose another")
-    for mask, rng in zip(masks, rngs, strict=True):
-        trained = np.zeros(count, dtype=bool)
-        trained[rng.permutation(count)[:chosen]] = True
-        mask[:] = trained[frames.simulation]
-    return masks.T
-
-
 def _columns(table: pa.Table) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]:
-    labels = table.column(LABEL).to_numpy()
-    features = table.drop_columns([LABEL])
+    labels = table.column(FRAME_LABEL).to_numpy()
+    features = table.drop_columns([FRAME_LABEL])
     block = np.empty((features.num_columns, len(labels)), dtype=np.float32)
     for row, column in zip(block, features.itercolumns(), strict=True):
         row[:] = column.to_numpy()

@@ -150,7 +150,7 @@ class GroupDifference:
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class DrawnPeople:
     """People drawn from the two groups in each of R replicates.
 
     Attributes
@@ -376,7 +376,7 @@ def group_difference(
     )
 
 
-def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generator]) -> Draw:
+def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generator]) -> DrawnPeople:
     """Draw m people of each group per replicate, uniformly and without replacement.
 
     Replicate r depends on ``rngs[r]`` alone, and its draw of m people begins that of any larger m from a
@@ -406,10 +406,10 @@ def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generat
         # Whole permutations, whatever m is: that makes smaller draws the beginnings of larger ones.
         first.append(rng.permutation(sizes[0])[:m])
         second.append(sizes[0] + rng.permutation(sizes[1])[:m])
-    return Draw(np.array(first).reshape(-1, m).T, np.array(second).reshape(-1, m).T)
+    return DrawnPeople(np.array(first).reshape(-1, m).T, np.array(second).reshape(-1, m).T)
 
 
-def person_mask(draw: Draw, n_rows: int) -> npt.NDArray[np.bool_]:
+def person_mask(draw: DrawnPeople, n_rows: int) -> npt.NDArray[np.bool_]:
     """Return which rows of `GroupDifference.X` each replicate uses: 2m of them, one per person.
 
     The mean of the rows is the difference of the drawn group means; its sensitivity to one person is 2/m
@@ -427,7 +427,7 @@ def person_mask(draw: Draw, n_rows: int) -> npt.NDArray[np.bool_]:
     return mask.T
 
 
-def paired_rows(X: FloatArray, draw: Draw, replicate: int) -> FloatArray:
+def paired_rows(X: FloatArray, draw: DrawnPeople, replicate: int) -> FloatArray:
     """Return the paper's rows of one replicate: x1 − x2 for pairs in the order of the draw.
 
     Their mean is that of the 2m rows of the same replicate. With ``value_bound=2`` and m rows an estimator
@@ -437,7 +437,7 @@ def paired_rows(X: FloatArray, draw: Draw, replicate: int) -> FloatArray:
     ----------
     X : (n, d) array
         `GroupDifference.X`.
-    draw : Draw
+    draw : DrawnPeople
     replicate : int
 
     Returns

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
+from data.code_digest import code_digest
 from data.data_errors import CorruptSource, DataError
 from data.genotypes import store_genotypes
 from data.raw_files import RawFile, set_aside
-from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict, verified_path
+from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict
 from data.registry import Dataset
 from data.store import atomic_write, sha256_file, store_dir
 from data.swarm_frames import store_frames
@@ -30,19 +31,12 @@ __all__ = [
     "FramesRef",
     "GenotypeRef",
     "load_user_table",
-    "read_table",
     "ref_from_dict",
     "to_parquet",
 ]
 
 STAND_IN_SEED = 1990
 
-_DATA_PACKAGE = Path(__file__).parent
-_CODE = {
-    "table": ("ingest.py", "table.py", "parsing.py"),
-    "frames": ("swarm_frames.py", "frames_csv.py", "flock.py", "parsing.py"),
-    "genotypes": ("genotypes.py", "genotypes_plink.py", "genotypes_geo.py", "genotypes_simulated.py"),
-}
 _log = logging.getLogger(__name__)
 
 
@@ -128,18 +122,6 @@ def _store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
     return ref
 
 
-def read_table(ref: DatasetRef) -> pd.DataFrame:
-    """Read a stored table, verified.
-
-    Raises
-    ------
-    CorruptTable
-        The file is gone or its checksum is not the reference's.
-    """
-    table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
-    return table
-
-
 def _parse(dataset: Dataset, raw: RawFile) -> tuple[pd.DataFrame, int, tuple[Repair, ...]]:
     parsers = datasets.load(dataset.name).PARSERS
     if raw.layout not in parsers:
@@ -196,9 +178,8 @@ def _code_digest(dataset: Dataset, raw: RawFile) -> str:
     if dataset.kind == "frames":
         facts = (*facts, dataset.label, dataset.n_boids)
     digest = hashlib.sha256(repr((facts, [file.sha256 for file in raw.companions])).encode())
-    for name in (*_CODE[dataset.kind], f"datasets/{dataset.name}.py"):
-        if (file := _DATA_PACKAGE / name).exists():
-            digest.update(file.read_bytes())
+    parser = datasets.load(dataset.name).__name__
+    digest.update(code_digest([__name__, parser]).encode())
     return digest.hexdigest()
 
 

@@ -4,6 +4,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import pandas as pd
+import pyarrow.parquet as pq
+
 from data.data_errors import CorruptTable
 from data.store import sha256_file
 from data.table import Repair
@@ -131,3 +134,15 @@ def verified_path(ref: DatasetRef) -> Path:
             f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name} --again`"
         )
     return path
+
+
+def read_table(ref: DatasetRef) -> pd.DataFrame:
+    """Read a stored table, verified.
+
+    Raises
+    ------
+    CorruptTable
+        The file is gone or its checksum is not the reference's.
+    """
+    table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
+    return table

@@ -14,6 +14,7 @@ from data.data_errors import DataError
 REGISTRY_FILE = Path(__file__).with_name("registry.toml")
 DTYPES = ("float64", "int64", "float32")
 KINDS = ("table", "genotypes", "frames")
+FRAME_LABEL = "label"  # the column of a stored frame's label
 
 _HEX = re.compile(r"[0-9a-f]+")
 
@@ -45,7 +46,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Group:
+class GenotypeGroup:
     """A group of people whose genotypes are compared.
 
     Attributes
@@ -144,7 +145,7 @@ class Dataset:
         flock (see `data.swarm_frames`).
     n_snps : int
         Published SNPs; 0 for a table, or if unknown.
-    groups : tuple of Group
+    groups : tuple of GenotypeGroup
         The two groups of people that are compared; none for a table.
     n_boids : int
         Boids of a frame; 0 for another kind.
@@ -164,7 +165,7 @@ class Dataset:
     table_sha256: str = ""
     kind: str = "table"
     n_snps: int = 0
-    groups: tuple[Group, ...] = ()
+    groups: tuple[GenotypeGroup, ...] = ()
     n_boids: int = 0
     label: str = ""
 
@@ -172,6 +173,11 @@ class Dataset:
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns, in the order of the table."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def frame_columns(self) -> tuple[str, ...]:
+        """Names of a frame's features, those of each boid in turn: ``x1, y1, …, nS200``."""
+        return tuple(f"{name}{m}" for m in range(1, self.n_boids + 1) for name in self.column_names)
 
     def column(self, name: str) -> Column:
         """Return a column by name.
@@ -263,7 +269,7 @@ def _dataset(name: str, entry: Any) -> Dataset:
         if key in fields and key not in _OF_KIND[kind]:
             raise DataError(f"{where}: a dataset of kind {kind!r} has no {key}; take it out or change kind")
     columns: tuple[Column, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[GenotypeGroup, ...] = ()
     if kind != "genotypes":
         columns = tuple(_column(where, item) for item in _tables(where, fields, "columns"))
     else:
@@ -320,12 +326,12 @@ def _source(where: str, fields: dict[str, Any]) -> Source:
     return source
 
 
-def _group(where: str, fields: dict[str, Any]) -> Group:
+def _group(where: str, fields: dict[str, Any]) -> GenotypeGroup:
     where = f"{where}, group {fields.get('name')!r}"
     labels = fields.get("labels")
     if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
         raise DataError(f"{where}: labels must be a list of text; write e.g. labels = ['CEU', 'TSI']")
-    group: Group = _build(Group, where, {**fields, "labels": tuple(labels)})
+    group: GenotypeGroup = _build(GenotypeGroup, where, {**fields, "labels": tuple(labels)})
     return group
 
 

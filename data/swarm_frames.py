@@ -26,21 +26,15 @@ from data.frames_csv import Matrix, read_csv
 from data.parsing import damaged
 from data.raw_files import RawFile
 from data.refs import FramesRef
-from data.registry import Dataset
+from data.registry import FRAME_LABEL, Dataset
 from data.store import atomic_write
 from data.table import MAX_DROPPED_FRACTION, Repair, describe
 
 ROW_GROUP = 4096
-LABEL = "label"
 
 Opener = Callable[[Path], AbstractContextManager[BinaryIO]]
 
 _log = logging.getLogger(__name__)
-
-
-def column_names(dataset: Dataset) -> tuple[str, ...]:
-    """Return ``x1, y1, …, nS200``: the features of each boid, without the label."""
-    return tuple(f"{name}{m}" for m in range(1, dataset.n_boids + 1) for name in dataset.column_names)
 
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
@@ -93,8 +87,8 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
 
 def _write(handle: BinaryIO, dataset: Dataset, raw: RawFile, seed: int, n_rows: int) -> dict[str, Any]:
     """Write the row groups as they fill; return what is known only at the end."""
-    names = (*column_names(dataset), LABEL)
-    schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (LABEL, pa.int8())])
+    names = (*dataset.frame_columns, FRAME_LABEL)
+    schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (FRAME_LABEL, pa.int8())])
     made_up = raw.origin == "stand-in"
     module = datasets.load(dataset.name)
     checked = _Checked(dataset)
@@ -137,7 +131,7 @@ class _Checked:
     def __init__(self, dataset: Dataset) -> None:
         self.rows_read = 0
         self._dataset = dataset
-        self._names = column_names(dataset)
+        self._names = dataset.frame_columns
         self._dropped: dict[str, int] = {}
         self._outside = np.zeros(len(dataset.columns), dtype=np.int64)
 
@@ -228,6 +222,6 @@ def _read(dataset: Dataset, raw: RawFile, module: Any) -> Iterator[Matrix]:
     path = Path(raw.path)
     try:
         with parsers[raw.layout](path) as stream:
-            yield from read_csv(stream, (*column_names(dataset), dataset.label), file=path.name)
+            yield from read_csv(stream, (*dataset.frame_columns, dataset.label), file=path.name)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         raise damaged(path) from None

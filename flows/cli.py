@@ -310,7 +310,7 @@ def _run_studies(
 ) -> None:
     from flows.find_study import SCORECARD, find_study, with_evidence
     from flows.launch import check_options, launch
-    from tasks.study.spec import SpecError
+    from tasks.faults import SpecError
 
     check_options(options, workers=workers, engine=engine)
     studies = with_evidence(list(dict.fromkeys(studies)))

@@ -3,10 +3,8 @@
 import difflib
 from pathlib import Path
 
-from data.registry import Dataset, get_dataset
-from tasks.problems.subsamples import Subsamples
-from tasks.problems.train_test_split import RandomHalves
-from tasks.study.spec import SpecError, StudySpec
+from tasks.faults import SpecError
+from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parent / "studies"
@@ -57,46 +55,5 @@ def find_study(name: str) -> StudySpec:
 
 
 def _suiting_its_data(spec: StudySpec) -> StudySpec:
-    for panel in spec.panels:
-        if isinstance(panel.problem, Subsamples):
-            _check_subsamples(spec, panel.problem, max(spec.grid_of(panel).n))
-        elif isinstance(panel.problem, RandomHalves):
-            _check_halves(spec, panel.problem, max(spec.grid_of(panel).n))
-        elif not panel.problem.simulated:
-            dataset = get_dataset(panel.problem.source)
-            _check_deleted(spec, dataset)
-            if dataset.kind != "genotypes":
-                raise SpecError(f"{spec.name}: dataset must hold genotypes, got {dataset.name!r}")
+    spec.check_data()
     return spec
-
-
-def _check_halves(spec: StudySpec, problem: RandomHalves, largest: int) -> None:
-    dataset = get_dataset(problem.dataset)
-    if dataset.kind != "frames":
-        raise SpecError(f"{spec.name}: dataset must hold frames, got {dataset.name!r}")
-    if largest >= dataset.n_rows:
-        raise SpecError(
-            f"{spec.name}: grid.n must be below the {dataset.n_rows:,} rows of {dataset.name}, so that some "
-            f"are left to test on, got {largest}; take the larger ones out"
-        )
-
-
-def _check_subsamples(spec: StudySpec, problem: Subsamples, largest: int) -> None:
-    dataset = get_dataset(problem.dataset)
-    for name in (problem.response, *problem.covariates):
-        dataset.column(name)
-    if largest > dataset.n_rows:
-        raise SpecError(
-            f"{spec.name}: grid.n must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
-            f"got {largest}; take the larger ones out"
-        )
-    _check_deleted(spec, dataset)
-
-
-def _check_deleted(spec: StudySpec, dataset: Dataset) -> None:
-    largest = max(spec.deleted_rows, default=0)
-    if largest > dataset.n_rows:
-        raise SpecError(
-            f"{spec.name}: deleted_rows must be at most the {dataset.n_rows:,} rows of {dataset.name}, "
-            f"got {largest}; take the larger ones out"
-        )

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from flows import journal
-from tasks.cache.keys import COMPUTING, RENDERING, code_digest, is_key
+from tasks.cache.keys import is_current, is_key
 from tasks.cache.records import intact, records_folder, stored_record
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A stored result of a task.
 
     Attributes
@@ -36,7 +36,7 @@ class Entry:
         return asdict(self)
 
 
-def entries(home: Path) -> list[Entry]:
+def entries(home: Path) -> list[CacheEntry]:
     """Return every stored result, by name."""
     records = records_folder(home)
     return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
@@ -83,17 +83,18 @@ def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
     ]
 
 
-def _entry(path: Path, home: Path) -> Entry:
+def _entry(path: Path, home: Path) -> CacheEntry:
     record, size = stored_record(path), path.stat().st_size
     if record is None:
         # Prefect keeps the errors of failed runs, too, under names that are no keys.
-        return Entry(path.name, "damaged" if is_key(path.name) else "stale", size, "")
+        return CacheEntry(path.name, "damaged" if is_key(path.name) else "stale", size, "")
     file = Path(record["path"])
     if not intact(record):
         in_cache = file.is_relative_to(home / "cache")
-        return Entry(path.name, "damaged" if in_cache else "stale", size, str(file))
-    current = record.get("code") in (code_digest(COMPUTING), code_digest(RENDERING))
-    return Entry(path.name, "current" if current else "stale", size + file.stat().st_size, str(file))
+        return CacheEntry(path.name, "damaged" if in_cache else "stale", size, str(file))
+    return CacheEntry(
+        path.name, "current" if is_current(record) else "stale", size + file.stat().st_size, str(file)
+    )
 
 
 def _total(folder: Path) -> dict[str, int]:

@@ -18,8 +18,8 @@ from flows.find_study import SCORECARD
 from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
 from flows.server_process import prefect_server, wait_until_recorded
-from tasks.faults import MENDABLE
-from tasks.study.spec import PROFILES, SpecError
+from tasks.faults import MENDABLE, SpecError
+from tasks.study.spec import PROFILES
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 

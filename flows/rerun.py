@@ -12,7 +12,8 @@ import pandas as pd
 from data.store import PROJECT_ROOT, sha256_file
 from flows.find_study import SCORECARD, find_study, study_names
 from flows.progress import say
-from tasks.study.spec import PROFILES, Profile, SpecError, StudySpec
+from tasks.faults import SpecError
+from tasks.study.spec import PROFILES, Profile, StudySpec
 
 TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
 TASKS: tuple[str, ...] = get_args(TaskName)

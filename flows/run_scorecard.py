@@ -12,7 +12,7 @@ from flows import journal
 from flows.find_study import find_study
 from flows.progress import say
 from flows.study import DEFAULT_SEED, REPORTS, recorded
-from tasks.cache.keys import page_key
+from tasks.cache.keys import cache_key
 from tasks.cache.records import Record, intact
 from tasks.faults import guarded
 from tasks.report.manifest import now
@@ -61,8 +61,10 @@ def judged(folder: Path, context: dict[str, Any]) -> dict[str, Any]:
     tables = {name: str(folder / name / "results.parquet") for name in evidence}
     plain = [spec.model_dump(mode="json") for spec in specs]
     context = {"study": NAME, **context, "started": now(), "evidence": evidence}
-    key = page_key("scorecard", plain, evidence, str(folder), context["profile"], context["seed"])
-    arguments = (key, plain, tables, str(folder / NAME), context)
+    inputs = [plain, evidence, str(folder), context["profile"], context["seed"]]
+    code = [score.fn.__module__, *{module for spec in specs for module in spec.modules()}]
+    key = cache_key("scorecard", code, *inputs, of_page=True)
+    arguments = (key, specs, tables, str(folder / NAME), context)
     record: Record = score(*arguments)
     runs = 1
     if not intact(record):

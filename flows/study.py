@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,26 +13,23 @@ from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
-from data.registry import get_dataset
+import dpalgos
+from data.refs import DatasetRef
 from data.store import PROJECT_ROOT, home
 from flows import journal
 from flows.find_study import find_study
 from flows.progress import progress, say
 from flows.rerun import TaskName, check_cell
-from tasks.cache.keys import cache_key, page_key
+from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded
 from tasks.fetch import fetch
 from tasks.parquet import parquet
-from tasks.problems.genome_map import genome_map
-from tasks.problems.group_differences import GroupDifferences
-from tasks.problems.subsamples import Subsamples
-from tasks.problems.swarm_exhibits import exhibit
-from tasks.problems.train_test_split import RandomHalves
 from tasks.report.manifest import now
 from tasks.report.render import render, write_index
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
+from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
 from tasks.study.panel import Panel
@@ -100,11 +97,11 @@ def run_study(
             profile,
             replicates=replicates,
             seed=seed,
-            data_sources={dataset: table["data_source"] for dataset, table in tables.items()},
+            data_sources={dataset: table.data_source for dataset, table in tables.items()},
         )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
-        shown = [*run.exhibited(tables, blocks, parts), *run.mapped(blocks, designs)]
+        shown = run.exhibited(tables, designs, blocks, parts)
         report = run.rendered(tables, [results, *shown], context)
         index = write_index(run.out)
     _attach(spec, report)
@@ -125,30 +122,28 @@ class _Run:
     ) -> None:
         self.spec, self.out = spec, out.resolve()
         self.n_task_runs = 0
-        self._plain = spec.model_dump(mode="json")
         self._task, self._cell = refresh_task, refresh_cell
         self._cache = home() / "cache"
 
-    def table(self, dataset: str, offline: bool, profile: Profile) -> dict[str, Any]:
+    def table(self, dataset: str, offline: bool, profile: Profile) -> DatasetRef:
         """Bring a dataset: the store is its own cache, verified on every use."""
         self.n_task_runs += 2
         raw = fetch(dataset, offline, again=self._task == fetch.name)
         rows = self.spec.stand_in_rows(dataset, profile)
-        table: dict[str, Any] = parquet(raw, again=self._task == parquet.name, stand_in_rows=rows)
-        if table["data_source"] != "real":
-            say(f"note: {dataset} is a {table['data_source']}, since {'; '.join(table['reasons'])}")
+        table = parquet(raw, again=self._task == parquet.name, stand_in_rows=rows)
+        if table.data_source != "real":
+            say(f"note: {dataset} is a {table.data_source}, since {'; '.join(table.reasons)}")
         return table
 
-    def design(self, tables: dict[str, dict[str, Any]], panel: Panel) -> Record | None:
+    def design(self, tables: dict[str, DatasetRef], panel: Panel) -> Record | None:
         """Prepare the data of a panel; there is nothing to prepare where they are simulated."""
         problem = panel.problem
         if problem.simulated:
             return None
-        names = (*problem.covariates, problem.response) if isinstance(problem, Subsamples) else ()
-        about = get_dataset(problem.source)
-        columns = [asdict(about.column(name)) for name in names or about.column_names]
+        columns = [asdict(column) for column in problem.columns()]
         plain, table = problem.model_dump(mode="json"), tables[problem.source]
-        return self._now(prepare, cache_key("design", table["sha256"], plain, columns), plain, table)
+        code = [prepare.fn.__module__, *modules_of(problem)]
+        return self._now(prepare, cache_key("design", code, table.sha256, plain, columns), problem, table)
 
     def blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks side by side, the longest first; return their records in a fixed order."""
@@ -178,10 +173,10 @@ class _Run:
         for block in chosen.values():
             design = designs[block.panel]
             assert design is not None  # checked when the file was read
-            key = cache_key(
-                "limit", self.spec.name, block.panel, block.data_source, design["sha256"], deleted
-            )
-            records.append(self._now(data_limit, key, block.to_dict(), design, self._rows_of(key), deleted))
+            code = [data_limit.fn.__module__, *modules_of(block.problem)]
+            inputs = [self.spec.name, block.panel, block.data_source, design["sha256"], deleted]
+            key = cache_key("limit", code, *inputs)
+            records.append(self._now(data_limit, key, block, design, self._rows_of(key), deleted))
         return records
 
     def audits(self, blocks: list[Block], n_trials: int | None, seed: int) -> list[Record]:
@@ -191,9 +186,10 @@ class _Run:
         n_features = self.spec.head_panel.problem.sizes(self.spec.headline.n)["d"]
         submitted = []
         for cell in self.spec.headline_cells(blocks):
-            key = cache_key("audit", asdict(cell), n_features, n_trials, seed)
+            code = [audit.fn.__module__, dpalgos.get_estimator(cell.estimator).function.__module__]
+            key = cache_key("audit", code, asdict(cell), n_features, n_trials, seed)
             path = str(self._cache / "audits" / f"{key}.json")
-            arguments = (key, asdict(cell), n_features, n_trials, seed, path)
+            arguments = (key, cell, n_features, n_trials, seed, path)
             submitted.append((arguments, self._submit_task(audit, arguments)))
         records = [(arguments, future.result()) for arguments, future in submitted]
         return [
@@ -204,45 +200,50 @@ class _Run:
     def collected(self, parts: list[Record], audits: list[Record]) -> Record:
         """Put the rows of all parts, and what the audits found, into one table."""
         folder = self.out / self.spec.name
-        key = cache_key("results", [part["sha256"] for part in (*parts, *audits)], str(folder))
+        shas = [part["sha256"] for part in (*parts, *audits)]
+        key = cache_key("results", [collect.fn.__module__], shas, str(folder))
         return self._now(collect, key, parts, audits, str(folder))
 
     def exhibited(
-        self, tables: dict[str, dict[str, Any]], blocks: list[Block], parts: list[Record]
+        self,
+        tables: dict[str, DatasetRef],
+        designs: Designs,
+        blocks: list[Block],
+        parts: list[Record],
     ) -> list[Record]:
-        """Write what the report shows of frames beside the results of the headline's panel."""
+        """Write what the report shows beside the results of the headline's panel, if there is anything."""
         head = self.spec.head_panel
-        if not isinstance(head.problem, RandomHalves):
+        if not head.problem.has_exhibits:
             return []
-        own = [part for block, part in zip(blocks, parts, strict=False) if block.panel == head.name]
-        table, folder = tables[head.problem.dataset], str(self.out / self.spec.name)
-        key = page_key("exhibits", table["sha256"], [part["sha256"] for part in own], folder)
-        return [self._now(exhibit, key, table, own, folder)]
-
-    def mapped(self, blocks: list[Block], designs: Designs) -> list[Record]:
-        """Write what the report shows of genotypes: one release of the headline's cells."""
-        head = self.spec.headline
-        if not isinstance(self.spec.head_panel.problem, GroupDifferences):
-            return []
-        own = [block for block in blocks if block.panel == head.panel]
-        nearest = min(own, key=lambda block: abs(block.n - head.n))
-        asked = [cell for cell in nearest.cells if cell.calibration == "none"]
-        block = replace(nearest, cells=(*asked, *self.spec.headline_cells(blocks)))
-        design, folder = designs[block.panel], str(self.out / self.spec.name)
-        assert design is not None  # genotypes are never simulated here
-        key = cache_key("genome", block.to_dict(), design["sha256"], folder)
-        return [self._now(genome_map, key, block.to_dict(), design, folder)]
+        own = [(b, part) for b, part in zip(blocks, parts, strict=False) if b.panel == head.name]
+        block = headline_block([b for b, _ in own], self.spec.headline.n, self.spec.headline_cells(blocks))
+        table, design = tables.get(head.problem.source), designs[head.name]
+        folder = str(self.out / self.spec.name)
+        key = cache_key(
+            "exhibits",
+            [exhibit.fn.__module__, *modules_of(head.problem, {cell.estimator for cell in block.cells})],
+            block.described(),
+            table.sha256 if table else None,
+            design["sha256"] if design else None,
+            [part["sha256"] for _, part in own],
+            folder,
+            of_page=True,
+        )
+        return [self._now(exhibit, key, block, table, design, [part for _, part in own], folder)]
 
     def rendered(
-        self, tables: dict[str, dict[str, Any]], results: list[Record], context: dict[str, Any]
+        self, tables: dict[str, DatasetRef], results: list[Record], context: dict[str, Any]
     ) -> Record:
         """Write the report beside the table, and beside what else was written there."""
         settings = [context[name] for name in ("profile", "replicates", "seed")]
-        shas = [table["sha256"] for table in tables.values()]
-        key = page_key("page", self._plain, shas, results, settings)
-        return self._now(render, key, self._plain, list(tables.values()), results[0], context)
+        shas = [table.sha256 for table in tables.values()]
+        problems = [module for panel in self.spec.panels for module in panel.problem.modules()]
+        found = [{key: value for key, value in record.items() if key != "code"} for record in results]
+        code, plain = [render.fn.__module__, *problems], self.spec.model_dump(mode="json")
+        key = cache_key("page", code, plain, shas, found, settings, of_page=True)
+        return self._now(render, key, self.spec, list(tables.values()), results[0], context)
 
-    def _now(self, task: Any, key: str, *arguments: Any) -> Record:
+    def _now(self, task: Any, key: CacheKey, *arguments: Any) -> Record:
         """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
         self.n_task_runs += 1
         record: Record = task.with_options(refresh_cache=self._task == task.name)(key, *arguments)
@@ -253,14 +254,16 @@ class _Run:
 
     def _submit(self, block: Block, design: Record | None, *, again: bool = False) -> "PrefectFuture[Record]":
         self.n_task_runs += 1
-        key = cache_key("block", block.to_dict(), design["sha256"] if design else None)
+        code = modules_of(block.problem, {cell.estimator for cell in block.cells})
+        sha256 = design["sha256"] if design else None
+        key = cache_key("block", [run_block.fn.__module__, *code], block.described(), sha256)
         holds_cell = any(cell.key == self._cell for cell in block.cells)
         chosen = self._task == run_block.name and (holds_cell or self._cell is None)
         # One cell alone can only be run into rows that are whole.
-        whole = not again and holds_cell and intact(stored_record(records_folder(home()) / key))
+        whole = not again and holds_cell and intact(stored_record(records_folder(home()) / key.name))
         task = run_block.with_options(refresh_cache=chosen or again, task_run_name=f"run_block {block.key}")
         only = self._cell if chosen and whole else None
-        return task.submit(key, block.to_dict(), design, self._rows_of(key), only)
+        return task.submit(key, block, design, self._rows_of(key), only)
 
     def _submit_task(
         self, task: Any, arguments: tuple[Any, ...], *, again: bool = False
@@ -271,7 +274,7 @@ class _Run:
         ).submit(*arguments)
         return future
 
-    def _rows_of(self, key: str) -> str:
+    def _rows_of(self, key: CacheKey) -> str:
         return str(self._cache / "blocks" / f"{key}.parquet")
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports import chart, layout, palette, svg
-from reports.attacks import AUC, CHANCE, Line, Panel, TracingView
+from reports.attack_series import AUC, CHANCE, AttackPanel, AttackView, Line
 from reports.axis_text import add_banner
 from reports.chart import LETTER, Size, decade_ticks
 from reports.figures import PRINTED_DASH, ZERO_DOTS, bare_axes, set_ticks
@@ -24,7 +24,7 @@ _CEILING_DASHES = ("-", (0, (6, 3, 1, 3)))
 _LOWEST_RATE = 1e-3
 
 
-def draw_tracing(view: TracingView, certified: Picture | None) -> Pictures:
+def draw_attacks(view: AttackView, certified: Picture | None) -> Pictures:
     """Draw every figure of a study of attacks."""
     head = view.head
     if head is None:
@@ -52,11 +52,11 @@ def draw_tracing(view: TracingView, certified: Picture | None) -> Pictures:
     )
 
 
-def _guides(guides: Sequence[Guide], panel: Panel) -> list[Guide]:
+def _guides(guides: Sequence[Guide], panel: AttackPanel) -> list[Guide]:
     return [guide for guide in guides if guide.panel == f"{panel.name}:{panel.n}"]
 
 
-def _auc(view: TracingView, panel: Panel, size: Size, name: str = "", *, png: bool = True) -> Picture:
+def _auc(view: AttackView, panel: AttackPanel, size: Size, name: str = "", *, png: bool = True) -> Picture:
     epsilons = sorted({cell.epsilon for line in panel.lines if line.private for cell in line.cells})
     low, high = (epsilons[0] / 1.15, epsilons[-1] * 1.15) if len(epsilons) > 1 else (0.1, 10.0)
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
@@ -73,7 +73,7 @@ def _auc(view: TracingView, panel: Panel, size: Size, name: str = "", *, png: bo
         set_ticks(ax, "y", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], [])
         _reference(ax, (low, high), (CHANCE, CHANCE), palette.ZERO_LINE, ZERO_DOTS)
         ends: list[tuple[float, str, str, bool]] = [(CHANCE, "a coin", palette.MUTED, False)]
-        for guide, dash in zip(_guides(view.tracing.ceilings, panel), _CEILING_DASHES, strict=False):
+        for guide, dash in zip(_guides(view.facts.ceilings, panel), _CEILING_DASHES, strict=False):
             _reference(ax, guide.n, guide.value, palette.GUIDE, dash)
             ends.append((guide.value[-1], guide.label, palette.MUTED, False))
         for line in panel.lines:
@@ -98,9 +98,9 @@ def _auc(view: TracingView, panel: Panel, size: Size, name: str = "", *, png: bo
     return Picture(key, alt, svg.to_svg(fig, key, alt), svg.to_png(fig) if png else None)
 
 
-def _roc(view: TracingView, panel: Panel) -> Picture:
+def _roc(view: AttackView, panel: AttackPanel) -> Picture:
     size = chart.PANEL
-    rates = view.tracing.rates
+    rates = view.facts.rates
     with drawing():
         fig, ax = _frame(size)
         for scale, limits in ((ax.set_xscale, ax.set_xlim), (ax.set_yscale, ax.set_ylim)):
@@ -110,7 +110,7 @@ def _roc(view: TracingView, panel: Panel) -> Picture:
             set_ticks(ax, axis, decade_ticks(_LOWEST_RATE, 1.0, (1,)), [])
         _reference(ax, (_LOWEST_RATE, 1), (_LOWEST_RATE, 1), palette.ZERO_LINE, ZERO_DOTS)
         ends: list[tuple[float, str, str, bool]] = []
-        for guide, dash in zip(_guides(view.tracing.roc_ceilings, panel), _CEILING_DASHES, strict=False):
+        for guide, dash in zip(_guides(view.facts.roc_ceilings, panel), _CEILING_DASHES, strict=False):
             _reference(ax, guide.n, guide.value, palette.GUIDE, dash)
             ends.append((guide.value[0], guide.label, palette.MUTED, False))
         reached = []
@@ -226,7 +226,7 @@ def _label_ends(
         )
 
 
-def _words(fig: Figure, size: Size, title: str, y_label: str, x_label: str, view: TracingView) -> None:
+def _words(fig: Figure, size: Size, title: str, y_label: str, x_label: str, view: AttackView) -> None:
     width, height, font = size.width, size.height, size.font
     fig.text(
         6 / width, 1 - 7 / height, title, fontsize=font * 1.08, fontweight="bold", color=palette.INK, va="top"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reports.attacks import AUC, POOLED_AUC, SUM_RATIO, Line, Measured, Panel, TracingView
+from reports.attack_series import AUC, POOLED_AUC, SUM_RATIO, AttackPanel, AttackView, Line, Measured
 from reports.numbers import num, setting
 
 SHOWN_RATES = (0.1, 0.01, 0.001)
@@ -54,13 +54,13 @@ class SumRow:
     claimed: str
 
 
-def sum_rows(view: TracingView) -> tuple[SumRow, ...]:
+def sum_rows(view: AttackView) -> tuple[SumRow, ...]:
     """Return the sums of the panels whose truth is known: without privacy, and at the largest ε."""
     rows = []
     for panel in view.heads:
-        if panel.name not in view.tracing.claimed_sums:
+        if panel.name not in view.facts.claimed_sums:
             continue
-        claimed = view.tracing.claimed_sums[panel.name]
+        claimed = view.facts.claimed_sums[panel.name]
         for line in panel.lines:
             cell = line.cells[-1]
             rows.append(
@@ -75,13 +75,13 @@ def sum_rows(view: TracingView) -> tuple[SumRow, ...]:
     return tuple(rows)
 
 
-def attack_tables(view: TracingView) -> tuple[AttackTable, ...]:
+def attack_tables(view: AttackView) -> tuple[AttackTable, ...]:
     """Return a table per panel and size, the headline's first."""
     return tuple(_table(view, panel) for panel in view.panels)
 
 
-def _table(view: TracingView, panel: Panel) -> AttackTable:
-    rates = {metric: rate for metric, rate in view.tracing.rates.items() if rate in SHOWN_RATES}
+def _table(view: AttackView, panel: AttackPanel) -> AttackTable:
+    rates = {metric: rate for metric, rate in view.facts.rates.items() if rate in SHOWN_RATES}
     metrics = (POOLED_AUC, *sorted(rates, key=lambda metric: -rates[metric]))
     return AttackTable(
         title=panel.title,
@@ -90,8 +90,8 @@ def _table(view: TracingView, panel: Panel) -> AttackTable:
     )
 
 
-def _row(view: TracingView, line: Line, cell: Measured, metrics: tuple[str, ...]) -> AttackRow:
-    predicted = view.tracing.predicted.get(cell.cell, math.nan)
+def _row(view: AttackView, line: Line, cell: Measured, metrics: tuple[str, ...]) -> AttackRow:
+    predicted = view.facts.predicted.get(cell.cell, math.nan)
     return AttackRow(
         name=line.label,
         slot=line.info.order if line.private else None,
@@ -104,13 +104,13 @@ def _row(view: TracingView, line: Line, cell: Measured, metrics: tuple[str, ...]
     )
 
 
-def _value(view: TracingView, cell: Measured, metric: str) -> Value:
+def _value(view: AttackView, cell: Measured, metric: str) -> Value:
     mean = cell.mean(metric)
     if not math.isfinite(mean):
         return Value("not resolved")
-    low, high = view.tracing.intervals.get((cell.cell, metric), (math.nan, math.nan))
-    allowed = view.tracing.allowed.get((cell.cell, metric), math.nan)
-    gaussian = view.tracing.allowed_gaussian.get((cell.cell, metric), math.nan)
+    low, high = view.facts.intervals.get((cell.cell, metric), (math.nan, math.nan))
+    allowed = view.facts.allowed.get((cell.cell, metric), math.nan)
+    gaussian = view.facts.allowed_gaussian.get((cell.cell, metric), math.nan)
     parts = [f"≤ {num(allowed)}"] if math.isfinite(allowed) else []
     parts += [f"Gaussian {num(gaussian)}"] if math.isfinite(gaussian) else []
     interval = f"{num(low)} to {num(high)}" if math.isfinite(low) else ""

@@ -24,7 +24,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Headline:
+class PageHeadline:
     """The top of a page.
 
     Attributes
@@ -84,16 +84,16 @@ def condition(view: View, where: Setting) -> str:
     return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.rule)}"
 
 
-def build_headline(view: View) -> Headline:
+def build_headline(view: View) -> PageHeadline:
     """Compute the top of a study's page."""
     page, where, x = view.page, view.headline, view.headline_size
     data = data_sentence(page)
     if where is None or x is None:
         text = "No private estimator has run in this study yet, so there is no cost of privacy to report."
-        return Headline(text, "", "", data, "", (), ())
+        return PageHeadline(text, "", "", data, "", (), ())
     series = view.series(where)
     ranking = rank(series, x)
-    return Headline(
+    return PageHeadline(
         sentence=_sentence(view, where, x, ranking),
         verdict=_verdict(ranking),
         choice=best_by_size(view, series),

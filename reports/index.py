@@ -10,13 +10,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from reports import svg
-from reports.attacks import TracingView, tracing_headline
-from reports.headline import build_headline
+from reports.layouts import layout_of
 from reports.numbers import duration
 from reports.page import StudyPage
 from reports.picture import banner
 from reports.results import summarise
-from reports.series import View
 from reports.study_report import when
 from reports.text import html_environment, stylesheet, unbroken
 
@@ -61,10 +59,7 @@ def card_from(page: StudyPage, results: pd.DataFrame, figure: bytes | str | None
         Its ``files.get(CARD_FIGURE)``.
     """
     summary = summarise(results)
-    if page.tracing is None:
-        headline = build_headline(View.build(summary, page))
-    else:
-        headline = tracing_headline(TracingView.build(summary, page))
+    headline = layout_of(page).headline(summary, page)
     text = figure.decode("utf-8") if isinstance(figure, bytes) else figure or ""
     return Card(
         name=page.name,

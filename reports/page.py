@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -146,80 +146,7 @@ class PrintedRow:
 
 
 @dataclass(frozen=True)
-class FilmFrame:
-    """A frame of a simulated flock: its label, its number, and place and velocity per boid."""
-
-    label: int
-    frame: int
-    x: Sequence[float]
-    y: Sequence[float]
-    x_velocity: Sequence[float]
-    y_velocity: Sequence[float]
-
-
-@dataclass(frozen=True)
-class SummaryRow:
-    """Mean, standard deviation, minimum, quartiles and maximum of a column, as published and simulated."""
-
-    column: str
-    published: tuple[float, ...]
-    simulated: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Exhibits:
-    """What a classification of frames shows beside its results.
-
-    Attributes
-    ----------
-    printed : tuple of PrintedRow
-    label_counts : tuple of int
-        Frames labelled 0, and 1; empty if not known.
-    features : tuple of str
-        What is known of a boid; columns are ``<feature><boid>``.
-    n_boids : int
-    selected : mapping
-        Cell → column → in how many repetitions it has a coefficient.
-    film : tuple of FilmFrame
-    summary : tuple of SummaryRow
-        A stand-in beside published numbers, from `summary_source`.
-    """
-
-    printed: tuple[PrintedRow, ...]
-    label_counts: tuple[int, ...]
-    features: tuple[str, ...]
-    n_boids: int
-    selected: Mapping[str, Mapping[str, int]]
-    film: tuple[FilmFrame, ...]
-    summary: tuple[SummaryRow, ...]
-    summary_source: str
-
-
-@dataclass(frozen=True)
-class Genome:
-    """A comparison of genotypes, SNP by SNP.
-
-    Attributes
-    ----------
-    chromosomes, positions : tuple of str, of int
-        Where each SNP lies.
-    truth : tuple of float
-        The differences among everybody.
-    s : int
-        How many of the largest are asked for.
-    estimates : mapping of str to tuple of float
-        Cell → its answer in the first repetition.
-    """
-
-    chromosomes: tuple[str, ...]
-    positions: tuple[int, ...]
-    truth: tuple[float, ...]
-    s: int
-    estimates: Mapping[str, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Tracing:
+class AttackFacts:
     """What the results table can't say about attacks.
 
     Attributes
@@ -283,12 +210,14 @@ class StudyPage:
         Symbol of the size where it is not the horizontal axis.
     links : tuple of (str, str)
         Label and relative address, shown under "Reproduce", e.g. the scorecard.
-    exhibits : Exhibits, optional
-        For a classification of frames.
-    genome : Genome, optional
-        For a comparison of genotypes.
-    tracing : Tracing or None
-        Of a study that measures attacks in the place of errors.
+    printed : tuple of PrintedRow
+        What a paper prints, to be shown beside ours.
+    exhibits : mapping of str to anything
+        What is shown beside the results: name of a module of `reports.exhibits` → its content.
+    layout : str
+        Which module of `reports.layouts` shows the page.
+    layout_facts : AttackFacts or None
+        What that layout shows beside the results table.
     """
 
     name: str
@@ -320,9 +249,10 @@ class StudyPage:
     x_symbol: str = "m"
     size_symbol: str = ""
     links: tuple[tuple[str, str], ...] = ()
-    exhibits: Exhibits | None = None
-    genome: Genome | None = None
-    tracing: Tracing | None = None
+    printed: tuple[PrintedRow, ...] = ()
+    exhibits: Mapping[str, Any] = field(default_factory=dict)
+    layout: str = "error_page"
+    layout_facts: AttackFacts | None = None
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from matplotlib.figure import Figure
+
+from reports import svg
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -32,3 +36,10 @@ def banner(data_source: str, brief: bool = False) -> str:
     if data_source == "stand-in":
         return "stand-in data" if brief else "STAND-IN DATA: simulated, not the real data set"
     return ""
+
+
+def warned_picture(data_source: str, name: str, text: str, figure: Figure) -> Picture:
+    """Return a figure as a picture, whose alt text begins with the warning that `banner` gives."""
+    warning = banner(data_source)
+    alt = f"{warning}. {text}" if warning else text
+    return Picture(name, alt, svg.to_svg(figure, name, alt), svg.to_png(figure))

@@ -13,13 +13,12 @@ from reports.certified import CertifiedFigure, certified_range, draw_certified
 from reports.chart import PANEL_REACH, LineFigure, Reference, Size
 from reports.exhibits import draw_exhibits
 from reports.figures import draw
-from reports.genome import draw_genome
 from reports.headline import condition, guides_of, rank
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
 from reports.picture import Picture, Shown, banner
 from reports.series import Series, Setting, View
-from reports.slopes import slope_table
+from reports.slope_table import slope_table
 from reports.tables import flagged_sizes
 
 _PANEL_HEADINGS = {"preparation": "How it changes with the preparation of the data"}
@@ -83,7 +82,7 @@ def draw_all(view: View, summary: pd.DataFrame) -> Pictures:
         rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
-    shown = (*draw_exhibits(view, summary), *draw_genome(view, summary), *slope_table(view))
+    shown = (*draw_exhibits(view, summary), *slope_table(view))
     return Pictures(main, narrow, card, _certified(view, where, series), groups, shown)
 
 

@@ -12,15 +12,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from reports import svg
-from reports.attack_figures import draw_tracing
-from reports.attack_tables import attack_tables, sum_rows
-from reports.attacks import TracingView, tracing_headline
-from reports.headline import build_headline
+from reports.layouts import layout_of
 from reports.noise_notes import noise_comparisons
 from reports.numbers import count, duration, setting
 from reports.page import BudgetPart, EstimatorInfo, StudyPage
 from reports.picture import Picture, banner
-from reports.plots import Pictures, certified_picture, draw_all
+from reports.plots import Pictures
 from reports.results import summarise
 from reports.series import View
 from reports.tables import ErrorTable, certified_rows, error_table, failures, setting_title, summary_csv
@@ -50,22 +47,14 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     """
     summary = summarise(results)
     view = View.build(summary, page)
-    if page.tracing is None:
-        kind, pictures, extra = "report", draw_all(view, summary), {}
-    else:
-        kind, attacks = "tracing", TracingView.build(summary, page)
-        pictures = draw_tracing(attacks, certified_picture(view))
-        extra = {
-            "headline": tracing_headline(attacks),
-            "attacks": attack_tables(attacks),
-            "sums": sum_rows(attacks),
-        }
-    context = _context(results, view, pictures) | extra
-    files = pictures.files()
+    filling = layout_of(page).fill(view, summary)
+    context = _context(results, view, filling.pictures) | filling.context
+    context["headline"] = layout_of(page).headline(summary, page)
+    files = filling.pictures.files()
     files["summary.csv"] = summary_csv(summary).encode("utf-8")
-    files["report.html"] = _render_html(f"{kind}.html.jinja", context)
+    files["report.html"] = _render_html(f"{page.layout}.html.jinja", context)
     files["report.md"] = (
-        markdown_environment().get_template(f"{kind}.md.jinja").render(context).encode("utf-8")
+        markdown_environment().get_template(f"{page.layout}.md.jinja").render(context).encode("utf-8")
     )
     return files
 
@@ -78,7 +67,6 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "page": page,
         "data": page.dataset,
         "banner": banner(page.dataset.data_source),
-        "headline": build_headline(view),
         "pictures": pictures,
         "tables": tables,
         "setting_title": setting_title(view, head) if head else "",
@@ -132,7 +120,7 @@ def csv_link(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class PrivacyPromise:
     """Estimators that make the same promise: whom it protects, and against which change."""
 
     estimators: tuple[str, ...]
@@ -148,20 +136,20 @@ _MODELS = {
 }
 
 
-def guarantees(page: StudyPage) -> tuple[Guarantee, ...]:
+def guarantees(page: StudyPage) -> tuple[PrivacyPromise, ...]:
     """Group the private estimators by the promise they make."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for info in sorted(page.estimators, key=lambda e: (e.order, e.name)):
         if info.privacy_model not in {"none", ""}:
             grouped.setdefault((info.privacy_model, info.unit, info.neighbors), []).append(info.label)
     return tuple(
-        Guarantee(tuple(names), _MODELS.get(model, model), unit, neighbors)
+        PrivacyPromise(tuple(names), _MODELS.get(model, model), unit, neighbors)
         for (model, unit, neighbors), names in grouped.items()
     )
 
 
 @dataclass(frozen=True)
-class Budget:
+class BudgetBar:
     """A stacked bar: the estimator, the variant, and (label, share, opacity) parts that sum to one."""
 
     info: EstimatorInfo
@@ -174,13 +162,13 @@ class Budget:
         return f"{self.info.label} ({self.variant})" if self.variant else self.info.label
 
 
-def _budget(page: StudyPage, part: BudgetPart) -> Budget:
+def _budget(page: StudyPage, part: BudgetPart) -> BudgetBar:
     total = sum(share for _, share in part.parts) or 1.0
     steps = max(1, len(part.parts) - 1)
     parts = tuple(
         (label, share / total, round(1 - 0.72 * i / steps, 3)) for i, (label, share) in enumerate(part.parts)
     )
-    return Budget(page.estimator(part.estimator), part.variant, parts)
+    return BudgetBar(page.estimator(part.estimator), part.variant, parts)
 
 
 def _run_line(view: View) -> str:

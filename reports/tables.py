@@ -14,7 +14,7 @@ from reports.series import CALIBRATION_WORDS, Point, Series, Setting, View, plac
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of the main table; `kind` is "best", "worse", "plain" or "missing"."""
 
     text: str
@@ -33,14 +33,14 @@ class Row:
     noise: str
     slot: int | None
     role: str
-    cells: tuple[Cell, ...]
-    certified: Cell
-    audited: Cell
+    cells: tuple[TableCell, ...]
+    certified: TableCell
+    audited: TableCell
     flags: str
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A size: its number, δ times it, and whether that is at least one."""
 
     text: str
@@ -55,7 +55,7 @@ class ErrorTable:
     title: str
     group: str
     epsilon: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[Row, ...]
     key: tuple[tuple[str, str], ...]
     audited: bool
@@ -139,13 +139,13 @@ def _zero(series: tuple[Series, ...], x: float) -> float:
     return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
 
 
-def _cell(view: View, series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> Cell:
+def _cell(view: View, series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> TableCell:
     point = series.at(x)
     if point is None:
-        return Cell("not run", kind="missing", title="this cell is not part of the profile that ran")
+        return TableCell("not run", kind="missing", title="this cell is not part of the profile that ran")
     if not point.answered:
         word = point.status if point.status in {"failed", "refused"} else "no value"
-        return Cell(word, kind="missing", title=point.message)
+        return TableCell(word, kind="missing", title=point.message)
     kind = "plain"
     if series.role == "private":
         kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
@@ -157,16 +157,16 @@ def _cell(view: View, series: Series, x: float, best: float, zero: float, notes:
     ]
     if point.n_failed:
         marks.append(notes.mark("some repetitions failed or were refused; the mean is over the others"))
-    return Cell(num(point.mean), se, point.mean, kind, title, "".join(sorted(set(marks))))
+    return TableCell(num(point.mean), se, point.mean, kind, title, "".join(sorted(set(marks))))
 
 
-def _epsilon(series: Series, values: list[float]) -> Cell:
+def _epsilon(series: Series, values: list[float]) -> TableCell:
     if series.role != "private":
-        return Cell("sees no data" if series.role == "zero" else "not private", kind="missing")
+        return TableCell("sees no data" if series.role == "zero" else "not private", kind="missing")
     finite = [v for v in values if math.isfinite(v)]
     if not finite:
-        return Cell("none", kind="missing", title="no ε was computed for these cells")
-    return Cell(span(finite), sort=max(finite))
+        return TableCell("none", kind="missing", title="no ε was computed for these cells")
+    return TableCell(span(finite), sort=max(finite))
 
 
 def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) -> list[str]:
@@ -185,11 +185,11 @@ def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) ->
     return flags
 
 
-def _column(series: tuple[Series, ...], x: float) -> Column:
+def _column(series: tuple[Series, ...], x: float) -> TableColumn:
     products = [delta_times(p) for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
     if not products:
-        return Column(setting(x), "", False)
-    return Column(setting(x), short(max(products)), max(products) >= 1)
+        return TableColumn(setting(x), "", False)
+    return TableColumn(setting(x), short(max(products)), max(products) >= 1)
 
 
 def delta_times(point: Point) -> float:

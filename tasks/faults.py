@@ -10,9 +10,13 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from data.data_errors import DataError
+from data.store import PROJECT_ROOT
 from dpalgos import InputError
-from tasks.cache.keys import ROOT
-from tasks.study.spec import SpecError
+
+
+class SpecError(ValueError):
+    """A study file is wrong; the message names the file, the key, its value and what is allowed."""
+
 
 MENDABLE = (InputError, DataError, SpecError)
 
@@ -68,6 +72,6 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
 
 def _place(frame: traceback.FrameSummary) -> str:
     file = frame.filename
-    if file.startswith(f"{ROOT}/") and "site-packages" not in file:
-        file = file.removeprefix(f"{ROOT}/")
+    if file.startswith(f"{PROJECT_ROOT}/") and "site-packages" not in file:
+        file = file.removeprefix(f"{PROJECT_ROOT}/")
     return f"{file}:{frame.lineno} ({frame.name})"

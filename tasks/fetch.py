@@ -1,14 +1,13 @@
 """Fetch a dataset's raw file into the store."""
 
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from prefect import runtime, task
 
 from data.data_errors import Unreachable
+from data.raw_files import RawFile, fetch_anew, mirror_from_environment, stand_in
 from data.raw_files import fetch as fetch_raw
-from data.raw_files import fetch_anew, mirror_from_environment, stand_in
 from data.registry import get_dataset
 from data.store import home
 from tasks.faults import guarded
@@ -30,7 +29,7 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
     retry_condition_fn=_may_pass,
 )
 @guarded
-def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> dict[str, Any]:
+def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> RawFile:
     """Return the raw file's record: from the store, the mirror or the official address, else a stand-in.
 
     Only faults that may pass are tried again, never wrong bytes or bad input. With ``again`` the store is
@@ -45,10 +44,10 @@ def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bo
         progress=progress,
     )
     if again:
-        return asdict(fetch_anew(*get.args, **get.keywords))
+        return fetch_anew(*get.args, **get.keywords)
     try:
-        return asdict(get())
+        return get()
     except Unreachable as fault:
         if fault.transient and (runtime.task_run.run_count or 1) <= _RETRIES:
             raise
-        return asdict(stand_in(get_dataset(dataset), fault))
+        return stand_in(get_dataset(dataset), fault)

@@ -17,7 +17,7 @@ from dpalgos.accounting.odometer import Spending
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.params import check_settings, describe
 from dpalgos.typing import FloatArray
-from tasks.study.spec import SpecError
+from tasks.faults import SpecError
 
 
 class _Strict(BaseModel):

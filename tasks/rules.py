@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dpalgos.accounting.gaussian_dp import check_budget
+
 NAMES = ("n", "d", "s", "T")
 _FUNCTIONS: dict[str, Callable[..., float]] = {
     "log": math.log,
@@ -113,3 +115,11 @@ def _value(node: ast.AST, sizes: Mapping[str, float]) -> float:
         case ast.Call(func=ast.Name(id=name)):
             raise RuleError(f"{name!r} is not known")
     raise RuleError("it is not arithmetic")
+
+
+def delta_at(rule: str, n: int) -> float:
+    """Evaluate a rule such as ``"10/n^1.1"``, ``"1/n^2"`` or ``"1e-6"`` at n."""
+    value = evaluate(rule, {"n": n}, what="delta")
+    if "n" not in rule:
+        check_budget(1.0, value)
+    return value

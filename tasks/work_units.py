@@ -5,12 +5,17 @@ block is a bundle of cells that share the data they read. Both are plain, frozen
 every random number is derived from them, so that any retry, order or machine gives the same bytes.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tasks.problems.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +86,8 @@ class Block:
     ----------
     panel : str
         The panel's name.
-    problem : dict
-        The panel's problem as plain data; see `tasks.problems.subsamples`.
+    problem : Problem
+        The panel's problem.
     first, replicates : int
         The first replicate, and how many there are from it on.
     of : int
@@ -97,7 +102,7 @@ class Block:
     dataset: str
     data_source: str
     panel: str
-    problem: dict[str, Any]
+    problem: Problem
     n: int
     replicates: int
     seed: int
@@ -113,15 +118,10 @@ class Block:
         last = self.first + self.replicates - 1
         return name if self.replicates == self.of else f"{name}:r={self.first}-{last}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the block as plain data."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> "Block":
-        """Rebuild a block from :meth:`to_dict`."""
-        return cls(**{**plain, "cells": tuple(Cell(**cell) for cell in plain["cells"])})
+    def described(self) -> dict[str, Any]:
+        """Return the block as plain data, e.g. for the key of its result."""
+        facts = {**vars(self), "problem": self.problem.model_dump(mode="json")}
+        return {**facts, "cells": [asdict(cell) for cell in self.cells]}
 
 
 def _short(value: float | None) -> str:

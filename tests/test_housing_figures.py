@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.ingest import read_table, to_parquet
+from data.ingest import to_parquet
 from data.raw_files import fetch, mirror_from_environment
+from data.refs import read_table
 from data.registry import get_dataset
 from data.table_design import design
 from flows.find_study import find_study

@@ -27,7 +27,7 @@ head that `verify` prints, and hand it to a later `verify`, which then can); sto
 """
 
 from data.ledger.book import Ledger, open_ledger
-from data.ledger.charges import Budget, Charge, Request, Verdict
+from data.ledger.charges import Charge, Request, TotalBudget, Verdict
 from data.ledger.content import Fingerprint, Fingerprinter
 from data.ledger.ledger_errors import (
     AnswerLost,
@@ -43,7 +43,6 @@ from data.ledger.verify import VerifyReport
 __all__ = [
     "AnswerLost",
     "AnswerPending",
-    "Budget",
     "BudgetExhausted",
     "Charge",
     "ContentRefused",
@@ -54,6 +53,7 @@ __all__ = [
     "LedgerError",
     "LedgerUnavailable",
     "Request",
+    "TotalBudget",
     "Verdict",
     "VerifyReport",
     "open_ledger",

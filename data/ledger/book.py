@@ -15,7 +15,7 @@ from data import store
 from data.ledger import charging_rules as rules
 from data.ledger import content, secret
 from data.ledger.chain import Chain
-from data.ledger.charges import Budget, Charge, Request, Verdict, plain, require_name, require_privacy
+from data.ledger.charges import Charge, Request, TotalBudget, Verdict, plain, require_name, require_privacy
 from data.ledger.database import Database
 from data.ledger.ledger_errors import AnswerPending, LedgerBroken, LedgerError
 from data.ledger.postgresql import PostgreSQLDatabase
@@ -92,7 +92,7 @@ class Ledger:
             keys = secret.load_keys(self._home, create=not chain.was_written)
         return content.Fingerprinter(names, keys.fingerprint)
 
-    def open_dataset(self, name: str, epsilon: float, delta: float) -> Budget:
+    def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
         """Set the total budget of a dataset, once and for all.
 
         Raises
@@ -241,7 +241,7 @@ class Ledger:
         with self._reading() as chain:
             return rules.charge_of(chain, charge_id).release
 
-    def budget(self, name: str) -> Budget:
+    def budget(self, name: str) -> TotalBudget:
         """Return the total budget of a dataset.
 
         Raises

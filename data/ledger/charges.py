@@ -20,7 +20,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 @dataclass(frozen=True)
-class Budget:
+class TotalBudget:
     """The total privacy loss that the owner of a dataset allows.
 
     Attributes

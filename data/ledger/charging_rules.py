@@ -9,22 +9,22 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from data.ledger.chain import Chain, Entry
-from data.ledger.charges import Budget, Charge, Request, Verdict
+from data.ledger.charges import Charge, Request, TotalBudget, Verdict
 from data.ledger.holder import Holder
 from data.ledger.ledger_errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
 from data.processes import ProcessIdentity
 
 
-def find_budget(chain: Chain, name: str) -> Budget | None:
+def find_budget(chain: Chain, name: str) -> TotalBudget | None:
     """Return a dataset's budget, or ``None`` if it was never opened."""
     opened = chain.entries("open", dataset=name)
     if not opened:
         return None
     body = opened[0].body
-    return Budget(name, float(body["epsilon"]), float(body["delta"]), body["time"])
+    return TotalBudget(name, float(body["epsilon"]), float(body["delta"]), body["time"])
 
 
-def budget_of(chain: Chain, name: str) -> Budget:
+def budget_of(chain: Chain, name: str) -> TotalBudget:
     """Return a dataset's budget, or refuse a name that has none."""
     budget = find_budget(chain, name)
     if budget is None:
@@ -134,7 +134,7 @@ def new_charge(request: Request, *, attempt: int, time: str) -> Charge:
 
 
 def require_fits(
-    budget: Budget,
+    budget: TotalBudget,
     previous: Sequence[Charge],
     new: Charge,
     fits: Callable[[Sequence[Charge], Charge], Verdict],

@@ -6,6 +6,8 @@ If deleting one row moves the answer by Δ, then no (ε, 0)-private answer can b
 Computed from the data without noise: research only, not private.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dpalgos.errors import InputError
@@ -13,7 +15,7 @@ from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 
-def deletion_shifts(X: object, y: object, to_output: object, n_deleted: list[int]) -> dict[int, float]:
+def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence[int]) -> dict[int, float]:
     """Return how far greedy deletion of rows moves the least-squares coefficients.
 
     Parameters
@@ -57,7 +59,7 @@ def deletion_shifts(X: object, y: object, to_output: object, n_deleted: list[int
     return shifts
 
 
-def difference_deletion_shifts(first: object, second: object, n_deleted: list[int]) -> dict[int, float]:
+def difference_deletion_shifts(first: object, second: object, n_deleted: Sequence[int]) -> dict[int, float]:
     """Return how far greedy deletion of rows moves the difference of two groups' means.
 
     Parameters

@@ -18,7 +18,7 @@ from dpalgos.accounting.events import (
     PureEvent,
     RandomizerEvent,
 )
-from dpalgos.audit.trials import Release, Runs
+from dpalgos.audit.trials import ReleasedVector, Runs
 from dpalgos.typing import FloatArray
 
 Score = Callable[[Runs], FloatArray]
@@ -30,7 +30,7 @@ _DECIMALS = 9
 _HUGE = 1e100
 
 
-def log_density(release: Release, *, by_magnitude: bool = False) -> FloatArray | None:
+def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> FloatArray | None:
     """Return log p(published | value) by the declared mechanism, (R,), up to what is the same on D and D'.
 
     None where the event does not determine it (a quantile, a stability histogram). Selections by
@@ -162,7 +162,7 @@ def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
         return {name: np.nan_to_num(np.round(score, _DECIMALS), nan=0.0) for name, score in spread.items()}
 
 
-def _event(release: Release) -> Event | None:
+def _event(release: ReleasedVector) -> Event | None:
     return release.events[0] if release.events else None
 
 
@@ -170,7 +170,7 @@ def _is_gaussian(event: Event | None) -> bool:
     return isinstance(event, GaussianEvent)
 
 
-def _divergence(first: Release, second: Release) -> FloatArray:
+def _divergence(first: ReleasedVector, second: ReleasedVector) -> FloatArray:
     scales = _scale(first), _scale(second)
     if scales[0] is not None and scales[1] is not None:
         ratio, k = scales[0] / scales[1], len(first.value)
@@ -186,7 +186,7 @@ def _divergence(first: Release, second: Release) -> FloatArray:
     return np.zeros(1)
 
 
-def _scale(release: Release) -> FloatArray | None:
+def _scale(release: ReleasedVector) -> FloatArray | None:
     """Return the declared scale of additive noise, () or (R,); None if the release is of another kind."""
     event = _event(release)
     if release.published.dtype.kind != "f" or release.published.shape != release.value.shape:
@@ -224,7 +224,7 @@ def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) 
     return total
 
 
-def _noises(releases: list[Release]) -> list[FloatArray]:
+def _noises(releases: list[ReleasedVector]) -> list[FloatArray]:
     scales = [_scale(release) for release in releases]
     return [
         (release.published - release.value) / np.maximum(scale, np.finfo(float).tiny)
@@ -233,7 +233,7 @@ def _noises(releases: list[Release]) -> list[FloatArray]:
     ]
 
 
-def _least_distance(releases: list[Release]) -> FloatArray:
+def _least_distance(releases: list[ReleasedVector]) -> FloatArray:
     noises = _noises(releases)
     least: FloatArray = np.ones(1)
     for i, noise in enumerate(noises):
@@ -247,14 +247,14 @@ def _least_distance(releases: list[Release]) -> FloatArray:
     return least
 
 
-def _least_size(releases: list[Release]) -> FloatArray:
+def _least_size(releases: list[ReleasedVector]) -> FloatArray:
     least: FloatArray = np.full(1, np.inf)
     for noise in _noises(releases):
         least = np.minimum(least, (noise**2).mean(axis=0))
     return np.asarray(np.where(np.isfinite(least), least, 1.0))
 
 
-def _by_trial(release: Release) -> FloatArray:
+def _by_trial(release: ReleasedVector) -> FloatArray:
     """Return what was published with everything but the trials flattened, (k, R)."""
     published = release.published
     if isinstance(_event(release), GaussianSketchEvent):
@@ -273,7 +273,7 @@ def _features(runs: Runs) -> FloatArray:
     return np.asarray(np.nan_to_num(joined, nan=0.0, posinf=1e300, neginf=-1e300))
 
 
-def _law_is_unknown(release: Release) -> bool:
+def _law_is_unknown(release: ReleasedVector) -> bool:
     selected = release.published.dtype.kind in "iu"
     known = isinstance(_event(release), GaussianSketchEvent | RandomizerEvent)
     return not (selected or known or _scale(release) is not None)

@@ -65,7 +65,7 @@ def spawned_noise(rng: np.random.Generator, n_replicates: int) -> Noise:
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleasedVector:
     """One release: the private value, what was published, and what it was charged as."""
 
     value: FloatArray
@@ -79,14 +79,14 @@ class Runs:
 
     Attributes
     ----------
-    first, second : list of Release
+    first, second : list of ReleasedVector
         The releases with the private values of D and of D'; the same published ones.
     answer : (d, R) array
         The final estimates.
     """
 
-    first: list[Release]
-    second: list[Release]
+    first: list[ReleasedVector]
+    second: list[ReleasedVector]
     answer: FloatArray
 
 
@@ -111,7 +111,7 @@ class AuditTranscript(RecordingTranscript):
 
     def __init__(self, noise: Noise, relation: Relation, script: Sequence[FloatArray] | None = None) -> None:
         super().__init__(noise, relation)
-        self.releases: list[Release] = []
+        self.releases: list[ReleasedVector] = []
         self._script = script
         self._recorded = 0
 
@@ -125,7 +125,7 @@ class AuditTranscript(RecordingTranscript):
         self._recorded = len(self.events)
         self.values.append(np.array(value))
         self.published.append(published)
-        self.releases.append(Release(self.values[-1], published, tuple(events)))
+        self.releases.append(ReleasedVector(self.values[-1], published, tuple(events)))
         return published
 
 

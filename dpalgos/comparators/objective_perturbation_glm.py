@@ -103,7 +103,7 @@ class ObjectivePerturbationGLMParams(PrivateParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noise:
+class PerturbationNoise:
     """How much is added, in units of a row's bounds.
 
     Attributes
@@ -178,7 +178,7 @@ def objective_perturbation_glm(
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
 
 
-def proved_delta(epsilon: float, noise: Noise, *, one_sided: bool) -> float:
+def proved_delta(epsilon: float, noise: PerturbationNoise, *, one_sided: bool) -> float:
     """Return the δ at ε that the module's proof gives; ``one_sided`` where a label decides the sign of r."""
     left = epsilon - np.log1p(1 / noise.ridge)
     if left < 0:
@@ -190,13 +190,13 @@ def proved_delta(epsilon: float, noise: Noise, *, one_sided: bool) -> float:
 
 
 @lru_cache(maxsize=4096)
-def tight_noise(epsilon: float, delta: float, *, one_sided: bool) -> Noise:
+def tight_noise(epsilon: float, delta: float, *, one_sided: bool) -> PerturbationNoise:
     """Return the least noise that is proved to be (ε, δ)-DP, given how ε is shared."""
     curvature = min(_CURVATURE_SHARE * epsilon, _LARGEST_CURVATURE_EPSILON)
 
-    def made(log_mu: float) -> Noise:
+    def made(log_mu: float) -> PerturbationNoise:
         mu = float(np.exp(log_mu))
-        return Noise(
+        return PerturbationNoise(
             ridge=float(1 / np.expm1(curvature)),
             objective=2 / (mu * float(np.sqrt(1 - _OUTPUT_SHARE))),
             output=2 / (mu * float(np.sqrt(_OUTPUT_SHARE))),
@@ -211,18 +211,18 @@ def tight_noise(epsilon: float, delta: float, *, one_sided: bool) -> Noise:
     return made(root)
 
 
-def printed_noise(epsilon: float, delta: float) -> Noise:
+def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
     """Return the noise of Iyengar et al. (2019) with the shares of their code."""
     objective, output = (1 - _OUTPUT_SHARE), _OUTPUT_SHARE
     perturbation = 0.9 * objective * epsilon
-    return Noise(
+    return PerturbationNoise(
         ridge=2 / (objective * epsilon - perturbation),
         objective=float(2 * (1 + np.sqrt(2 * np.log(1 / (objective * delta)))) / perturbation),
         output=float((1 + np.sqrt(2 * np.log(1 / (output * delta)))) / (output * epsilon)),
     )
 
 
-def _calibrated(family: Family, params: ObjectivePerturbationGLMParams) -> tuple[Noise, float]:
+def _calibrated(family: Family, params: ObjectivePerturbationGLMParams) -> tuple[PerturbationNoise, float]:
     """Return the noise and the ε that it proves at the asked δ."""
     one_sided = not family.needs_response_bound
     if params.calibration == "tight":

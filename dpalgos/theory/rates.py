@@ -149,17 +149,29 @@ def explicit_mean_lower(
     return np.asarray(np.sqrt(np.pi / 2) * remaining / (n * noise_std * np.sinh(epsilon)))
 
 
-def explicit_score_lower(
-    n: object, score_sum: float, epsilon: float, largest_information: float
-) -> FloatArray:
-    """Return Σ A / (n sinh ε √λ_max(I)), below the root mean squared error of every ε-private estimator.
+UPPER, LOWER = "the paper's rate, constant 1", "the paper's lower bound, constant 1"
+PROVED = "below it no unbiased mean with δ = 0"
 
-    The score version of :func:`explicit_mean_lower` for any model (δ = 0): Σ A is the expected sum of the
-    members' scores, d for an unbiased estimator. Step 3 becomes E|A_i'| ≤ √E A_i'² ≤ √(λ_max(I) MSE), which
-    is weaker by √(π/2) where the score is normal. Paper B has 2ε for sinh ε.
-    """
-    n = np.asarray(n, dtype=float)
-    return np.asarray(score_sum / (n * np.sinh(epsilon) * np.sqrt(largest_information)))
+
+def dense_rates(task: str, n: int, d: int, epsilon: float, delta: float) -> dict[str, float]:
+    """Return the papers' upper and lower rates of a mean, or of a linear or generalized linear model."""
+    if task == "mean":
+        found = {
+            UPPER: mean_upper(n, d, epsilon, delta),
+            LOWER: mean_lower(n, d, epsilon, delta),
+            PROVED: explicit_mean_lower(n, d, epsilon),
+        }
+    else:
+        upper = linear_regression_upper(n, d, epsilon, delta)
+        found = {UPPER: upper, LOWER: linear_regression_lower(n, d, epsilon)}
+    return {label: float(value) for label, value in found.items()}
+
+
+def sparse_rates(task: str, n: int, d: int, s: int, epsilon: float, delta: float) -> dict[str, float]:
+    """Return the same for s-sparse parameters; the lower bound is the one that the attack supports."""
+    upper = sparse_mean_upper if task == "mean" else sparse_linear_regression_upper
+    lower = sparse_lower(n, d, s, epsilon, version="supported")
+    return {UPPER: float(upper(n, d, s, epsilon, delta)), LOWER: float(lower)}
 
 
 def _root(noise_std: float, squared: FloatArray) -> FloatArray:

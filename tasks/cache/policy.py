@@ -1,7 +1,7 @@
-"""How tasks are cached: on a key that the flow computes from everything the result depends on.
+"""Prefect's cache policy of all tasks: a result is found by the key that the flow computed for it.
 
-The key is the name of the record file in the result store, so that it serves as the tool to look a
-result up or to delete it. There is no lock: one run at a time uses a home folder.
+The key's name is the name of the record file in the result store, so that it serves to look a result up or to
+delete it. There is no lock: one run at a time uses a home folder.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from tasks.cache.records import records_folder, refuse_unless_plain
 
 @dataclass
 class ByKey(CachePolicy):
-    """Cache on the task's own ``key`` argument."""
+    """Cache on the task's own ``key`` argument, a `tasks.cache.keys.CacheKey`."""
 
     def compute_key(
         self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any
     ) -> str | None:
-        """Return the argument ``key``; what is stored under it is plain JSON from here on."""
+        """Return the name of the argument ``key``; what is stored under it is plain JSON from here on."""
         key = str(inputs["key"])
         refuse_unless_plain(records_folder(home()) / key)
         return key

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data.store import atomic_write, sha256_file
-from tasks.cache.keys import COMPUTING, code_digest
+from tasks.cache.keys import CacheKey
 
 Record = dict[str, Any]
 
@@ -23,10 +23,10 @@ SERIALIZER = {
 _log = logging.getLogger(__name__)
 
 
-def written(path: Path, content: bytes, *, code: tuple[str, ...] = COMPUTING, **facts: Any) -> Record:
-    """Write a file whole and return its record: path, sha256, digest of the code that made it, facts."""
+def written(key: CacheKey, path: Path, content: bytes, **facts: Any) -> Record:
+    """Write a file whole and return its record: path, sha256, the code that made it, facts."""
     atomic_write(path, content)
-    return {"path": str(path), "sha256": sha256_file(path), "code": code_digest(code), **facts}
+    return {"path": str(path), "sha256": sha256_file(path), "code": key.code(), **facts}
 
 
 def intact(record: Any) -> bool:

@@ -1,18 +1,42 @@
 """Estimate how two groups of people differ in their genotypes."""
 
+import io
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 
 import dpalgos
-from data.group_difference import GroupDifference, draw_people, paired_rows, person_mask
-from tasks.problems.base import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase
+from data.genotypes import read_genotypes, stream_blocks
+from data.group_difference import (
+    VALUE_BOUND,
+    GroupDifference,
+    SnpChoice,
+    choose_by_frequency,
+    choose_evenly,
+    count_alleles,
+    draw_people,
+    group_difference,
+    paired_rows,
+    people_by_frequency_rule,
+    person_mask,
+)
+from data.refs import DatasetRef, GenotypeRef
+from data.registry import get_dataset
+from data.table import Repair
+from dpalgos.audit.deletion_shifts import difference_deletion_shifts
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun, Problem
 from tasks.work_units import Block, row_generators
 
 SUPPORT_RECALL = "support_recall"
+
+_DECIMALS = 6
+_FACTS = ("sizes", "group_names", "private", "notes")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +71,7 @@ def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
     return np.asarray(chosen & (magnitudes > 0))
 
 
-class GroupDifferences(ProblemBase):
+class GroupDifferences(Problem):
     """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
 
     ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
@@ -60,6 +84,20 @@ class GroupDifferences(ProblemBase):
     s: Annotated[int, Field(strict=True, ge=1)]
     selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
     unit: Literal["person", "pair"]
+
+    size_symbol: ClassVar[str] = "m"
+    has_exhibits: ClassVar[bool] = True
+    has_deletion_shifts: ClassVar[bool] = True
+
+    @property
+    def task(self) -> str:
+        """What is estimated."""
+        return "mean"
+
+    def check_data(self, n: int) -> None:
+        """Refuse a dataset without genotypes."""
+        if get_dataset(self.dataset).kind != "genotypes":
+            raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
 
     @property
     def source(self) -> str:
@@ -79,29 +117,45 @@ class GroupDifferences(ProblemBase):
         """Return one block: the design is small."""
         return [(0, replicates, n_cells * replicates * (n * self.n_snps + ELEMENTS_BESIDE))]
 
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+        """Choose the SNPs and code the calls of both groups."""
+        assert isinstance(table, GenotypeRef)
+        group = read_genotypes(table, snps=np.array([0])).group
+        choice = self._choice(table, group)
+        return ".npz", groups_bytes(group_difference(read_genotypes(table, snps=choice.index), choice))
+
+    def _choice(self, table: GenotypeRef, group: np.ndarray) -> SnpChoice:
+        if self.selection == "evenly_spaced":
+            return choose_evenly(table.n_snps, self.n_snps)
+        counts = count_alleles(stream_blocks(table), people_by_frequency_rule(group, self.selection))
+        return choose_by_frequency(counts, self.n_snps, selection=self.selection)
+
+    def load(self, path: Path) -> GroupDifference:
+        """Read both groups."""
+        return load_groups(path)
+
+    def draws(self, block: Block, prepared: GroupDifference) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
-        assert isinstance(design, GroupDifference)
-        drawn = draw_people(design.sizes, block.n, row_generators(block))
+        drawn = draw_people(prepared.sizes, block.n, row_generators(block))
         if self.unit == "person":
-            mask = person_mask(drawn, len(design.X))
-            sample = dpalgos.Sample(design.X, row_mask=mask, n_replicates=block.replicates)
+            mask = person_mask(drawn, len(prepared.X))
+            sample = dpalgos.Sample(prepared.X, row_mask=mask, n_replicates=block.replicates)
             yield GroupEstimation(
                 sample=sample,
                 first=0,
                 replicates=block.replicates,
-                target=design.target,
+                target=prepared.target,
                 s=self.s,
                 batched=True,
             )
             return
         for r in range(block.replicates):
-            sample = dpalgos.Sample(paired_rows(design.X, drawn, r))
+            sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
             yield GroupEstimation(
                 sample=sample,
                 first=block.first + r,
                 replicates=1,
-                target=design.target,
+                target=prepared.target,
                 s=self.s,
                 batched=False,
             )
@@ -109,3 +163,69 @@ class GroupDifferences(ProblemBase):
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return the errors and the recall of the s SNPs that differ most."""
         return dict(zip((self.metric, SUPPORT_RECALL), np.concatenate(measured, axis=1), strict=True))
+
+    def deletion_shifts(
+        self, prepared: GroupDifference, n_deleted: Sequence[int]
+    ) -> tuple[str, dict[int, float]]:
+        """Return how far deleting the most influential people moves the difference of the means."""
+        counts = prepared.X / 2  # undoes the coding of the rows, ±2(g − 1)
+        first = prepared.sizes[0]
+        return "sample_mean", difference_deletion_shifts(counts[:first], -counts[first:], n_deleted)
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return a map of the genome: the truth, and one release of every cell in the first repetition."""
+        assert run.design is not None
+        prepared = self.load(run.design)
+        # Several repetitions draw from children of a seed, a single one from the seed itself.
+        first = replace(run.block, first=0, replicates=min(2, run.block.replicates))
+        draw = next(self.draws(first, prepared))
+        answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in first.cells}
+        return {
+            "genome": {
+                "chromosomes": prepared.snps["chromosome"].astype(str).tolist(),
+                # Some files know no positions.
+                "positions": prepared.snps["position"].fillna(0).astype(int).tolist(),
+                "truth": prepared.target.round(_DECIMALS).tolist(),
+                "s": self.s,
+                "estimates": {key: coef[:, 0].round(_DECIMALS).tolist() for key, coef in answers.items()},
+            }
+        }
+
+
+def groups_bytes(prepared: GroupDifference) -> bytes:
+    """Serialise both groups: entries of X are −2, 0 or 2, the rest is small."""
+    facts = {
+        **{name: getattr(prepared, name) for name in _FACTS},
+        "left_out": [asdict(repair) for repair in prepared.left_out],
+        "snps": prepared.snps.to_dict("list"),
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        X=prepared.X.astype(np.int8),
+        target=prepared.target,
+        missing_per_snp=prepared.missing_per_snp,
+        missing_per_person=prepared.missing_per_person,
+        facts=np.array(json.dumps(facts)),
+    )
+    return buffer.getvalue()
+
+
+def load_groups(path: Path) -> GroupDifference:
+    """Read what `groups_bytes` made."""
+    with np.load(path) as stored:
+        facts = json.loads(str(stored["facts"]))
+        X = stored["X"].astype(np.float64)
+        assert np.abs(X).max() <= VALUE_BOUND
+        return GroupDifference(
+            X=X,
+            sizes=tuple(facts["sizes"]),
+            target=stored["target"],
+            snps=pd.DataFrame(facts["snps"]),
+            group_names=tuple(facts["group_names"]),
+            missing_per_snp=stored["missing_per_snp"],
+            missing_per_person=stored["missing_per_person"],
+            left_out=tuple(Repair(**repair) for repair in facts["left_out"]),
+            private=facts["private"],
+            notes=tuple(facts["notes"]),
+        )

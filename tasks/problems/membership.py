@@ -5,16 +5,23 @@ release. Scores are standardised by what a non-member's would vary by and pooled
 all replicates of a cell are in one block.
 """
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 
 import dpalgos
+from data.genotypes import read_genotypes
+from data.group_difference import choose_evenly
+from data.refs import DatasetRef, GenotypeRef
+from data.registry import get_dataset
 from data.simulations import Simulated
-from data.traced_group import TracedGroup, draw_roles
+from data.traced_group import TracedGroup, draw_roles, traced_group
 from dpalgos.audit.roc import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
 from dpalgos.audit.tracing import (
     Attack,
@@ -24,9 +31,12 @@ from dpalgos.audit.tracing import (
     standardised,
 )
 from dpalgos.families import get_family
-from tasks.problems.base import ELEMENTS_BESIDE, Draw, Prepared, ProblemBase
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Problem
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Block, replicate_generator, row_generators
+
+if TYPE_CHECKING:
+    from tasks.study.spec import StudySpec
 
 AUC, POOLED_AUC, SUM_RATIO, OUTSIDER_MEAN = "auc", "pooled_auc", "attack_sum_ratio", "outsider_mean"
 L2_ERROR = "l2_error"
@@ -83,8 +93,16 @@ def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return np.asarray(scores.T[mask.T].reshape(scores.shape[1], -1).T)
 
 
-class _FindingMembers(ProblemBase):
+class _FindingMembers(Problem):
     """What is measured when members are to be found."""
+
+    layout: ClassVar[str] = "attack_page"
+
+    def layout_facts(self, spec: "StudySpec", results: pd.DataFrame) -> Any:
+        """Return intervals, ceilings, predictions and claims for the page of attacks."""
+        from tasks.problems.attack_facts import attack_facts
+
+        return attack_facts(spec, results)
 
     @property
     def metric(self) -> str:
@@ -124,7 +142,12 @@ class Tracing(_FindingMembers, SimulatedProblem):
         """What is estimated."""
         return {"linear_regression": "linear_regression", "logistic": "glm"}.get(self.attack, "mean")
 
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+    @property
+    def separation_is_known(self) -> bool:
+        """Whether rows are N(μ, I) and attacked on all coordinates: there the score's separation is known."""
+        return self.attack == "mean" and self.s is None
+
+    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; the rows after the first n are not the estimator's."""
         n, seed = block.n, self.data_seed(block)
         inside = (np.arange(2 * n) < n)[:, None]
@@ -183,26 +206,44 @@ class GroupTracing(_FindingMembers):
         """What is estimated."""
         return "mean"
 
+    def check_data(self, n: int) -> None:
+        """Refuse a dataset without genotypes."""
+        if get_dataset(self.dataset).kind != "genotypes":
+            raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
+
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d."""
         return {"n": n, "d": self.n_snps}
 
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+        """Choose the SNPs and code the calls, which are −1, 0 or 1."""
+        assert isinstance(table, GenotypeRef)
+        chosen = choose_evenly(table.n_snps, self.n_snps).index
+        group = traced_group(read_genotypes(table, snps=chosen))
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, X=group.X.astype(np.int8), panel_mean=group.panel_mean)
+        return ".npz", buffer.getvalue()
+
+    def load(self, path: Path) -> TracedGroup:
+        """Read the group."""
+        with np.load(path) as stored:
+            return TracedGroup(X=stored["X"].astype(np.float64), panel_mean=stored["panel_mean"])
+
+    def draws(self, block: Block, prepared: TracedGroup) -> Iterator[Draw]:
         """Yield the one draw of all replicates."""
-        assert isinstance(design, TracedGroup)
-        inside, outside, others = draw_roles(len(design.X), block.n, row_generators(block))
-        truth = design.panel_mean
+        inside, outside, others = draw_roles(len(prepared.X), block.n, row_generators(block))
+        truth = prepared.panel_mean
         if self.truth == "same_population":
-            truth = design.X.T @ others / others.sum(axis=0)
-        sample = dpalgos.Sample(design.X, row_mask=inside, n_replicates=block.replicates)
+            truth = prepared.X.T @ others / others.sum(axis=0)
+        sample = dpalgos.Sample(prepared.X, row_mask=inside, n_replicates=block.replicates)
         yield Traced(
             sample=sample,
             first=0,
             replicates=block.replicates,
             batched=True,
-            attack=MeanAttack(mean=truth, noise_std=design.panel_std),
+            attack=MeanAttack(mean=truth, noise_std=prepared.panel_std),
             truth=truth,
-            X=design.X,
+            X=prepared.X,
             y=None,
             inside=inside,
             outside=outside,

@@ -1,6 +1,7 @@
 """Problems on simulated data: a fresh data set per replicate, the same for all cells at that size."""
 
 import inspect
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -8,8 +9,9 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.simulations import Simulated, simulator
-from tasks.problems.base import ELEMENTS_BESIDE, Draw, Estimation, Prepared, ProblemBase, spread_over_blocks
+from data.simulations import MODELS, Simulated, simulator
+from data.simulations.regressions import half_width
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
 from tasks.rules import RuleError, evaluate_all, whole
 from tasks.work_units import Block, derive_seed, replicate_generator
 
@@ -21,7 +23,7 @@ _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logari
 _CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
 
 
-class SimulatedProblem(ProblemBase):
+class SimulatedProblem(Problem):
     """Data from a model of `data.simulations`.
 
     ``d``, ``s`` and ``settings`` may be rules in n (and settings in d and s).
@@ -42,12 +44,16 @@ class SimulatedProblem(ProblemBase):
         """Name of the model."""
         return self.model
 
+    def modules(self) -> tuple[str, ...]:
+        """Return this module and the model's."""
+        return (*super().modules(), MODELS[self.model])
+
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, and s if given."""
         sizes = {"n": n, "d": whole(self.d, {"n": n}, what="d")}
         return sizes if self.s is None else {**sizes, "s": whole(self.s, sizes, what="s")}
 
-    def check(self, n: int, *, with_response: bool) -> None:
+    def check(self, n: int, task: str) -> None:
         """Refuse an unknown model or setting, one that is for another task, and s > d."""
         sizes = self.sizes(n)
         if sizes.get("s", 0) > sizes["d"]:
@@ -60,7 +66,7 @@ class SimulatedProblem(ProblemBase):
                     f"settings must be of the model's ({', '.join(known)}), got {name!r}; take it out"
                 )
         data = function(np.random.default_rng(0), 2, 2, **settings)
-        if (data.y is not None) != with_response:
+        if (data.y is None) != (task == "mean"):
             model = "has no response" if data.y is None else "is a regression"
             raise RuleError(f"model must suit the study's task, got {self.model!r}, which {model}")
 
@@ -93,7 +99,7 @@ class Simulation(SimulatedProblem):
         d = self.sizes(block.n)["d"]
         return len(block.cells) >= _CELLS and _ROWS * d <= block.n and d <= _LARGEST_MOMENTS
 
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         seed = self.data_seed(block)
         for replicate in range(block.first, block.first + block.replicates):
@@ -113,3 +119,26 @@ class Simulation(SimulatedProblem):
             errors = found[self.metric]
             found[_LOG_METRIC] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
         return found
+
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the paper's rates and lower bounds, dense or sparse."""
+        from dpalgos.theory.rates import dense_rates, sparse_rates
+
+        sizes = self.sizes(n)
+        rates = (
+            sparse_rates(task, n, sizes["d"], sizes["s"], epsilon, delta)
+            if "s" in sizes
+            else dense_rates(task, n, sizes["d"], epsilon, delta)
+        )
+        return {label: self._rate_unit(sizes) * value for label, value in rates.items()}
+
+    def _rate_unit(self, sizes: dict[str, int]) -> float:
+        """Return what a unit of the rate is in ℓ2: the rates of regression are in the norm of the design.
+
+        Entries uniform on ±h have second moments h²/3.
+        """
+        if self.model != "uniform_regression":
+            return 1.0
+        settings = evaluate_all(self.settings, sizes)
+        design = settings.get("design", "literal")
+        return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))

@@ -1,51 +1,60 @@
-"""Classify labelled frames: train on a random half, test on the other."""
+"""Random rows of a registered table to train on, the others to test on: how well does a fit predict?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 import dpalgos
-from data.frame_features import Frames, draw_halves
-from data.registry import get_dataset
+from data.prepared_table import PreparedTable, draw_training_rows
+from data.refs import FramesRef
+from dpalgos.families import get_family
 from dpalgos.sample import Design
-from tasks.problems.base import Draw, Prepared, ProblemBase
+from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.work_units import Block, row_generators
 
+if TYPE_CHECKING:
+    from reports.page import Finding
+    from tasks.study.spec import Profile
+
 FALSE_POSITIVE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
-MISCLASSIFICATION = "misclassification"
-SMOKE_FRAMES = 1600
+MISCLASSIFICATION, SQUARED_ERROR, DEVIANCE = "misclassification", "mean_squared_error", "mean_deviance"
+SMOKE_ROWS = 1600
 
 _BATCH = 10  # replicates that run together: two blocks of a study's 20 occupy two cores
 
 
-def rate_metric(rate: float) -> str:
+def _rate_name(rate: float) -> str:
     """Return the name of the true positive rate at a false positive rate: ``tpr_at_fpr_01``."""
     return f"tpr_at_fpr_{round(100 * rate):02d}"
 
 
-METRICS = (MISCLASSIFICATION, "auc", *map(rate_metric, FALSE_POSITIVE_RATES))
+CLASSIFICATION = (MISCLASSIFICATION, "auc", *map(_rate_name, FALSE_POSITIVE_RATES))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HalvesDraw(Draw):
+class PredictionDraw(Draw):
     """A draw whose estimates are judged by the rows that they were not trained on.
 
     Attributes
     ----------
     y : (n,) array
-        Labels, 0 or 1.
+        Responses.
     column_names : tuple of str
         Names of the d columns.
+    family : str
+        Of the responses; empty where they are predicted linearly.
     """
 
     y: np.ndarray
     column_names: tuple[str, ...]
+    family: str
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the `METRICS` on the test rows, (metrics, R).
+        """Return what is measured on the test rows, (metrics, R): `CLASSIFICATION`, or a mean loss.
 
         A row is taken for 1 where its linear predictor is positive. Where predictors tie, the ROC curve
         takes the average over all orders of the tied rows.
@@ -53,9 +62,15 @@ class HalvesDraw(Draw):
         scores = Design(self.sample).predict(self.columns(estimate))
         mask = self.sample.row_mask
         assert mask is not None
-        tests = [~mask[:, r] for r in range(self.replicates)]
-        found = [classification(scores[rows, r], self.y[rows]) for r, rows in enumerate(tests)]
-        return np.array([[one[name] for one in found] for name in METRICS])
+        tests = [(scores[rows, r], self.y[rows]) for r, rows in enumerate(~mask.T)]
+        if self.family == "logistic":
+            found = [classification(*test) for test in tests]
+            return np.array([[one[name] for one in found] for name in CLASSIFICATION])
+        if self.family:
+            family = get_family(self.family)
+            losses = [family.deviance(eta[:, None], family.encode(y)).mean() for eta, y in tests]
+            return np.array([losses])
+        return np.array([[float(np.mean((y - eta) ** 2)) for eta, y in tests]])
 
     def selection(self, estimate: np.ndarray) -> dict[str, int]:
         """Return in how many replicates each column has a coefficient, of sparse estimates."""
@@ -85,45 +100,61 @@ def classification(scores: np.ndarray, y: np.ndarray) -> dict[str, float]:
     return {
         MISCLASSIFICATION: float(np.mean((scores > 0) != (y > 0))),
         "auc": area,
-        **{rate_metric(rate): float(v) for rate, v in zip(FALSE_POSITIVE_RATES, rates, strict=True)},
+        **{_rate_name(rate): float(v) for rate, v in zip(FALSE_POSITIVE_RATES, rates, strict=True)},
     }
 
 
-class RandomHalves(ProblemBase):
-    """Frames of a flock; n of them to train on, the others to test on.
+class TrainTestSplit(RegisteredTableProblem):
+    """Rows of a table; n of them to train on, the others to test on.
 
-    ``scaling`` says whether columns are scaled by public constants or by the data, which is not private;
-    ``split`` whether rows are drawn, or whole simulations.
+    ``groups`` says whether single rows are drawn, or whole groups of alike rows where a dataset knows them
+    (the simulations of a flock's frames).
     """
 
-    kind: Literal["random_halves"]
-    dataset: str
-    scaling: Literal["public", "data"]
-    split: Literal["rows", "simulations"] = "rows"
+    kind: Literal["train_test_split"]
+    groups: Literal["rows", "simulations"] = "rows"
 
-    @property
-    def source(self) -> str:
-        """Name of the dataset."""
-        return self.dataset
+    has_exhibits: ClassVar[bool] = True
 
     @property
     def metric(self) -> str:
-        """Share of the test rows that are misclassified."""
-        return MISCLASSIFICATION
+        """Share of the test rows that are misclassified, or a mean loss."""
+        if self.family == "logistic":
+            return MISCLASSIFICATION
+        return DEVIANCE if self.family else SQUARED_ERROR
 
     @property
-    def protected(self) -> bool:
-        """Whether the columns are put into public units."""
-        return self.scaling == "public"
+    def task(self) -> str:
+        """What is estimated; the label of frames is their response."""
+        return "glm" if self.family else "linear_regression"
 
-    def sizes(self, n: int) -> dict[str, int]:
-        """Return n and d, with an intercept."""
-        dataset = get_dataset(self.dataset)
-        return {"n": n, "d": dataset.n_boids * len(dataset.columns) + 1}
+    def check(self, n: int, task: str) -> None:
+        """Refuse a table without response."""
+        super().check(n, task)
+        if not self.response and self._about.kind == "table":
+            raise ValueError("response is missing; name the column that is to be predicted")
+
+    def check_data(self, n: int) -> None:
+        """Refuse a size that leaves nothing to test on."""
+        super().check_data(n)
+        about = self._about
+        if n >= about.n_rows:
+            raise ValueError(
+                f"grid.n must be below the {about.n_rows:,} rows of {about.name}, so that some are left to "
+                f"test on, got {n}; take the larger ones out"
+            )
+
+    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return one small size."""
+        return (min(SMOKE_ROWS // 2, *sizes),)
+
+    def stand_in_rows(self, profile: "Profile") -> int | None:
+        """Return how many rows of a stand-in profile ``smoke`` needs."""
+        return SMOKE_ROWS if profile == "smoke" and self._about.kind == "frames" else None
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of all frames, once in a block, whatever n is."""
-        return 4 * get_dataset(self.dataset).n_rows * self.sizes(n)["d"]
+        """Return the memory of all rows, once in a block, whatever n is."""
+        return 4 * self._about.n_rows * self.sizes(n)["d"]
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of a few replicates, which run together."""
@@ -132,19 +163,45 @@ class RandomHalves(ProblemBase):
         work = n_cells * n * self.sizes(n)["d"]
         return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]
 
-    def draws(self, block: Block, design: Prepared | None) -> Iterator[Draw]:
+    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all the block's replicates."""
-        assert isinstance(design, Frames)
-        mask = draw_halves(design, block.n, row_generators(block), self.split)
-        yield HalvesDraw(
-            sample=dpalgos.Sample(design.X, design.y, row_mask=mask, n_replicates=block.replicates),
+        assert prepared.y is not None
+        whole = self.groups != "rows"
+        mask = draw_training_rows(prepared, block.n, row_generators(block), whole_groups=whole)
+        yield PredictionDraw(
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=block.replicates),
             first=block.first,
             replicates=block.replicates,
             batched=True,
-            y=design.y,
-            column_names=design.column_names,
+            y=prepared.y,
+            column_names=prepared.column_names,
+            family=self.family,
         )
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return the `METRICS`."""
-        return dict(zip(METRICS, np.concatenate(measured, axis=1), strict=True))
+        """Return what was measured, by name."""
+        names = CLASSIFICATION if self.family == "logistic" else (self.metric,)
+        return dict(zip(names, np.concatenate(measured, axis=1), strict=True))
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return ROC curves and what was selected; of frames also how a stand-in compares, and a film."""
+        if self.family != "logistic":
+            return {}
+        counts = run.table.label_counts if isinstance(run.table, FramesRef) else ()
+        shown: dict[str, Any] = {"classification": {"label_counts": list(counts)}}
+        if isinstance(run.table, FramesRef):
+            from tasks.problems.flock_exhibits import flock_exhibits
+
+            shown["boids"] = flock_exhibits(run.table, run.selected)
+        return shown
+
+    def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:
+        """Return the error of whoever calls every row what most of them are called."""
+        from reports.page import Finding
+
+        counts = exhibits.get("classification", {}).get("label_counts", ())
+        if not counts:
+            return ()
+        rate = min(counts) / sum(counts)
+        text = f"Whoever calls every row what most of them are called errs on {rate:.3f} of them."
+        return (Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x"),)

@@ -7,7 +7,8 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from tasks.study.panel import EstimatorSpec, delta_at
+from tasks.rules import delta_at
+from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 
 

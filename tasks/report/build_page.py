@@ -1,52 +1,43 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
-import math
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import pandas as pd
 
 import dpalgos
 from data.registry import get_dataset
-from data.simulations.regressions import half_width
 from dpalgos.audit.deletion_shifts import two_point_bound
-from dpalgos.theory.rates import (
-    linear_regression_upper,
-    mean_upper,
-    sparse_linear_regression_upper,
-    sparse_mean_upper,
-)
 from reports.page import (
     Assumption,
     BudgetPart,
     CellLabel,
     EstimatorInfo,
-    Exhibits,
     Finding,
     Guide,
+    PrintedRow,
     Provenance,
     StudyPage,
 )
-from tasks.problems.group_differences import GroupDifferences
-from tasks.problems.simulation import Simulation
-from tasks.problems.subsamples import AnyProblem, Subsamples
-from tasks.problems.train_test_split import RandomHalves
-from tasks.report.attacks_page import tracing_facts
-from tasks.rules import evaluate_all
+from tasks.rules import delta_at
 from tasks.run.deletion_influence import METRIC as DELETION_SHIFT
-from tasks.study.panel import Panel, delta_at
+from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
 
 def build_page(
-    spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any], exhibits: Exhibits | None = None
+    spec: StudySpec,
+    results: pd.DataFrame,
+    manifest: dict[str, Any],
+    exhibits: Mapping[str, Any] = MappingProxyType({}),
 ) -> StudyPage:
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     cells = results.drop_duplicates("cell")
-    symbol = "m" if spec.datasets and spec.task != "tracing" and spec.axis == "n" else "n"
+    problem = spec.head_panel.problem
+    symbol = problem.size_symbol if spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     return StudyPage(
         name=spec.name,
@@ -61,20 +52,16 @@ def build_page(
             "variant": head.panel,
         },
         axis_label=spec.size_label,
-        metric=spec.head_panel.problem.metric,
+        metric=problem.metric,
         metric_label=spec.metric_label,
         variants={
             **{panel.name: panel.about for panel in spec.panels if panel.about},
             **{item.form: item.about for item in estimators if item.about},
         },
-        guides=tuple(
-            _guide(spec, panel)
-            for panel in spec.panels
-            if spec.task != "tracing" and not isinstance(panel.problem, GroupDifferences | RandomHalves)
-        ),
+        guides=tuple(guide for panel in spec.panels for guide in _guides(spec, panel)),
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
-        findings=(*_findings(spec, results), *_majority(exhibits)),
+        findings=(*_findings(spec, results), *problem.findings(exhibits)),
         notes=tuple(note.text.strip() for note in spec.notes),
         manifest=manifest,
         command=manifest["command"],
@@ -88,18 +75,18 @@ def build_page(
             for cell, status, message in cells[["cell", "status", "message"]].to_numpy()
         },
         unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
-        panel_word="preparation" if isinstance(spec.head_panel.problem, Subsamples) else "panel",
+        panel_word=problem.panel_word,
         x_column=spec.axis,
         x_symbol=symbol if spec.axis == "n" else spec.axis,
         size_symbol=symbol,
-        exhibits=exhibits
-        and replace(
-            exhibits,
-            printed=tuple(
-                replace(row, delta_rule=_rule_text(row.delta_rule, symbol)) for row in exhibits.printed
-            ),
+        printed=tuple(
+            PrintedRow(_rule_text(row.delta, symbol), row.epsilon, float(s), mean, spread)
+            for row in spec.printed
+            for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
-        tracing=tracing_facts(spec, results) if spec.task == "tracing" else None,
+        exhibits=exhibits,
+        layout=problem.layout,
+        layout_facts=problem.layout_facts(spec, results),
     )
 
 
@@ -179,55 +166,26 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
     )
 
 
-def _guide(spec: StudySpec, panel: Panel) -> Guide:
-    """Return the paper's upper rate at the headline's ε and δ, with constant 1."""
-    head, sizes, problem = spec.headline, spec.grid_of(panel).n, panel.problem
-    value = []
-    for n in sizes:
-        at, delta = problem.sizes(n), delta_at(head.delta, n)
-        if isinstance(problem, Subsamples):
-            rate = linear_regression_upper(n, len(problem.covariates), head.epsilon, delta)
-        elif "s" in at:
-            sparse = sparse_mean_upper if spec.task == "mean" else sparse_linear_regression_upper
-            rate = sparse(n, at["d"], at["s"], head.epsilon, delta)
-        else:
-            dense = mean_upper if spec.task == "mean" else linear_regression_upper
-            rate = dense(n, at["d"], head.epsilon, delta)
-        value.append(float(rate) * _unit(problem, n))
-    along = sizes
-    if spec.axis == "T":  # the rate is of the size, the same along the axis
-        along, value = spec.steps_of(panel), value * len(spec.steps_of(panel))
-    return Guide("the paper's rate, constant 1", tuple(map(float, along)), tuple(value), panel.name)
-
-
-def _unit(problem: AnyProblem, n: int) -> float:
-    """Return what a unit of the rate is in ℓ2: the rates of regression are in the norm of the design.
-
-    In z-scores that is about the same; entries uniform on ±h have second moments h²/3.
-    """
-    if not isinstance(problem, Simulation) or problem.model != "uniform_regression":
-        return 1.0
-    sizes = problem.sizes(n)
-    settings = evaluate_all(problem.settings, sizes)
-    design = settings.get("design", "literal")
-    return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
+def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
+    """Yield the theory's lines at the headline's ε and δ."""
+    head, sizes = spec.headline, spec.grid_of(panel).n
+    task = spec.task_of(panel)
+    rates = [panel.problem.rates(task, n, head.epsilon, delta_at(head.delta, n)) for n in sizes]
+    along = spec.steps_of(panel) if spec.axis == "T" else sizes  # the rate is of the size, flat along steps
+    for label in rates[0]:
+        values = [at[label] for at in rates]
+        values = values * len(along) if spec.axis == "T" else values
+        yield Guide(label, tuple(map(float, along)), tuple(values), panel.name)
 
 
 def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
-    about = spec.head_panel.problem
-    columns = []
-    if isinstance(about, RandomHalves):
-        columns = [*get_dataset(about.dataset).columns]
-    elif isinstance(about, Subsamples):
-        dataset = get_dataset(about.dataset)
-        columns = [dataset.column(name) for name in (*about.covariates, about.response)]
     units = [
         Assumption(
             what=f"Centre and scale of {column.name.replace('_', ' ')}",
             value=_in_units(column.center, column.scale, column.unit),
             source=column.bounds_source,
         )
-        for column in columns
+        for column in spec.head_panel.problem.assumed_columns()
         if column.center is not None and column.scale is not None
     ]
     return (*units, *(Assumption(what=a.what, value=a.value, source=a.source) for a in spec.assumptions))
@@ -267,11 +225,3 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
         drawn = row.variant == spec.headline.panel and deleted in (1, 10)
         findings.append(Finding(label=f"deleting {what}", value=shift, text=text, drawn=drawn))
     return tuple(findings)
-
-
-def _majority(exhibits: Exhibits | None) -> tuple[Finding, ...]:
-    if exhibits is None or not exhibits.label_counts:
-        return ()
-    rate = min(exhibits.label_counts) / sum(exhibits.label_counts)
-    text = f"Whoever calls every frame what most of them are called errs on {rate:.3f} of them."
-    return (Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x"),)

@@ -9,8 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from data.store import home
-from tasks.cache.keys import COMPUTING, RENDERING, ROOT, code_digest
+from data.code_digest import code_digest
+from data.refs import DatasetRef
+from data.store import PROJECT_ROOT, home
 from tasks.cache.records import Record
 from tasks.report.budget_split import budget_split
 from tasks.study.spec import Profile, StudySpec
@@ -19,14 +20,14 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "m
 
 
 def build_manifest(
-    spec: StudySpec, tables: list[dict[str, Any]], results: Record, context: dict[str, Any]
+    spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the manifest as plain data.
 
     Parameters
     ----------
     spec : StudySpec
-    tables : list of dict
+    tables : list of DatasetRef
         The references of the datasets; none if the data are simulated.
     results : Record
         Of ``results.parquet``.
@@ -42,8 +43,8 @@ def build_manifest(
         "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
         "dpcost": version("dpcost"),
         "commit": _commit(),
-        "code_sha256": {"computing": code_digest(COMPUTING), "rendering": code_digest(RENDERING)},
-        "data": [{**table, "path": _below_home(table["path"])} for table in tables],
+        "code_sha256": _code_digests(spec),
+        "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables],
         "results_sha256": results["sha256"],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
@@ -60,6 +61,15 @@ def build_manifest(
     }
 
 
+def _code_digests(spec: StudySpec) -> dict[str, str]:
+    """Return digests of the code that computes the study's blocks, and of the code that writes its page."""
+    code = spec.modules()
+    return {
+        "computing": code_digest(["tasks.run.run_block", "tasks.run.collect", *code]),
+        "rendering": code_digest(["tasks.report.render", *code], of_page=True),
+    }
+
+
 def now() -> str:
     """Return the time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -70,7 +80,7 @@ def _commit() -> str:
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=ROOT,
+            cwd=PROJECT_ROOT,
             capture_output=True,
             text=True,
             timeout=10,

@@ -3,24 +3,23 @@
 import hashlib
 import json
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from prefect import task
 
+from data.refs import DatasetRef
 from data.store import atomic_write
 from reports.index import CARD_FIGURE, Card, card_from, render_index
 from reports.study_report import render_study
-from tasks.cache.keys import RENDERING
+from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
-from tasks.problems.genome_map import load_genome
-from tasks.problems.swarm_exhibits import load_exhibits
 from tasks.report.build_page import build_page
 from tasks.report.manifest import build_manifest
+from tasks.run.exhibit import FILE as EXHIBITS
 from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
@@ -29,36 +28,40 @@ _log = logging.getLogger(__name__)
 @task(name="render", **BY_KEY)
 @guarded
 def render(
-    key: str,
-    spec: dict[str, Any],
-    tables: list[dict[str, Any]],
-    results: Record,
-    context: dict[str, Any],
+    key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> Record:
     """Write the report beside its results table; return the manifest's record with the headline."""
-    study = StudySpec(**spec)
-    return write_report(study, Path(results["path"]), build_manifest(study, tables, results, context))
+    return write_report(spec, Path(results["path"]), build_manifest(spec, tables, results, context), key)
 
 
-def write_report(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> Record:
+def write_report(
+    spec: StudySpec, results_path: Path, manifest: dict[str, Any], key: CacheKey = UNCACHED
+) -> Record:
     """Write everything of a report but the results table itself, the manifest last."""
     out = results_path.parent
     results = pd.read_parquet(results_path)
-    page = build_page(spec, results, manifest, load_exhibits(spec, out))
-    page = replace(page, genome=load_genome(spec, out))
+    page = build_page(spec, results, manifest, load_exhibits(out))
     files = render_study(results, page)
     card = card_from(page, results, files.get(CARD_FIGURE))
     files["card.json"] = card.to_json().encode()
     for name, content in files.items():
         atomic_write(out / name, content)
     return written(
+        key,
         out / "manifest.json",
         json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-        code=RENDERING,
         beside={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         headline=card.headline,
         report=str(out / "report.html"),
     )
+
+
+def load_exhibits(folder: Path) -> dict[str, Any]:
+    """Return what `tasks.run.exhibit` wrote, by name of exhibit; nothing where there is none."""
+    try:
+        return dict(json.loads((folder / EXHIBITS).read_bytes()))
+    except FileNotFoundError:
+        return {}
 
 
 def write_index(out: Path) -> Path:

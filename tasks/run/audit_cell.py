@@ -2,39 +2,38 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from prefect import task
 
 from dpalgos.audit.lower_bound import audit_estimator
+from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
-from tasks.run.run_block import one_blas_thread
+from tasks.run.threads import one_blas_thread
 from tasks.work_units import Cell, derive_seed
 
 
 @task(name="audit", **BY_KEY)
 @guarded
-def audit(key: str, cell: dict[str, Any], n_features: int, n_trials: int, seed: int, path: str) -> Record:
+def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
     """Return the record of an empirical lower bound on the ε of a cell's estimator.
 
     The audit brings worst-case data of its own; of the study it takes the public settings only.
     """
-    chosen = Cell(**cell)
     one_blas_thread()
     found = audit_estimator(
-        chosen.estimator,
+        cell.estimator,
         n_trials=n_trials,
         n_features=n_features,
-        rng=np.random.default_rng(derive_seed(seed, "audit", chosen.key)),
-        **chosen.keywords(),
+        rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
+        **cell.keywords(),
     )
     bound = found.epsilon_lower_bound
-    body = json.dumps({"cell": chosen.key, **found.to_dict()}, indent=1)
-    return written(Path(path), body.encode(), cell=chosen.key, audited_epsilon=bound)
+    body = json.dumps({"cell": cell.key, **found.to_dict()}, indent=1)
+    return written(key, Path(path), body.encode(), cell=cell.key, audited_epsilon=bound)
 
 
 def with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:

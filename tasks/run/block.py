@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
-from tasks.problems.base import Draw, Prepared
-from tasks.problems.subsamples import AnyProblem, problem_of
+from tasks.problems.problem import Draw, Problem
 from tasks.work_units import Block, Cell, derive_seed
 
 Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
@@ -17,7 +16,7 @@ Selected = dict[str, dict[str, int]]  # by cell: how often each column was selec
 
 def compute_block(
     block: Block,
-    design: Prepared | None = None,
+    prepared: Any = None,
     only: str | None = None,
     selected: Selected | None = None,
 ) -> pd.DataFrame:
@@ -26,8 +25,8 @@ def compute_block(
     Parameters
     ----------
     block : Block
-    design : Prepared, optional
-        What was prepared of a dataset, where the block's problem is about one.
+    prepared : optional
+        What the block's problem loads, where it is about a dataset.
     only : str, optional
         Key of the one cell to run.
     selected : dict, optional
@@ -38,11 +37,11 @@ def compute_block(
     DataFrame
         Rows of the results table, in the order of the cells.
     """
-    problem = problem_of(block)
+    problem = block.problem
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     protected = design is None or design.private
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
-    for draw in problem.draws(block, design):
+    for draw in problem.draws(block, prepared):
         answered: dict[str, _Outcome] = {}
         for cell in cells:
             if cell.question not in answered:
@@ -76,7 +75,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     status, message = "ok", ""
     start = time.perf_counter()
     try:
-        result = answer(cell, block, draw)
+        result = draw.answer(cell, block)
         measured = draw.measure(result.estimate)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
@@ -91,18 +90,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     return _Outcome(draw, measured, certified, seconds, status, message, selected)
 
 
-def answer(cell: Cell, block: Block, draw: Draw) -> dpalgos.Result:
-    """Return a cell's answer on a draw: the same again for the same replicates."""
-    return dpalgos.estimate(
-        cell.estimator,
-        draw.sample,
-        rng=draw.generator(derive_seed(block.seed, block.study, cell.question)),
-        replicates=draw.replicates,
-        **cell.keywords(),
-    )
-
-
-def _rows(cell: Cell, block: Block, problem: AnyProblem, outcomes: list[_Outcome]) -> pd.DataFrame:
+def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> pd.DataFrame:
     """Return a row per metric and replicate; a replicate without an answer has the headline metric's only."""
     repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
     answered = np.array([outcome.measured is not None for outcome in repeated])

@@ -6,6 +6,7 @@ import pandas as pd
 from prefect import task
 
 from reports.results import to_parquet_bytes, validate_results
+from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
@@ -14,8 +15,8 @@ from tasks.run.audit_cell import with_audits
 
 @task(name="collect", **BY_KEY)
 @guarded
-def collect(key: str, parts: list[Record], audits: list[Record], out: str) -> Record:
+def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) -> Record:
     """Write ``results.parquet`` from the parts, in their order, and the audits; return its record."""
     rows = pd.concat([pd.read_parquet(part["path"]) for part in parts], ignore_index=True)
     rows = validate_results(with_audits(rows, audits))
-    return written(Path(out) / "results.parquet", to_parquet_bytes(rows), rows=len(rows))
+    return written(key, Path(out) / "results.parquet", to_parquet_bytes(rows), rows=len(rows))

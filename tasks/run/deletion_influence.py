@@ -1,29 +1,23 @@
 """The data's own limit as rows of the results table: research only, computed without privacy."""
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from data.group_difference import GroupDifference
-from data.table_design import Design
-from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts
-from tasks.problems.base import Prepared
 from tasks.work_units import Block
 
 METRIC = "deletion_shift"
 
 
-def compute_limit(block: Block, design: Prepared, n_deleted: list[int]) -> pd.DataFrame:
+def compute_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.DataFrame:
     """Return how far deleting the most influential rows moves the answer from everybody, without privacy."""
     start = time.perf_counter()
-    if isinstance(design, Design):
-        estimator, shifts = "ols", deletion_shifts(design.X, design.y, design.to_z, n_deleted)
-    else:
-        assert isinstance(design, GroupDifference)
-        estimator, shifts = "sample_mean", _difference_shifts(design, n_deleted)
+    estimator, shifts = block.problem.deletion_shifts(prepared, n_deleted)
     seconds = (time.perf_counter() - start) / len(shifts)
-    n, d = design.X.shape
+    n, d = prepared.X.shape
     return pd.DataFrame(
         [
             {
@@ -54,9 +48,3 @@ def compute_limit(block: Block, design: Prepared, n_deleted: list[int]) -> pd.Da
             for deleted, shift in shifts.items()
         ]
     )
-
-
-def _difference_shifts(design: GroupDifference, n_deleted: list[int]) -> dict[int, float]:
-    """Undo the coding of the rows, ±2(g − 1), and compare the groups."""
-    counts = design.X / 2
-    return difference_deletion_shifts(counts[: design.sizes[0]], -counts[design.sizes[0] :], n_deleted)

@@ -15,17 +15,17 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from reports.numbers import num, setting, span, words
-from tasks.problems.base import Strict
+from tasks.faults import SpecError
+from tasks.problems.problem import Strict
 from tasks.rules import evaluate
 from tasks.scorecard.evidence import Evidence, common_replicates, difference_interval, mean_interval
-from tasks.study.spec import SpecError
 
 _FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """1, 0 or NaN, and the numbers behind it."""
 
     value: float
@@ -36,7 +36,7 @@ class Test(Strict, ABC):
     """How a claim is decided."""
 
     @abstractmethod
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Decide at a calibration."""
 
 
@@ -45,17 +45,17 @@ class Guarantee(Test):
 
     kind: Literal["guarantee"]
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare certified with asked ε."""
         rows = evidence.private(claim.estimator, calibration)
         rows = rows[rows["estimator_epsilon"].notna()]
         if claim.panel:
             rows = rows[rows["variant"] == claim.variant()]
         if rows.empty:
-            return Verdict(OPEN, "The study has no answer of this kind.")
+            return Judgement(OPEN, "The study has no answer of this kind.")
         shares = rows["estimator_epsilon"] / rows["epsilon"]
         if shares.max() == math.inf:
-            return Verdict(FAILS, "The noise proves no finite ε.")
+            return Judgement(FAILS, "The noise proves no finite ε.")
         worst = rows.iloc[int(shares.to_numpy().argmax())]
         proved = (
             f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
@@ -63,8 +63,8 @@ class Guarantee(Test):
         if shares.max() > 1 + 1e-9:
             where = f"{evidence.symbol} = {setting(worst['n'])}"
             epsilon = f"ε = {num(worst['estimator_epsilon'])} for {setting(worst['epsilon'])}"
-            return Verdict(FAILS, f"{proved}: at {where} only {epsilon}.")
-        return Verdict(HOLDS, f"{proved}.")
+            return Judgement(FAILS, f"{proved}: at {where} only {epsilon}.")
+        return Judgement(HOLDS, f"{proved}.")
 
 
 class ErrorRatio(Test):
@@ -75,7 +75,7 @@ class ErrorRatio(Test):
     than_form: str = ""
     factor: float = 1.0
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         theirs = evidence.values(self.than, claim.variant(self.than_form), calibration)
@@ -86,14 +86,14 @@ class ErrorRatio(Test):
             above += [n] if low > 0 else []
             below += [n] if high < 0 else []
         if not ratios:
-            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+            return Judgement(OPEN, "The study has no pair of answers of this kind.")
         text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
         if above:
             listed = words(setting(n) for n in above)
-            return Verdict(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
+            return Judgement(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
         if 2 * len(below) < len(ratios):
-            return Verdict(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
-        return Verdict(HOLDS, f"{text}.")
+            return Judgement(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
+        return Judgement(HOLDS, f"{text}.")
 
 
 class GapShrinks(Test):
@@ -102,13 +102,13 @@ class GapShrinks(Test):
     kind: Literal["gap_shrinks"]
     baseline: str
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare the gaps at the smallest and at the largest size."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         without = evidence.values(self.baseline, claim.variant(""), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
-            return Verdict(OPEN, "The study has fewer than two sizes with both answers.")
+            return Judgement(OPEN, "The study has fewer than two sizes with both answers.")
         (first, early), (last, late) = gaps[0], gaps[-1]
         text = (
             f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "
@@ -116,10 +116,10 @@ class GapShrinks(Test):
         )
         low, high = difference_interval(late, early)
         if high < 0 and mean_interval(late)[0] > 0:
-            return Verdict(HOLDS, f"{text}.")
+            return Judgement(HOLDS, f"{text}.")
         if low > 0 or mean_interval(late)[1] < 0:
-            return Verdict(FAILS, f"{text}.")
-        return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+            return Judgement(FAILS, f"{text}.")
+        return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
 
 
 class BeatsZero(Test):
@@ -127,19 +127,19 @@ class BeatsZero(Test):
 
     kind: Literal["beats_zero"]
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare with the zero vector."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         zero = evidence.values("zero", claim.variant(""), calibration)
         pairs = list(common_replicates(ours, zero))
         if not pairs:
-            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+            return Judgement(OPEN, "The study has no pair of answers of this kind.")
         ratios = [float(mine.mean() / other.mean()) for _, mine, other in pairs]
         text = f"Mean errors are {span(ratios)} times the zero vector's over {evidence.span_of_sizes(ours)}."
         intervals = [mean_interval(mine - other) for _, mine, other in pairs]
         if any(high < 0 for _, high in intervals):
-            return Verdict(HOLDS, text)
-        return Verdict(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
+            return Judgement(HOLDS, text)
+        return Judgement(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
 
 
 class GrowsAt(Test):
@@ -148,13 +148,13 @@ class GrowsAt(Test):
     kind: Literal["grows_at"]
     epsilon: float
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration)
         stricter = evidence.values(claim.estimator, claim.variant(), calibration, epsilon=self.epsilon)
         pairs = list(common_replicates(stricter, ours))
         if not pairs:
-            return Verdict(OPEN, "The study has no pair of answers of this kind.")
+            return Judgement(OPEN, "The study has no pair of answers of this kind.")
         ratios = [float(strict.mean() / other.mean()) for _, strict, other in pairs]
         head = setting(evidence.spec.headline.epsilon)
         text = (
@@ -163,10 +163,10 @@ class GrowsAt(Test):
         )
         intervals = [mean_interval(strict - other) for _, strict, other in pairs]
         if any(high < 0 for _, high in intervals):
-            return Verdict(FAILS, f"{text}.")
+            return Judgement(FAILS, f"{text}.")
         if any(low > 0 for low, _ in intervals):
-            return Verdict(HOLDS, f"{text}.")
-        return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
+            return Judgement(HOLDS, f"{text}.")
+        return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
 
 
 class Level(Test):
@@ -183,7 +183,7 @@ class Level(Test):
             raise ValueError("a level needs one of at_least and at_most; give just one")
         return self
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare with the level at each size."""
         ours = evidence.values(claim.estimator, claim.variant(), calibration, metric=self.metric)
         sign = 1 if self.at_most is None else -1
@@ -196,14 +196,14 @@ class Level(Test):
             levels.append(level)
             signs.append(1 if low > 0 else -1 if high < 0 else 0)
         if not signs:
-            return Verdict(OPEN, "The study has no answer of this kind.")
+            return Judgement(OPEN, "The study has no answer of this kind.")
         means = [float(values.mean()) for values in ours.values()]
         text = f"Means are {span(means)} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
         if -1 in signs:
-            return Verdict(FAILS, f"{text}.")
+            return Judgement(FAILS, f"{text}.")
         if 2 * sum(signs) < len(signs):
-            return Verdict(OPEN, f"{text}, which these repetitions can't tell apart.")
-        return Verdict(HOLDS, f"{text}.")
+            return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
+        return Judgement(HOLDS, f"{text}.")
 
 
 class Untestable(Test):
@@ -212,9 +212,9 @@ class Untestable(Test):
     kind: Literal["untestable"]
     why: str
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Verdict:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Say why."""
-        return Verdict(OPEN, self.why)
+        return Judgement(OPEN, self.why)
 
 
 AnyTest = Annotated[

@@ -16,13 +16,13 @@ from reports.index import Card
 from reports.results import summarise, to_parquet_bytes, validate_results
 from reports.scorecard_page import Judged, ScorecardPage, render_scorecard, tally
 from reports.tables import summary_csv
-from tasks.cache.keys import RENDERING
+from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
-from tasks.scorecard.claims import OPEN, Claim, Scorecard, Verdict, load_scorecard
+from tasks.rules import delta_at
+from tasks.scorecard.claims import OPEN, Claim, Judgement, Scorecard, load_scorecard
 from tasks.scorecard.evidence import Evidence
-from tasks.study.panel import delta_at
 from tasks.study.spec import StudySpec
 
 NAME = "scorecard"
@@ -31,11 +31,11 @@ NAME = "scorecard"
 @task(name="score", **BY_KEY)
 @guarded
 def score(
-    key: str, specs: list[dict[str, Any]], tables: dict[str, str], out: str, context: dict[str, Any]
+    key: CacheKey, specs: list[StudySpec], tables: dict[str, str], out: str, context: dict[str, Any]
 ) -> Record:
     """Judge all claims and write the scorecard; ``tables`` are the results tables' paths, by study."""
-    evidence = read_evidence([StudySpec(**plain) for plain in specs], tables)
-    return write_scorecard(load_scorecard(), evidence, Path(out), context)
+    evidence = read_evidence(specs, tables)
+    return write_scorecard(load_scorecard(), evidence, Path(out), context, key)
 
 
 def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
@@ -44,7 +44,11 @@ def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> d
 
 
 def write_scorecard(
-    scorecard: Scorecard, evidence: dict[str, Evidence], out: Path, context: dict[str, Any]
+    scorecard: Scorecard,
+    evidence: dict[str, Evidence],
+    out: Path,
+    context: dict[str, Any],
+    key: CacheKey = UNCACHED,
 ) -> Record:
     """Write results table, summary, page, card and manifest into a folder, the manifest last."""
     judged = [(claim, judge(claim, evidence.get(claim.study))) for claim in scorecard.claims]
@@ -94,19 +98,19 @@ def write_scorecard(
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }
     return written(
+        key,
         out / "manifest.json",
         json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-        code=RENDERING,
         beside={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         headline=card.headline,
         report=str(out / "report.html"),
     )
 
 
-def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Verdict]:
+def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgement]:
     """Return the verdict with the noise as printed and with the least noise that is proved."""
     if evidence is None:
-        missing = Verdict(OPEN, f"The study {claim.study} has not run here.")
+        missing = Judgement(OPEN, f"The study {claim.study} has not run here.")
         return dict.fromkeys(("paper", "tight"), missing)
     verdicts = {
         calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")
@@ -114,7 +118,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Verdict]:
     if not evidence.on_a_stand_in(claim.variant()):
         return verdicts
     return {
-        calibration: Verdict(
+        calibration: Judgement(
             verdict.value, f"{verdict.text} On simulated data that stand in for the real ones."
         )
         for calibration, verdict in verdicts.items()
@@ -122,7 +126,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Verdict]:
 
 
 def verdict_table(
-    judged: list[tuple[Claim, dict[str, Verdict]]], evidence: dict[str, Evidence], seed: int
+    judged: list[tuple[Claim, dict[str, Judgement]]], evidence: dict[str, Evidence], seed: int
 ) -> pd.DataFrame:
     """Return the verdicts as a results table: ``metric`` is the claim's id, ``value`` 1, 0 or NaN."""
     rows = [

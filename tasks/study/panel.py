@@ -10,9 +10,9 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings
-from tasks.problems.base import Strict
-from tasks.problems.subsamples import Problem
-from tasks.rules import evaluate, evaluate_all
+from tasks.problems.kinds import AnyKind
+from tasks.problems.problem import Strict
+from tasks.rules import delta_at, evaluate_all
 
 Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -131,7 +131,7 @@ class Panel(Strict):
     name: str
     about: str = ""
     smoke: bool = True
-    problem: Problem
+    problem: AnyKind
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()
 
@@ -143,14 +143,6 @@ class Panel(Strict):
                 f"a panel's name must be lower-case letters, digits, blanks and hyphens, got {name!r}"
             )
         return name
-
-
-def delta_at(rule: str, n: int) -> float:
-    """Evaluate a rule such as ``"10/n^1.1"``, ``"1/n^2"`` or ``"1e-6"`` at n."""
-    value = evaluate(rule, {"n": n}, what="delta")
-    if "n" not in rule:
-        check_budget(1.0, value)
-    return value
 
 
 def _delta_text(value: object) -> object:

@@ -7,22 +7,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
-from tasks.problems.base import Strict
-from tasks.problems.group_differences import GroupDifferences
-from tasks.problems.simulation import SimulatedProblem
-from tasks.problems.subsamples import Subsamples
-from tasks.problems.train_test_split import SMOKE_FRAMES, RandomHalves
-from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, delta_at, each_once
+from data.data_errors import DataError
+from data.registry import get_dataset
+from tasks.cache.keys import modules_of
+from tasks.faults import SpecError
+from tasks.problems.problem import Strict
+from tasks.rules import delta_at
+from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
 from tasks.work_units import Block, Cell
 
 Profile = Literal["smoke", "standard", "paper"]
 PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
-
-
-class SpecError(ValueError):
-    """A study file is wrong; the message names the file, the key, its value and what is allowed."""
 
 
 class Headline(Strict):
@@ -169,34 +166,47 @@ class StudySpec(Strict):
                 )
 
     def _check_problem(self, panel: Panel) -> None:
-        problem = panel.problem
-        if (self.task == "tracing") != (problem.task is not None):
+        problem, sizes = panel.problem, self.grid_of(panel).n
+        where = f"panels ({panel.name}).problem"
+        if (self.task == "tracing") != (problem.layout == "attack_page"):
             raise ValueError(
-                f"panels ({panel.name}).problem.kind must be tracing or group_tracing where task is tracing, "
+                f"{where}.kind must be tracing or group_tracing where task is tracing, "
                 f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
             )
-        if isinstance(problem, Subsamples):
-            if self.task != "linear_regression":
-                raise ValueError(f"task must be linear_regression for subsamples, got {self.task!r}")
-            return
-        if isinstance(problem, RandomHalves) and self.task != "glm":
-            raise ValueError(f"task must be glm for random halves, got {self.task!r}")
-        if isinstance(problem, GroupDifferences):
-            if self.task != "mean":
-                raise ValueError(f"task must be mean for group differences, got {self.task!r}")
-            return
-        if self.deleted_rows:
+        if self.task != "tracing" and problem.task not in (None, self.task):
+            raise ValueError(f"task must be {problem.task} for {where}, got {self.task!r}")
+        if self.deleted_rows and not problem.has_deletion_shifts:
             raise ValueError(
                 "deleted_rows must be empty but for estimates from a dataset, "
                 f"got {list(self.deleted_rows)}; take it out"
             )
-        if not isinstance(problem, SimulatedProblem):
-            return
-        for n in self.grid_of(panel).n:
+        for n in sizes:
             try:
-                problem.check(n, with_response=self.task_of(panel) != "mean")
+                problem.check(n, self.task_of(panel))
             except ValueError as error:
-                raise ValueError(f"panels ({panel.name}).problem: {error}") from None
+                raise ValueError(f"{where}: {error}") from None
+
+    def check_data(self) -> None:
+        """Refuse datasets that do not suit the panels.
+
+        Raises
+        ------
+        SpecError
+            In words, or `DataError` where a dataset or column is unknown.
+        """
+        for panel in self.panels:
+            try:
+                panel.problem.check_data(max(self.grid_of(panel).n))
+            except DataError:
+                raise
+            except ValueError as error:
+                raise SpecError(f"{self.name}: {error}") from None
+            deleted = max(self.deleted_rows, default=0)
+            if deleted and deleted > (there := get_dataset(panel.problem.source).n_rows):
+                raise SpecError(
+                    f"{self.name}: deleted_rows must be at most the {there:,} rows of "
+                    f"{panel.problem.source}, got {deleted}; take the larger ones out"
+                )
 
     def _check_estimators(self, panel: Panel) -> None:
         estimators = self.estimators_of(panel)
@@ -233,6 +243,13 @@ class StudySpec(Strict):
         found = [panel.problem.source for panel in self.panels if not panel.problem.simulated]
         return tuple(dict.fromkeys(found))
 
+    def modules(self) -> list[str]:
+        """Return the modules of its problems and estimators, which its numbers depend on."""
+        found = set()
+        for panel in self.panels:
+            found |= set(modules_of(panel.problem, {item.name for item in self.estimators_of(panel)}))
+        return sorted(found)
+
     def panel(self, name: str) -> Panel:
         """Return a panel by name."""
         return next(panel for panel in self.panels if panel.name == name)
@@ -268,18 +285,20 @@ class StudySpec(Strict):
         grid = self.grid_of(panel)
         if profile != "smoke":
             return grid
-        sizes = tuple(dict.fromkeys((min(grid.n), max(grid.n))))
-        if isinstance(panel.problem, RandomHalves):
-            sizes = (min(SMOKE_FRAMES // 2, *sizes),)
+        sizes = panel.problem.smoke_sizes(grid.n)
         epsilon = 0.5 if 0.5 in grid.epsilon else grid.epsilon[0]
         ends = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
         return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1], s=ends)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
-        wanted = [panel.problem for panel in self.panels if panel.problem.source == dataset]
-        halves = all(isinstance(problem, RandomHalves) for problem in wanted)
-        return SMOKE_FRAMES if profile == "smoke" and halves else None
+        wanted = [
+            panel.problem.stand_in_rows(profile)
+            for panel in self.panels
+            if panel.problem.source == dataset and (panel.smoke or profile != "smoke")
+        ]
+        some = [rows for rows in wanted if rows is not None]
+        return max(some) if len(some) == len(wanted) else None
 
     def blocks(
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
@@ -303,7 +322,7 @@ class StudySpec(Strict):
                         if problem.simulated
                         else (data_sources or {}).get(problem.source, "real"),
                         panel=panel.name,
-                        problem=problem.model_dump(mode="json"),
+                        problem=problem,
                         n=n,
                         first=first,
                         replicates=size,

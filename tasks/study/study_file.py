@@ -9,22 +9,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from tasks.problems.group_differences import GroupDifferences
-from tasks.problems.membership import GroupTracing, Tracing
-from tasks.problems.simulation import Simulation
-from tasks.problems.subsamples import Subsamples
-from tasks.problems.train_test_split import RandomHalves
+from tasks.faults import SpecError
+from tasks.problems.kinds import kinds
 from tasks.study.panel import EstimatorSpec, Grid, Panel
-from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, SpecError, StudySpec
+from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
 
-_PROBLEMS: dict[str, type[BaseModel]] = {
-    "subsamples": Subsamples,
-    "simulation": Simulation,
-    "group_differences": GroupDifferences,
-    "random_halves": RandomHalves,
-    "tracing": Tracing,
-    "group_tracing": GroupTracing,
-}
 _PARTS: dict[str, type[BaseModel]] = {
     "panels": Panel,
     "grid": Grid,
@@ -33,7 +22,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "assumptions": AssumptionSpec,
     "notes": Note,
     "printed": Printed,
-    **_PROBLEMS,
+    **kinds(),
 }
 
 
@@ -105,7 +94,7 @@ def _where(place: tuple[int | str, ...], plain: Any) -> str:
         if isinstance(part, int) and words and words[-1] in ("panels", "estimators"):
             name = plain.get("name", "") if isinstance(plain, dict) else ""
             words[-1] += f" ({name or part})"
-        elif part not in _PROBLEMS:
+        elif part not in kinds():
             words.append(str(part))
     return ".".join(words)
 

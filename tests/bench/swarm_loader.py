@@ -11,7 +11,6 @@ import numpy as np
 
 from data.flock import simulate
 from data.registry import get_dataset
-from data.swarm_frames import column_names
 
 TEXT_BYTES = 1_000_000_000
 
@@ -57,7 +56,7 @@ def _write(archive: Path) -> int:
     """Write simulated frames again and again until there is enough text; return their number."""
     frames = np.concatenate([part for part, _ in simulate(1600, 1)])
     lines = [(",".join(f"{value:.2f}" for value in row) + ",1\n").encode() for row in frames]
-    header = " ,".join(column_names(get_dataset("swarm"))) + ", Class \n"
+    header = " ,".join(get_dataset("swarm").frame_columns) + ", Class \n"
     n_rows = size = 0
     with (
         zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as opened,

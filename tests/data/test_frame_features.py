@@ -8,8 +8,9 @@ import pytest
 
 from data.data_errors import CorruptTable, DataError
 from data.flock_summary import PUBLISHED, compare
-from data.frame_features import CLIP, Frames, Scales, draw_halves, load_frames, scales, stream_frames
+from data.frame_features import CLIP, Scales, load_frames, scales, stream_frames
 from data.ingest import FramesRef, to_parquet
+from data.prepared_table import PreparedTable, draw_training_rows
 from data.raw_files import RawFile
 from data.registry import Dataset, get_dataset
 
@@ -46,12 +47,12 @@ def test_public_scales_are_those_of_the_registry(swarm: tuple[Dataset, FramesRef
         np.testing.assert_allclose(frames.X[:, j:-1:12], expected, atol=1e-5)
     assert np.abs(frames.X).max() == CLIP
     assert set(frames.y) == {0, 1}
-    np.testing.assert_array_equal(frames.simulation, np.arange(N) // 16)
+    np.testing.assert_array_equal(frames.groups, np.arange(N) // 16)
 
 
 def test_scales_of_the_data_are_flagged(swarm: tuple[Dataset, FramesRef]) -> None:
     dataset, ref = swarm
-    found = scales(ref, dataset, "data")
+    found = scales(ref, dataset, "standardised")
     values = values_of(ref)
     np.testing.assert_allclose(found.center, values.mean(axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.scale, values.std(axis=0), rtol=1e-9)
@@ -68,23 +69,30 @@ def test_a_public_scale_does_not_depend_on_the_data(swarm: tuple[Dataset, Frames
     assert scales(other, dataset, "public").center == scales(ref, dataset, "public").center
 
 
-def small(n: int = 40, simulated: bool = True) -> Frames:
-    X = np.ones((n, 1), dtype=np.float32)
-    return Frames(X, np.zeros(n), ("intercept",), np.arange(n) // 4 if simulated else None, True, "")
+def small(n: int = 40, simulated: bool = True) -> PreparedTable:
+    return PreparedTable(
+        X=np.ones((n, 1), dtype=np.float32),
+        y=np.zeros(n),
+        column_names=("intercept",),
+        to_standard=None,
+        groups=np.arange(n) // 4 if simulated else None,
+        private=True,
+        note="",
+    )
 
 
 def test_halves_are_random_and_each_replicates_own() -> None:
-    masks = draw_halves(small(), 15, np.random.default_rng(0).spawn(3000), "rows")
+    masks = draw_training_rows(small(), 15, np.random.default_rng(0).spawn(3000), whole_groups=False)
     assert masks.flags.f_contiguous
     assert (masks.sum(axis=0) == 15).all()
     share = masks.mean(axis=1)
     assert np.abs(share - 15 / 40).max() < 4.5 * np.sqrt(15 / 40 * 25 / 40 / 3000)
-    alone = draw_halves(small(), 15, np.random.default_rng(0).spawn(3000)[7:8], "rows")
+    alone = draw_training_rows(small(), 15, np.random.default_rng(0).spawn(3000)[7:8], whole_groups=False)
     np.testing.assert_array_equal(alone[:, 0], masks[:, 7])
 
 
 def test_simulations_stay_together() -> None:
-    masks = draw_halves(small(), 20, np.random.default_rng(0).spawn(200), "simulations")
+    masks = draw_training_rows(small(), 20, np.random.default_rng(0).spawn(200), whole_groups=True)
     together = masks.reshape(10, 4, 200)
     assert (together == together[:, :1]).all()
     assert (masks.sum(axis=0) == 20).all()
@@ -93,21 +101,21 @@ def test_simulations_stay_together() -> None:
 
 @pytest.mark.parametrize("n", [0, 40])
 def test_a_half_without_frames_is_refused(n: int) -> None:
-    with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 frames .* got {n}"):
-        draw_halves(small(), n, [np.random.default_rng(0)], "rows")
+    with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 rows .* got {n}"):
+        draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
 
 
 def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> None:
     dataset, ref = swarm
-    with pytest.raises(DataError, match="scaling must be one of public, data, got 'odd'"):
+    with pytest.raises(DataError, match="units must be one of public, standardised, got 'odd'"):
         scales(ref, dataset, "odd")  # type: ignore[arg-type]
     bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
     with pytest.raises(DataError, match="column 'x' of swarm has no public center and scale"):
         scales(ref, bare, "public")
-    with pytest.raises(DataError, match="split='simulations' needs simulated frames"):
-        draw_halves(small(simulated=False), 20, [np.random.default_rng(0)], "simulations")
-    with pytest.raises(DataError, match="leave one of 10 simulations to either half, got 3"):
-        draw_halves(small(), 3, [np.random.default_rng(0)], "simulations")
+    with pytest.raises(DataError, match="groups='simulations' needs simulated frames"):
+        draw_training_rows(small(simulated=False), 20, [np.random.default_rng(0)], whole_groups=True)
+    with pytest.raises(DataError, match="leave one of 10 groups to either part, got 3"):
+        draw_training_rows(small(), 3, [np.random.default_rng(0)], whole_groups=True)
     with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest swarm --again`"):
         load_frames(scales(replace(ref, path="gone"), dataset, "public"))
     with pytest.raises(CorruptTable, match="is not what was written"):
@@ -120,7 +128,7 @@ def test_a_constant_column_cannot_be_standardised(tmp_path: Path) -> None:
     ref = to_parquet(dataset, raw, home=tmp_path)
     assert isinstance(ref, FramesRef)
     with pytest.raises(DataError, match="column 'x1' of swarm is constant; scale by public constants"):
-        scales(ref, dataset, "data")
+        scales(ref, dataset, "standardised")
 
 
 def test_the_summary_is_of_the_columns_that_are_published(swarm: tuple[Dataset, FramesRef]) -> None:

@@ -25,8 +25,9 @@ from data.genotypes import (
 )
 from data.genotypes_plink import open_plink
 from data.genotypes_simulated import hardy_weinberg
-from data.ingest import DatasetRef, GenotypeRef, read_table, ref_from_dict, to_parquet
+from data.ingest import DatasetRef, GenotypeRef, ref_from_dict, to_parquet
 from data.raw_files import RawFile
+from data.refs import read_table
 from data.registry import Dataset, get_dataset
 from data.store import PROJECT_ROOT
 

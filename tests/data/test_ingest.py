@@ -13,8 +13,9 @@ import pytest
 
 from data.data_errors import CorruptSource, CorruptTable, DataError, StoreError
 from data.datasets import housing
-from data.ingest import DatasetRef, read_table, to_parquet
+from data.ingest import DatasetRef, to_parquet
 from data.raw_files import RawFile, fetch
+from data.refs import read_table
 from data.registry import Dataset, Source, get_dataset
 from data.table import Repair, table_digest
 

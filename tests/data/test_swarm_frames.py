@@ -17,7 +17,7 @@ from data.frame_features import stream_frames
 from data.ingest import FramesRef, ref_from_dict, to_parquet
 from data.raw_files import RawFile, fetch
 from data.registry import Dataset, get_dataset
-from data.swarm_frames import ROW_GROUP, column_names
+from data.swarm_frames import ROW_GROUP
 from data.table import Repair
 
 SENTINEL = "123456.789"
@@ -36,7 +36,7 @@ def made(n: int, seed: int = 0, n_boids: int = 200) -> tuple[np.ndarray, np.ndar
 
 def lines_of(dataset: Dataset, values: np.ndarray, labels: np.ndarray) -> list[str]:
     """The published text: blanks around names, the last row without its x1."""
-    header = " ,".join([*column_names(dataset), f" {dataset.label} "])
+    header = " ,".join([*dataset.frame_columns, f" {dataset.label} "])
     rows = [
         ",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in zip(values, labels, strict=True)
     ]
@@ -109,7 +109,7 @@ def test_what_the_parquet_file_says_of_itself(tmp_path: Path) -> None:
     values, labels = made(ROW_GROUP + 10, n_boids=2)
     ref = stored(dataset, zipped({"Flocking": "\n".join(lines_of(dataset, values, labels))}), tmp_path)
     schema = pq.read_schema(ref.path)
-    assert schema.names == [*column_names(dataset), "label"]
+    assert schema.names == [*dataset.frame_columns, "label"]
     assert {str(kind) for kind in schema.types} == {"float", "int8"}
     said = {
         key.decode(): value.decode()

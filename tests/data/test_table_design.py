@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from data.data_errors import DataError
 from data.datasets import housing
+from data.prepared_table import PreparedTable, draw_rows
 from data.registry import get_dataset
-from data.table_design import design, draw_rows, full_sample_target
+from data.table_design import prepare_table, read_prepared_table, table_bytes
 
 RESPONSE = "median_house_value"
 COVARIATES = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
@@ -24,9 +25,13 @@ def table(published: Any, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFr
     return housing.parse_cal_housing_tgz(file).astype(float)
 
 
-def build(table: pd.DataFrame, variant: Any = "public", **changes: Any) -> Any:
-    arguments = {"response": RESPONSE, "covariates": COVARIATES, "variant": variant, **changes}
-    return design(table, get_dataset("housing"), **arguments)
+def build(table: pd.DataFrame, units: Any = "public", **changes: Any) -> Any:
+    arguments = {"response": RESPONSE, "covariates": COVARIATES, "units": units, **changes}
+    return prepare_table(table, get_dataset("housing"), **arguments)
+
+
+def full_sample_target(prepared: PreparedTable) -> Any:
+    return prepared.to_standard @ np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
 
 
 def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.DataFrame) -> None:
@@ -41,7 +46,7 @@ def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.Data
 
 
 def test_paper_units_are_z_scores_of_the_full_data_and_not_private(table: pd.DataFrame) -> None:
-    paper = build(table, "paper")
+    paper = build(table, "standardised")
     assert not paper.private
     assert "not private" in paper.note
     assert paper.column_names == tuple(COVARIATES)
@@ -49,11 +54,11 @@ def test_paper_units_are_z_scores_of_the_full_data_and_not_private(table: pd.Dat
     np.testing.assert_allclose(paper.X.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(paper.X.std(axis=0), 1)
     np.testing.assert_allclose((paper.y.mean(), paper.y.std()), (0, 1), atol=1e-12)
-    np.testing.assert_array_equal(paper.to_z, np.eye(5))
+    np.testing.assert_array_equal(paper.to_standard, np.eye(5))
 
 
 def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(table: pd.DataFrame) -> None:
-    public, paper = build(table), build(table, "paper")
+    public, paper = build(table), build(table, "standardised")
     target = full_sample_target(paper)
     np.testing.assert_allclose(full_sample_target(public), target, rtol=0, atol=1e-9)
 
@@ -64,18 +69,18 @@ def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(tabl
     np.testing.assert_allclose(target, in_z, rtol=0, atol=1e-9)
 
 
-def test_to_z_maps_one_and_many_coefficients_alike(table: pd.DataFrame) -> None:
+def test_to_standard_maps_one_and_many_coefficients_alike(table: pd.DataFrame) -> None:
     public = build(table)
     many = np.random.default_rng(0).normal(size=(6, 4))
-    mapped = public.to_z @ many
+    mapped = public.to_standard @ many
     assert mapped.shape == (5, 4)
-    np.testing.assert_allclose(mapped[:, 2], public.to_z @ many[:, 2])
+    np.testing.assert_allclose(mapped[:, 2], public.to_standard @ many[:, 2])
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"variant": "secret"}, "variant must be one of public, paper, got 'secret'"),
+        ({"units": "secret"}, "units must be one of public, standardised, got 'secret'"),
         ({"covariates": []}, "covariates must be distinct columns"),
         ({"covariates": ["population", "population"]}, "name each once"),
         ({"covariates": [RESPONSE]}, "other than the response"),
@@ -99,8 +104,8 @@ def test_faulty_tables_are_one_sentence(table: pd.DataFrame) -> None:
 def test_the_dataset_decides_the_units(table: pd.DataFrame) -> None:
     dataset = get_dataset("housing")
     columns = tuple(replace(c, center=0.0, scale=1.0) for c in dataset.columns)
-    plain = design(
-        table, replace(dataset, columns=columns), response=RESPONSE, covariates=["latitude"], variant="public"
+    plain = prepare_table(
+        table, replace(dataset, columns=columns), response=RESPONSE, covariates=["latitude"], units="public"
     )
     np.testing.assert_array_equal(plain.X[:, 0], table["latitude"])
 
@@ -141,3 +146,24 @@ def test_draws_from_large_tables_are_right_on_both_sides_of_a_half() -> None:
 def test_more_rows_than_there_are_is_refused(m: int) -> None:
     with pytest.raises(DataError, match=f"m must be between 1 and the 20 rows there are, got {m}"):
         draw_rows(20, m, [np.random.default_rng(0)])
+
+
+def test_a_mean_has_no_response_and_counts_stay_counts(table: pd.DataFrame, tmp_path: Path) -> None:
+    mean = build(table, response="")
+    assert mean.y is None
+    assert mean.column_names == tuple(COVARIATES)
+    np.testing.assert_allclose(
+        mean.to_standard @ mean.X.mean(axis=0) - mean.to_standard @ mean.X[0],
+        (table[COVARIATES].mean() - table[COVARIATES].iloc[0]) / table[COVARIATES].std(ddof=0),
+        atol=1e-9,
+    )
+    counts = build(table, response="households", covariates=["median_income"], raw_response=True)
+    np.testing.assert_array_equal(counts.y, table["households"])
+    np.testing.assert_allclose(counts.to_standard, [[table["median_income"].std(ddof=0) / 2, 0]])
+    for prepared in (mean, counts):
+        (tmp_path / "x.parquet").write_bytes(table_bytes(prepared))
+        read = read_prepared_table(tmp_path / "x.parquet")
+        np.testing.assert_array_equal(read.X, prepared.X)
+        np.testing.assert_array_equal(read.to_standard, prepared.to_standard)
+        assert (read.y is None) == (prepared.y is None)
+        assert read.column_names == prepared.column_names

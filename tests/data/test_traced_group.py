@@ -7,7 +7,6 @@ import pytest
 from data.data_errors import DataError
 from data.genotypes import MISSING, NO_GROUP, Genotypes
 from data.traced_group import traced_group
-from tasks.problems.prepare_traced import holds_traced, load_traced, traced_bytes
 
 
 def genotypes(calls, group):
@@ -32,16 +31,6 @@ def test_the_first_group_is_centred_and_the_panel_is_who_is_in_neither():
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
     assert group.panel_std == pytest.approx([0.0, np.sqrt(0.5), np.sqrt(0.375)])
-
-
-def test_it_is_stored_and_read_back(tmp_path):
-    group = traced_group(genotypes(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP]))
-    path = tmp_path / "group.npz"
-    path.write_bytes(traced_bytes(group))
-    assert holds_traced(path)
-    again = load_traced(path)
-    assert (again.X == group.X).all()
-    assert (again.panel_mean == group.panel_mean).all()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from scipy.stats import chi
 import dpalgos
 from dpalgos.theory.rates import (
     explicit_mean_lower,
-    explicit_score_lower,
     linear_regression_lower,
     linear_regression_upper,
     mean_lower,
@@ -94,12 +93,6 @@ def test_the_tail_that_delta_costs_is_bounded_by_its_formula():
         for delta in (1e-2, 1e-4, 1e-8):
             start = np.sqrt(d) + np.sqrt(2 * np.log(1 / delta))
             assert quad(lambda t, d=d: chi.sf(t, d), start, start + 20)[0] <= delta
-
-
-def test_the_score_bound_is_the_means_without_the_constant_of_normal_scores():
-    assert explicit_score_lower(1000, 20, 0.5, 1.0) * np.sqrt(np.pi / 2) == pytest.approx(
-        explicit_mean_lower(1000, 20, 0.5)
-    )
 
 
 def test_delta_needs_a_bound_on_the_error():

@@ -9,7 +9,7 @@ from flows.find_study import find_study
 from flows.rerun import TASKS, check_cell, last_manifest, read_results, rebuild_reports, rerun_options
 from reports.compare import compare_results, describe
 from reports.results import to_parquet_bytes
-from tasks.study.spec import SpecError
+from tasks.faults import SpecError
 
 ASKED = {"profile": None, "reps": None, "seed": None}
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import dpalgos
-from data.table_design import Design
+from data.prepared_table import PreparedTable
 from reports.results import validate_results
+from tasks.problems.subsamples import Subsamples
 from tasks.run.block import compute_block
 from tasks.work_units import Block, Cell, derive_seed
 
@@ -36,13 +37,9 @@ def block(*cells, replicates=4):
         dataset="housing",
         data_source="real",
         panel="public",
-        problem={
-            "kind": "subsamples",
-            "dataset": "housing",
-            "response": "y",
-            "covariates": ["a", "b"],
-            "prepare": "public",
-        },
+        problem=Subsamples(
+            kind="subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"
+        ),
         n=40,
         first=0,
         replicates=replicates,
@@ -57,14 +54,13 @@ def block(*cells, replicates=4):
 def design():
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=(200, 2)), np.ones(200)])
-    return Design(
+    return PreparedTable(
         X=X,
         y=X @ [1.0, -0.5, 0.1] + 0.1 * rng.normal(size=200),
         column_names=("a", "b", "intercept"),
-        to_z=np.eye(2, 3),
+        to_standard=np.eye(2, 3),
         private=True,
         note="",
-        variant="public",
     )
 
 

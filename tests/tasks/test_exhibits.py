@@ -13,11 +13,12 @@ from data.raw_files import RawFile
 from data.registry import get_dataset
 from flows.find_study import find_study
 from reports.results import validate_results
-from tasks.problems.swarm_exhibits import FILE, exhibit, load_exhibits
+from tasks.cache.keys import UNCACHED
 from tasks.report.manifest import build_manifest
-from tasks.report.render import write_report
+from tasks.report.render import load_exhibits, write_report
 from tasks.run.block import compute_block
 from tasks.run.collect import collect
+from tasks.run.exhibit import FILE, exhibit
 from tasks.run.run_block import run_block
 
 CONTEXT = {
@@ -56,16 +57,16 @@ def made(tmp_path_factory):
     block = replace(whole, n=SMALL // 2, cells=tuple(cells))
     design = folder / "design.json"
     design.write_text(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()))
-    part = run_block.fn("block-1", block.to_dict(), {"path": str(design)}, str(folder / "1.parquet"))
-    results = collect.fn("results-1", [part], [], str(folder / "out"))
-    exhibit.fn("exhibits-1", ref.to_dict(), [part], str(folder / "out"))
-    manifest = build_manifest(spec, [ref.to_dict()], results, CONTEXT)
+    part = run_block.fn(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
+    results = collect.fn(UNCACHED, [part], [], str(folder / "out"))
+    exhibit.fn(UNCACHED, block, ref, None, [part], str(folder / "out"))
+    manifest = build_manifest(spec, [ref], results, CONTEXT)
     write_report(spec, folder / "out" / "results.parquet", manifest)
-    return folder / "out", ref, part
+    return folder / "out", ref, part, block
 
 
 def test_every_output_says_that_the_flock_is_simulated(made):
-    out, _, _ = made
+    out, *_ = made
     assert set(pd.read_parquet(out / "results.parquet")["data_source"]) == {"stand-in"}
     for name in ("report.md", "report.html"):
         assert "STAND-IN DATA: simulated, not the real data set" in (out / name).read_text()
@@ -76,7 +77,7 @@ def test_every_output_says_that_the_flock_is_simulated(made):
 
 
 def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
-    out, _, _ = made
+    out, *_ = made
     rows = pd.read_parquet(out / "results.parquet")
     text = (out / "report.md").read_text()
     section = text.partition("### The paper's table beside ours")[2].partition("###")[0]
@@ -97,8 +98,8 @@ def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
 
 
 def test_what_is_selected_is_what_the_block_counted(made):
-    out, _, part = made
-    selected = json.loads((out / FILE).read_text())["selected"]
+    out, _, part, _ = made
+    selected = json.loads((out / FILE).read_text())["boids"]["selected"]
     assert list(part["beside"]) == ["1.selected.json"]
     iht = next(counts for cell, counts in selected.items() if cell.startswith("iht_glm"))
     assert sum(iht.values()) == 2 * 100
@@ -117,35 +118,29 @@ def max_share(counts):
 
 
 def test_parts_of_a_cell_are_added(made, tmp_path):
-    _, ref, part = made
-    exhibit.fn("exhibits-2", ref.to_dict(), [part, part], str(tmp_path))
-    once = json.loads((made[0] / FILE).read_text())["selected"]
-    twice = json.loads((tmp_path / FILE).read_text())["selected"]
+    _, ref, part, block = made
+    exhibit.fn(UNCACHED, block, ref, None, [part, part], str(tmp_path))
+    once = json.loads((made[0] / FILE).read_text())["boids"]["selected"]
+    twice = json.loads((tmp_path / FILE).read_text())["boids"]["selected"]
     assert {c: {k: 2 * v for k, v in counts.items()} for c, counts in once.items()} == twice
 
 
 def test_real_frames_are_never_shown(made, tmp_path):
-    _, ref, part = made
+    _, ref, part, block = made
     assert isinstance(ref, FramesRef)
     real = replace(ref, data_source="real", origin="store", reasons=())
-    exhibit.fn("exhibits-3", real.to_dict(), [part], str(tmp_path))
+    exhibit.fn(UNCACHED, block, real, None, [part], str(tmp_path))
     content = json.loads((tmp_path / FILE).read_text())
-    assert set(content) == {"label_counts", "selected"}
-    shown = load_exhibits(find_study("swarm"), tmp_path)
-    assert shown is not None
-    assert (shown.film, shown.summary) == ((), ())
-    assert len(shown.printed) == 18
+    assert set(content) == {"classification", "boids"}
+    assert (content["boids"]["film"], content["boids"]["summary"]) == ([], [])
 
 
-def test_a_study_without_frames_shows_nothing(tmp_path: Path):
-    assert load_exhibits(find_study("housing"), tmp_path) is None
-    missing = load_exhibits(find_study("swarm"), tmp_path)
-    assert missing is not None
-    assert missing.selected == {}
+def test_a_report_without_exhibits_shows_none(tmp_path: Path):
+    assert load_exhibits(tmp_path) == {}
 
 
 def test_one_cell_run_again_keeps_the_other_counts(made, tmp_path):
-    _, ref, _ = made
+    _, ref, *_ = made
     frames = load_frames(scales(ref, get_dataset("swarm"), "public"))
     spec = find_study("swarm")
     whole = spec.blocks("smoke", replicates=2, seed=1)[0]

@@ -4,9 +4,8 @@ import pytest
 
 from data.data_errors import StoreError, Unreachable
 from dpalgos import InputError
-from tasks.faults import Fault, guarded, without_message
-from tasks.study.panel import delta_at
-from tasks.study.spec import SpecError
+from tasks.faults import Fault, SpecError, guarded, without_message
+from tasks.rules import delta_at
 
 
 @guarded
@@ -43,7 +42,7 @@ def test_the_place_is_the_innermost_of_this_project():
     def computing():
         return delta_at(None, 1)
 
-    with pytest.raises(Fault, match=r"^TypeError in tasks/study/panel\.py:\d+ \(delta_at\)$"):
+    with pytest.raises(Fault, match=r"^TypeError in tasks/rules\.py:\d+ \(delta_at\)$"):
         computing()
 
 

@@ -8,10 +8,9 @@ import pytest
 
 from data.group_difference import GroupDifference
 from flows.find_study import find_study
-from reports.page import Genome
-from tasks.problems.genome_map import genome_map, load_genome
-from tasks.problems.group_differences import SUPPORT_RECALL, support_recall
-from tasks.problems.prepare_groups import groups_bytes
+from reports.exhibits.genome import Genome
+from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
+from tasks.problems.problem import HeadlineRun
 from tasks.run.block import compute_block
 
 SPEC = find_study("snp")
@@ -65,28 +64,28 @@ def test_every_cell_has_errors_and_recalls(block):
     assert 0.3 < recall["sparse_sample_mean"] <= 1
 
 
+def mapped(block, design, folder):
+    """Return the map of a block that is made from stored genotypes."""
+    (folder / "design.npz").write_bytes(groups_bytes(design))
+    run = HeadlineRun(table=None, design=folder / "design.npz", block=block, selected={})
+    (content,) = json.loads(json.dumps(block.problem.exhibits(run))).values()
+    return Genome(**content)
+
+
 def test_the_map_shows_the_very_release_of_the_first_repetition(block, tmp_path):
     design = prepared(40)
-    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
-    record = genome_map.fn("key", block.to_dict(), {"path": str(tmp_path / "design.npz")}, str(tmp_path))
-    assert json.loads((tmp_path / "genome.json").read_bytes())["truth"][:2] == pytest.approx(
-        design.target[:2], abs=1e-6
-    )
-    genome = load_genome(SPEC, tmp_path)
-    assert isinstance(genome, Genome)
+    genome = mapped(block, design, tmp_path)
+    assert genome.truth == pytest.approx(design.target, abs=1e-6)
     rows = compute_block(block, design)
     first = rows[(rows["replicate"] == 0) & (rows["metric"] == "l2_error")].set_index("cell")["value"]
     assert set(first.index) == set(genome.estimates)
     for cell, estimate in genome.estimates.items():
         assert np.linalg.norm(np.array(estimate) - design.target) == pytest.approx(first[cell], abs=1e-4)
-    assert record["path"].endswith("genome.json")
 
 
 def test_snps_whose_place_is_not_known_are_mapped_in_their_order(block, tmp_path):
     design = prepared(40)
     design.snps["position"] = np.nan
-    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
-    genome_map.fn("key", block.to_dict(), {"path": str(tmp_path / "design.npz")}, str(tmp_path))
-    genome = load_genome(SPEC, tmp_path)
-    assert genome.positions == (0,) * 40
-    assert np.array(genome.truth) == pytest.approx(design.target, abs=1e-6)
+    genome = mapped(block, design, tmp_path)
+    assert genome.positions == [0] * 40
+    assert genome.truth == pytest.approx(design.target, abs=1e-6)

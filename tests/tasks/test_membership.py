@@ -1,6 +1,7 @@
 """Studies of attacks: from a file to rows and a report; the figures that were promised."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,15 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.ceilings import auc_ceiling, gaussian_auc_ceiling
 from flows.find_study import find_study
 from reports.results import validate_results
-from tasks.problems.membership import RATES, rate_metric, rate_of
-from tasks.report.attacks_page import tracing_facts
+from tasks.cache.keys import UNCACHED
+from tasks.faults import SpecError
+from tasks.problems.attack_facts import attack_facts
+from tasks.problems.membership import RATES, GroupTracing, rate_metric, rate_of
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.block import compute_block
 from tasks.run.collect import collect
 from tasks.run.run_block import run_block
-from tasks.study.spec import SpecError
 
 STUDY = """
 title = "Who was there?"
@@ -153,11 +155,10 @@ def test_a_group_is_traced_through_its_own_frequencies():
     X = rng.binomial(2, frequency, (101, 600)) - 1.0
     group = TracedGroup(X=X, panel_mean=2 * frequency - 1)
     assert group.panel_std == pytest.approx(np.sqrt(2 * frequency * (1 - frequency)))
-    problem = {"kind": "group_tracing", "dataset": "snp_hapmap3", "n_snps": 600, "truth": "same_population"}
+    problem = GroupTracing(kind="group_tracing", dataset="snp_hapmap3", n_snps=600, truth="same_population")
     study = find_study("tracing_attack")
     block = next(b for b in study.blocks("smoke", replicates=4, seed=0) if b.panel == "genotypes")
-    plain = {**block.to_dict(), "problem": problem}
-    rows = compute_block(type(block).from_dict(plain), group)
+    rows = compute_block(replace(block, problem=problem), group)
     auc = rows[rows["metric"] == "auc"].groupby("calibration")["value"].mean()
     assert auc["none"] > 0.95
     assert auc["tight"] < 0.7
@@ -166,10 +167,10 @@ def test_a_group_is_traced_through_its_own_frequencies():
 def test_the_report(tmp_path, home):
     study = load(tmp_path)
     parts = [
-        run_block.fn(f"block-{i}", block.to_dict(), None, str(tmp_path / f"{i}.parquet"))
+        run_block.fn(UNCACHED, block, None, str(tmp_path / f"{i}.parquet"))
         for i, block in enumerate(study.blocks("standard", replicates=6, seed=1))
     ]
-    results = collect.fn("results-1", parts, [], str(tmp_path / "out"))
+    results = collect.fn(UNCACHED, parts, [], str(tmp_path / "out"))
     manifest = build_manifest(study, [], results, CONTEXT | {"study": str(tmp_path / "who.toml")})
     record = write_report(study, tmp_path / "out" / "results.parquet", manifest)
     assert record["headline"].startswith(
@@ -206,13 +207,13 @@ def test_the_report(tmp_path, home):
 def test_a_certificate_that_an_attack_contradicts_is_named(tmp_path):
     study = load(tmp_path)
     rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=6, seed=1)])
-    assert tracing_facts(study, rows).exceeding == ()
+    assert attack_facts(study, rows).exceeding == ()
     # A release without noise that claims ε = .5: the sample mean's scores under the private cell's name.
     bold = rows[rows["cell"] == "sample_mean:dense:n=40"].set_index(["metric", "replicate"])["value"]
     private = rows["cell"] == "clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"
     places = rows.loc[private, ["metric", "replicate"]].itertuples(index=False, name=None)
     rows.loc[private, "value"] = [bold[place] for place in places]
-    found = tracing_facts(study, rows).exceeding
+    found = attack_facts(study, rows).exceeding
     assert {cell for cell, _ in found} == {"clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"}
     assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.problems.subsamples import Simulation
+from tasks.problems.simulation import Simulation
 from tasks.run.memory import Room
 from tasks.study.study_file import load_study
 

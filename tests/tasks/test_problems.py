@@ -11,13 +11,12 @@ from data.group_difference import GroupDifference
 from data.simulations import simulator
 from flows.find_study import STUDIES, find_study, study_names
 from reports.results import validate_results
-from tasks.problems.prepare_groups import groups_bytes, load_groups
+from tasks.problems.group_differences import GroupDifferences, groups_bytes, load_groups
 from tasks.problems.simulation import Simulation
-from tasks.problems.subsamples import problem_of
 from tasks.run.block import compute_block
 from tasks.work_units import Block, Cell, derive_seed
 
-MEAN = {"kind": "simulation", "model": "gaussian_mean", "d": "n/10", "s": 3, "settings": {"sparsity": "s"}}
+MEAN = Simulation(kind="simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = Cell(
     estimator="sparse_sample_mean",
     variant="sparse",
@@ -173,7 +172,7 @@ def test_every_study_loads_and_expands(name):
         replicates = study.replicates[profile]
         blocks = study.blocks(profile, replicates=replicates, seed=1)
         assert len({block.key for block in blocks}) == len(blocks)
-        assert {problem_of(block) == study.panel(block.panel).problem for block in blocks} == {True}
+        assert {block.problem == study.panel(block.panel).problem for block in blocks} == {True}
         counted = {}
         for block in blocks:
             for cell in block.cells:
@@ -187,14 +186,14 @@ GROUPS = Block(
     dataset="snp_hapmap3",
     data_source="real",
     panel="groups",
-    problem={
-        "kind": "group_differences",
-        "dataset": "snp_hapmap3",
-        "n_snps": 6,
-        "s": 2,
-        "selection": "public_panel",
-        "unit": "person",
-    },
+    problem=GroupDifferences(
+        kind="group_differences",
+        dataset="snp_hapmap3",
+        n_snps=6,
+        s=2,
+        selection="public_panel",
+        unit="person",
+    ),
     n=5,
     first=0,
     replicates=3,
@@ -227,8 +226,10 @@ def groups():
 
 
 def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
-    people = rows_of(GROUPS, design=groups)
-    pairs = rows_of(replace(GROUPS, problem={**GROUPS.problem, "unit": "pair"}), design=groups)
+    people = rows_of(GROUPS, prepared=groups)
+    pairs = rows_of(
+        replace(GROUPS, problem=GROUPS.problem.model_copy(update={"unit": "pair"})), prepared=groups
+    )
     assert set(people["status"]) == {"ok"}
     people, pairs = (rows[rows["metric"] == "l2_error"] for rows in (people, pairs))
     plain = people["cell"] == GROUPS.cells[0].key

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from data.store import sha256_file
+from tasks.cache.keys import UNCACHED
 from tasks.cache.policy import ByKey
 from tasks.cache.records import SERIALIZER, intact, records_folder, stored_record, written
 
@@ -10,7 +11,7 @@ from tasks.cache.records import SERIALIZER, intact, records_folder, stored_recor
 def test_a_record_is_whole_while_its_files_are(tmp_path):
     beside = tmp_path / "page.html"
     beside.write_bytes(b"page")
-    record = written(tmp_path / "a.json", b"{}", beside={"page.html": sha256_file(beside)}, rows=3)
+    record = written(UNCACHED, tmp_path / "a.json", b"{}", beside={"page.html": sha256_file(beside)}, rows=3)
     assert record["rows"] == 3
     assert intact(record)
     beside.write_bytes(b"edited")
@@ -20,7 +21,7 @@ def test_a_record_is_whole_while_its_files_are(tmp_path):
 
 
 def test_a_record_of_a_damaged_or_missing_file_is_not_whole(tmp_path):
-    record = written(tmp_path / "a.bin", b"1234")
+    record = written(UNCACHED, tmp_path / "a.bin", b"1234")
     assert intact(record)
     (tmp_path / "a.bin").write_bytes(b"123")
     assert not intact(record)

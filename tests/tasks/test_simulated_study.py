@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from flows.find_study import find_study
+from tasks.cache.keys import UNCACHED
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.collect import collect
@@ -73,10 +74,9 @@ def out(tmp_path, home):
     study = find_study(str(tmp_path / "means.toml"))
     blocks = study.blocks("standard", replicates=3, seed=1)
     parts = [
-        run_block.fn(f"block-{i}", block.to_dict(), None, str(tmp_path / f"{i}.parquet"))
-        for i, block in enumerate(blocks)
+        run_block.fn(UNCACHED, block, None, str(tmp_path / f"{i}.parquet")) for i, block in enumerate(blocks)
     ]
-    results = collect.fn("results-1", parts, [], str(tmp_path / "out"))
+    results = collect.fn(UNCACHED, parts, [], str(tmp_path / "out"))
     manifest = build_manifest(study, [], results, CONTEXT | {"study": str(tmp_path / "means.toml")})
     write_report(study, tmp_path / "out" / "results.parquet", manifest)
     return tmp_path / "out"

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from flows.find_study import STUDIES, find_study
-from tasks.study.panel import delta_at
-from tasks.study.spec import SpecError
+from tasks.faults import SpecError
+from tasks.rules import delta_at
 from tasks.study.study_file import load_study
 
 HOUSING = (STUDIES / "housing.toml").read_text()
@@ -85,10 +85,10 @@ WRONG = {
     "unknown column": ('"total_rooms"', '"total_room"', "did you mean 'total_rooms'?"),
     "column twice": ('"total_rooms"', '"households"', "covariates: each entry must be there once"),
     "response again": ('"total_rooms"', '"median_house_value"', "covariates must not hold the response"),
-    "prepare": (
-        'prepare = "public"',
-        'prepare = "privat"',
-        "panels (public).problem.prepare must be 'public' or 'paper', got 'privat'",
+    "units": (
+        'units = "public"',
+        'units = "privat"',
+        "panels (public).problem.units must be 'public' or 'standardised', got 'privat'",
     ),
     "kind": ('kind = "subsamples"', 'kind = "sample"', "panels (public).problem must have kind"),
     "no kind": ('kind = "subsamples"\n', "", "panels (public).problem.kind is missing; add e.g. kind ="),

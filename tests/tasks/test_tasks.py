@@ -1,6 +1,7 @@
 """The tasks without an orchestrator: ``task.fn`` is the function itself."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest.mock import Mock
 
 import pandas as pd
@@ -8,15 +9,18 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from data.data_errors import CorruptSource, Unreachable
+from data.refs import DatasetRef
 from data.store import store_dir
+from data.table_design import read_prepared_table
 from flows.find_study import find_study
+from tasks.cache.keys import UNCACHED
 from tasks.cache.records import intact
 from tasks.fetch import fetch
 from tasks.parquet import parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_index
 from tasks.run.collect import collect
-from tasks.run.prepare import load_design, prepare
+from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
 
 
@@ -34,18 +38,18 @@ def block():
 @pytest.fixture
 def ready(raw, tmp_path):
     """Return the record of a prepared design."""
-    problem = find_study("housing").panel("public").problem.model_dump(mode="json")
-    return prepare.fn("design-1", problem, parquet.fn(raw))
+    problem = find_study("housing").panel("public").problem
+    return prepare.fn(UNCACHED, problem, parquet.fn(raw))
 
 
 @pytest.mark.real_data
 def test_fetching_again_replaces_what_the_store_has(raw, home):
     stored = store_dir(home) / "raw" / "housing" / "cal_housing.tgz"
     inode = stored.stat().st_ino
-    assert fetch.fn("housing", offline=True)["origin"] == "store"
+    assert fetch.fn("housing", offline=True).origin == "store"
     again = fetch.fn("housing", offline=True, again=True)
-    assert again["origin"] == "mirror"
-    assert again["path"] == str(stored)
+    assert again.origin == "mirror"
+    assert again.path == str(stored)
     assert stored.stat().st_ino != inode
     assert [path.name for path in home.iterdir()] == ["store"]
 
@@ -55,21 +59,21 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
     with pytest.raises(Unreachable):
         fetch.fn("housing", offline=True, again=True)
-    assert fetch.fn("housing", offline=True)["origin"] == "store"
+    assert fetch.fn("housing", offline=True).origin == "store"
 
 
 def test_offline_is_named_as_a_reason_only_if_it_is_one(home, monkeypatch, caplog):
     fault = Unreachable("no connection to the official address", reasons=("no connection",))
     monkeypatch.setattr("tasks.fetch.fetch_raw", Mock(side_effect=fault))
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert fetch.fn("housing")["reasons"] == ("no connection",)
+    assert fetch.fn("housing").reasons == ("no connection",)
     assert "offline" not in caplog.text
     assert "no connection to the official address" in caplog.text
 
 
 def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    assert fetch.fn("housing", offline=True)["origin"] == "stand-in"
+    assert fetch.fn("housing", offline=True).origin == "stand-in"
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "cal_housing.tgz").write_text("<!DOCTYPE html>")
     with pytest.raises(CorruptSource, match="HTML page"):
@@ -78,19 +82,19 @@ def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, 
 
 def test_making_the_table_again_gives_the_same_one(raw):
     table = parquet.fn(raw)
-    with open(table["path"], "ab") as file:
+    with open(table.path, "ab") as file:
         file.write(b"damage")
-    assert parquet.fn(raw, again=True)["sha256"] == table["sha256"]
-    assert parquet.fn(raw)["sha256"] == table["sha256"]
+    assert parquet.fn(raw, again=True).sha256 == table.sha256
+    assert parquet.fn(raw).sha256 == table.sha256
 
 
 def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp_path):
     path = tmp_path / "block.parquet"
-    record = run_block.fn("block-1", block.to_dict(), ready, str(path))
+    record = run_block.fn(UNCACHED, block, ready, str(path))
     assert intact(record)
     first = pd.read_parquet(path)
     chosen = block.cells[-1].key
-    again = run_block.fn("block-1", block.to_dict(), ready, str(path), chosen)
+    again = run_block.fn(UNCACHED, block, ready, str(path), chosen)
     second = pd.read_parquet(path)
     assert again["sha256"] != record["sha256"]
     assert first.drop(columns="seconds").equals(second.drop(columns="seconds"))
@@ -98,16 +102,16 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
-    part = run_block.fn("block-1", block.to_dict(), ready, str(tmp_path / "block.parquet"))
-    limit = data_limit.fn("limit-1", block.to_dict(), ready, str(tmp_path / "limit.parquet"), [1, 10])
-    record = collect.fn("results-1", [limit, part], [], str(tmp_path / "out"))
+    part = run_block.fn(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
+    limit = data_limit.fn(UNCACHED, block, ready, str(tmp_path / "limit.parquet"), [1, 10])
+    record = collect.fn(UNCACHED, [limit, part], [], str(tmp_path / "out"))
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert record["rows"] == len(rows)
     assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error"]
 
 
 def test_a_design_survives_the_disk(ready):
-    design = load_design(ready["path"])
+    design = read_prepared_table(Path(ready["path"]))
     assert design.X.shape == (20640, 6)
     assert design.X.flags.c_contiguous
     assert design.column_names[-1] == "intercept"
@@ -124,7 +128,18 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
         "command": "dpcost run housing --profile smoke",
         "started": "2026-01-01T00:00:00+00:00",
     }
-    table = {"name": "housing", "path": str(home / "store" / "parquet" / "x.parquet"), "sha256": "5"}
+    table = DatasetRef(
+        name="housing",
+        path=str(home / "store" / "parquet" / "x.parquet"),
+        sha256="5",
+        source_sha256="",
+        source_url="",
+        layout="",
+        origin="store",
+        data_source="real",
+        n_rows=1,
+        rows_read=1,
+    )
     plain = build_manifest(find_study("housing"), [table], {"sha256": "6"}, context)
     assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
@@ -155,7 +170,7 @@ def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
 
     def values(number, name):
         path = tmp_path / f"{name}-{number}.parquet"
-        run_block.fn(f"block-{number}", blocks[number].to_dict(), ready, str(path))
+        run_block.fn(UNCACHED, blocks[number], ready, str(path))
         return pd.read_parquet(path).drop(columns="seconds")
 
     threadpool_limits(4)

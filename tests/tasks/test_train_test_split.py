@@ -1,23 +1,22 @@
 """Classification of labelled frames: metrics, batches of replicates, and the study's cells."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from data.frame_features import Frames
+from data.prepared_table import PreparedTable
 from flows.find_study import find_study
 from reports.results import validate_results
-from tasks.problems import train_test_split as halves
-from tasks.problems.train_test_split import METRICS, RandomHalves, classification
-from tasks.run import block as block_module
+from tasks.faults import SpecError
+from tasks.problems.problem import Draw
+from tasks.problems.train_test_split import _BATCH, CLASSIFICATION, TrainTestSplit, classification
 from tasks.run.block import compute_block
-from tasks.study.spec import SpecError
 from tasks.work_units import Block, Cell
 
-PROBLEM = {"kind": "random_halves", "dataset": "swarm", "scaling": "public", "split": "rows"}
+PROBLEM = TrainTestSplit(kind="train_test_split", dataset="swarm", family="logistic", units="public")
 
 
 def frames(n=600, seed=0):
@@ -26,7 +25,9 @@ def frames(n=600, seed=0):
     X = rng.uniform(-1, 1, (n, 2401)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] + 0.2 * rng.standard_normal(n) > 0).astype(float)
     names = (*(f"f{j}" for j in range(2400)), "intercept")
-    return Frames(X, y, names, np.arange(n) // 4, True, "")
+    return PreparedTable(
+        X=X, y=y, column_names=names, to_standard=None, groups=np.arange(n) // 4, private=True, note=""
+    )
 
 
 def cell(name="iht_glm", **params):
@@ -79,7 +80,7 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order():
     found = classification(scores, y)
     assert found["auc"] == pytest.approx(pairs)
     assert found["misclassification"] == np.mean((scores > 0) != y)
-    assert set(found) == set(METRICS)
+    assert set(found) == set(CLASSIFICATION)
 
 
 def test_rates_are_points_of_the_curve():
@@ -99,12 +100,12 @@ def test_rates_are_points_of_the_curve():
 def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     data = frames()
     rows = validate_results(compute_block(block(), data))
-    assert set(rows["metric"]) == set(METRICS)
+    assert set(rows["metric"]) == set(CLASSIFICATION)
     assert set(rows["status"]) == {"ok"}
     assert set(rows["s"]) == {2}
     assert (value(rows) < 0.2).all()
     # Labels of the test rows that are turned round turn the errors round; the fit does not see them.
-    draw = next(RandomHalves(**PROBLEM).draws(block(), data))
+    draw = next(PROBLEM.draws(block(), data))
     coef = np.zeros((2401, 4))
     coef[:2] = 1
     measured = draw.measure(coef)[0]
@@ -135,7 +136,7 @@ def test_what_was_selected_is_counted():
 def test_a_cell_names_its_sparsity():
     assert IHT.key.endswith(":n=300:s=2")
     assert ":s=" not in replace(IHT, s=None).key
-    assert Block.from_dict(json.loads(json.dumps(asdict(block())))) == block()
+    assert json.loads(json.dumps(block().described()))["problem"]["dataset"] == "swarm"
 
 
 def test_the_study_and_its_profiles():
@@ -143,7 +144,7 @@ def test_the_study_and_its_profiles():
     assert (spec.axis, spec.datasets) == ("s", ("swarm",))
     blocks = spec.blocks("standard", replicates=20, seed=0, data_sources={"swarm": "stand-in"})
     assert {block.data_source for block in blocks} == {"stand-in"}
-    assert all(block.replicates <= halves._BATCH for block in blocks)
+    assert all(block.replicates <= _BATCH for block in blocks)
     public = [cell for block in blocks if block.panel == "public" and not block.first for cell in block.cells]
     asked = {(c.epsilon, c.delta_rule, c.s) for c in public if c.calibration == "tight"}
     assert asked == {(e, d, s) for e in (0.2, 0.5) for d in ("1/(2*n)", "1/n^2") for s in (25, 50, 100)}
@@ -174,10 +175,10 @@ def test_printed_numbers_are_the_papers():
             "headline.s must be one of the study's .25, 50, 100., got 99",
         ),
         ("s = 100\nepsilon", "epsilon", "headline.s must be one of the study's .25, 50, 100., got None"),
-        ('task = "glm"', 'task = "mean"', "must be glm for random halves, got 'mean'"),
-        ('scaling = "public"', 'scaling = "odd"', "scaling must be 'public' or 'data', got 'odd'"),
+        ('task = "glm"', 'task = "mean"', "task must be glm for panels .public..problem, got 'mean'"),
+        ('units = "public"', 'units = "odd"', "units must be 'public' or 'standardised', got 'odd'"),
         ("12008", "24016", "grid.n must be below the 24,016 rows of swarm.*got 24016"),
-        ('dataset = "swarm"', 'dataset = "housing"', "dataset must hold frames, got 'housing'"),
+        ('dataset = "swarm"', 'dataset = "housing"', "covariates must have at least one entry"),
         (
             "mean = [0.33, 0.21, 0.13]",
             "mean = [0.33]",
@@ -207,8 +208,8 @@ def test_seconds_are_per_replicate_and_not_per_metric():
 def test_what_does_not_depend_on_s_is_asked_once(monkeypatch):
     doubled = cell(**{**PRIVATE.params, "sparsity": 4}, name="dp_sparse_glm")
     cells = tuple(replace(one, s=s) for one, s in ((PRIVATE, 10), (PRIVATE, 20), (doubled, 30)))
-    asked, ask = [], block_module.answer
-    monkeypatch.setattr(block_module, "answer", lambda *given: [asked.append(given[0].s), ask(*given)][1])
+    asked, ask = [], Draw.answer
+    monkeypatch.setattr(Draw, "answer", lambda *given: [asked.append(given[1].s), ask(*given)][1])
     rows = compute_block(block(cells=cells), frames())
     values = [value(rows[rows["s"] == s], name="dp_sparse_glm") for s in (10, 20, 30)]
     assert asked == [10, 30]

@@ -3,14 +3,13 @@
 import cloudpickle
 import pytest
 
-from tasks.problems.genome_map import genome_map
-from tasks.problems.swarm_exhibits import exhibit
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
+from tasks.run.exhibit import exhibit
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
 
 
-@pytest.mark.parametrize("task", [audit, collect, data_limit, exhibit, genome_map, prepare, run_block])
+@pytest.mark.parametrize("task", [audit, collect, data_limit, exhibit, prepare, run_block])
 def test_a_task_can_be_pickled(task):
     assert cloudpickle.loads(cloudpickle.dumps(task)).name == task.name

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tasks.problems.simulation import Simulation
 from tasks.work_units import Block, Cell, derive_seed, replicate_generator, row_generators
 
 CELL = Cell(
@@ -23,7 +24,7 @@ BLOCK = Block(
     dataset="housing",
     data_source="real",
     panel="public",
-    problem={"kind": "subsamples"},
+    problem=Simulation(kind="simulation", model="gaussian_mean", d=3),
     n=100,
     first=0,
     replicates=3,
@@ -57,8 +58,11 @@ def test_settings_never_override_the_budget_that_a_cell_is_named_after():
     assert overriding.keywords() == {"epsilon": 0.5, "delta": 1e-4, "calibration": "tight"}
 
 
-def test_a_block_survives_json():
-    assert Block.from_dict(json.loads(json.dumps(BLOCK.to_dict()))) == BLOCK
+def test_a_block_is_described_by_plain_data():
+    plain = BLOCK.described()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["problem"]["model"] == "gaussian_mean"
+    assert [cell["estimator"] for cell in plain["cells"]] == ["adassp", "ols"]
 
 
 def test_seeds_are_what_they_always_were():

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import pandas as pd
 
-from reports.headline import Headline, Tile, data_sentence
+from reports.headline import PageHeadline, Tile, data_sentence
 from reports.numbers import error_bar, num, rule_text, setting
-from reports.page import EstimatorInfo, StudyPage, Tracing, split_variant
+from reports.page import AttackFacts, EstimatorInfo, StudyPage, split_variant
 from reports.series import BRIEF_WORDS, CALIBRATION_WORDS
 
 AUC, POOLED_AUC, SUM_RATIO = "auc", "pooled_auc", "attack_sum_ratio"
@@ -69,7 +69,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Panel:
+class AttackPanel:
     """A panel at one size."""
 
     name: str
@@ -97,19 +97,19 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class TracingView:
+class AttackView:
     """The panels of a study, the headline's first, each at its sizes."""
 
     page: StudyPage
-    tracing: Tracing
+    facts: AttackFacts
     epsilon: float
     rule: str
-    panels: tuple[Panel, ...]
+    panels: tuple[AttackPanel, ...]
 
     @classmethod
-    def build(cls, summary: pd.DataFrame, page: StudyPage) -> TracingView:
+    def build(cls, summary: pd.DataFrame, page: StudyPage) -> AttackView:
         """Arrange the summary of a study's table."""
-        assert page.tracing is not None
+        assert page.layout_facts is not None
         head = page.headline
         asked = float(head["epsilon"])
         epsilons = sorted({float(e) for e in summary["epsilon"].dropna()})
@@ -120,15 +120,15 @@ class TracingView:
             rows = summary[[own == name for own in names]]
             sizes = sorted({int(n) for n in rows["n"]}, key=lambda n: (abs(math.log(n / head["n"])), n))
             panels += [_panel(page, name, n, rows[rows["n"] == n]) for n in sizes]
-        return cls(page, page.tracing, epsilon, str(head["delta_label"]), tuple(panels))
+        return cls(page, page.layout_facts, epsilon, str(head["delta_label"]), tuple(panels))
 
     @property
-    def head(self) -> Panel | None:
+    def head(self) -> AttackPanel | None:
         """The headline's panel at its size."""
         return self.panels[0] if self.panels else None
 
     @property
-    def heads(self) -> tuple[Panel, ...]:
+    def heads(self) -> tuple[AttackPanel, ...]:
         """Every panel at the size nearest to the headline's."""
         return tuple({panel.name: panel for panel in reversed(self.panels)}[name] for name in self.names)
 
@@ -138,7 +138,7 @@ class TracingView:
         return tuple(dict.fromkeys(panel.name for panel in self.panels))
 
 
-def _panel(page: StudyPage, name: str, n: int, rows: pd.DataFrame) -> Panel:
+def _panel(page: StudyPage, name: str, n: int, rows: pd.DataFrame) -> AttackPanel:
     lines = []
     for (estimator, calibration, variant), cells in rows.groupby(
         ["estimator", "calibration", "variant"], sort=False
@@ -158,14 +158,14 @@ def _panel(page: StudyPage, name: str, n: int, rows: pd.DataFrame) -> Panel:
         lines.append(Line(page.estimator(str(estimator)), str(calibration), form, ordered))
     order = {"none": 2, "tight": 0, "paper": 1}
     lines.sort(key=lambda line: (not line.private, line.info.order, line.form, order[line.calibration]))
-    return Panel(name, page.variants.get(name, ""), n, int(rows["d"].iloc[0]), tuple(lines))
+    return AttackPanel(name, page.variants.get(name, ""), n, int(rows["d"].iloc[0]), tuple(lines))
 
 
-def tracing_headline(view: TracingView) -> Headline:
+def attack_headline(view: AttackView) -> PageHeadline:
     """Compute the top of the page."""
     data, panel = data_sentence(view.page), view.head
     if panel is None:
-        return Headline("No attack has run in this study yet.", "", "", data, "", (), ())
+        return PageHeadline("No attack has run in this study yet.", "", "", data, "", (), ())
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
     where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule)}"
     sentences, tiles, limits = [], [], []
@@ -176,9 +176,9 @@ def tracing_headline(view: TracingView) -> Headline:
             f"({panel.title})"
         )
         tiles.append(Tile(num(value), "AUC without privacy", "nonprivate"))
-        if other.cell in view.tracing.predicted:
+        if other.cell in view.facts.predicted:
             limits.append(
-                f"Theory predicts {num(view.tracing.predicted[other.cell])} without privacy, from the error "
+                f"Theory predicts {num(view.facts.predicted[other.cell])} without privacy, from the error "
                 f"alone; measured are {num(value)}."
             )
     if best is not None:
@@ -192,8 +192,8 @@ def tracing_headline(view: TracingView) -> Headline:
                 line.info.order,
             )
         )
-        allowed = view.tracing.allowed.get((cell.cell, AUC), math.nan)
-        gaussian = view.tracing.allowed_gaussian.get((cell.cell, AUC), math.nan)
+        allowed = view.facts.allowed.get((cell.cell, AUC), math.nan)
+        gaussian = view.facts.allowed_gaussian.get((cell.cell, AUC), math.nan)
         text = f"The guarantee allows any attack an AUC of at most {num(allowed)}"
         if math.isfinite(gaussian):
             text += f", and {num(gaussian)} where the noise is Gaussian"
@@ -201,16 +201,16 @@ def tracing_headline(view: TracingView) -> Headline:
         limits.append(f"{text}; a coin gives {num(CHANCE)}.")
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
     text = "; ".join(sentences) if sentences else "No attack gave a number"
-    broken = tuple(dict.fromkeys(cell for cell, _ in view.tracing.exceeding))
+    broken = tuple(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
     verdict = (
         "No attack passes what its certificate allows (all tests together at 99 % confidence)."
         if not broken
         else f"More than the certificate allows, at 99 % confidence: {'; '.join(broken)}."
     )
-    return Headline(text + ".", verdict, _panels_sentence(view), data, "", tuple(limits), tuple(tiles))
+    return PageHeadline(text + ".", verdict, _panels_sentence(view), data, "", tuple(limits), tuple(tiles))
 
 
-def _panels_sentence(view: TracingView) -> str:
+def _panels_sentence(view: AttackView) -> str:
     parts = []
     for panel in view.heads:
         other, best = panel.without_privacy, panel.best_private(view.epsilon)

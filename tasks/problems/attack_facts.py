@@ -1,7 +1,10 @@
 """What the page of a study of attacks shows beside the table: intervals, ceilings, predictions, claims."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,19 +21,20 @@ from dpalgos.audit.ceilings import (
     tpr_ceiling,
 )
 from dpalgos.audit.roc import clopper_pearson
-from reports.page import Guide, Tracing
+from reports.page import AttackFacts, Guide
 from tasks.problems.membership import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of
-from tasks.problems.membership import Tracing as TracingProblem
-from tasks.rules import evaluate_all
-from tasks.study.panel import EstimatorSpec, Panel, delta_at
-from tasks.study.spec import StudySpec
+from tasks.rules import delta_at, evaluate_all
+
+if TYPE_CHECKING:
+    from tasks.study.panel import EstimatorSpec, Panel
+    from tasks.study.spec import StudySpec
 
 _FINE = 40  # points of a ceiling's curve
 _NORMAL_95 = 1.959964
 _ERROR = 0.01  # of all tests of certificates together
 
 
-def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
+def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
     """Return what the table can't say about attacks."""
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     allowed: dict[tuple[str, str], float] = {}
@@ -68,7 +72,7 @@ def tracing_facts(spec: StudySpec, results: pd.DataFrame) -> Tracing:
     exceeding = tuple(
         place for place in allowed if _exceeds(measured[place], rate_of(place[1]), len(allowed))
     )
-    return Tracing(
+    return AttackFacts(
         rates={rate_metric(digits): float(f"0.{digits}") for digits in RATES},
         intervals=intervals,
         allowed=allowed,
@@ -117,13 +121,7 @@ def _interval(values: np.ndarray, n: int, *, of_candidates: bool) -> tuple[float
 
 def _plainly_gaussian(spec: StudySpec) -> set[str]:
     """Return the panels with rows N(μ, I) that are attacked on all coordinates: there d' is known."""
-    return {
-        panel.name
-        for panel in spec.panels
-        if isinstance(panel.problem, TracingProblem)
-        and panel.problem.attack == "mean"
-        and panel.problem.s is None
-    }
+    return {panel.name for panel in spec.panels if panel.problem.separation_is_known}
 
 
 def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:

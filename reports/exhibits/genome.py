@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import palette, svg
+from reports import palette
 from reports.axis_text import add_banner
 from reports.chart import line_color, text_color
 from reports.figures import bare_axes
 from reports.numbers import count, num, setting
-from reports.page import Genome
-from reports.picture import Picture, Shown, banner
+from reports.picture import Shown, banner, warned_picture
 from reports.series import Series, Setting, View
 from reports.svg import drawing, new_figure
 
@@ -25,10 +27,33 @@ _MOST_PANELS = 5  # beside the truth
 _WIDTH, _LEFT, _RIGHT, _TALL, _GAP, _BOTTOM = 960.0, 46.0, 12.0, 104.0, 34.0, 44.0
 
 
-def draw_genome(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:
-    """Return a map of one release and a table of recalls; nothing for a study of something else."""
-    genome, where = view.page.genome, view.headline
-    if genome is None or where is None:
+@dataclass(frozen=True)
+class Genome:
+    """A comparison of genotypes, SNP by SNP.
+
+    Attributes
+    ----------
+    chromosomes, positions : sequence of str, of int
+        Where each SNP lies.
+    truth : sequence of float
+        The differences among everybody.
+    s : int
+        How many of the largest are asked for.
+    estimates : mapping of str to sequence of float
+        Cell → its answer in the first repetition.
+    """
+
+    chromosomes: Sequence[str]
+    positions: Sequence[int]
+    truth: Sequence[float]
+    s: int
+    estimates: Mapping[str, Sequence[float]]
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return a map of one release and a table of recalls."""
+    genome, where = Genome(**content), view.headline
+    if where is None:
         return ()
     shown = (_map(view, genome, where), _recalls(view, summary, genome, where))
     return tuple(item for item in shown if item is not None)
@@ -57,10 +82,9 @@ def _map(view: View, genome: Genome, where: Setting) -> Shown | None:
     )
     figure = _map_figure(view, genome, truth, panels)
     alt = f"Differences along the genome. {text}"
-    if warning := banner(view.page.dataset.data_source):
-        alt = f"{warning}. {alt}"
-    picture = Picture("genome", alt, svg.to_svg(figure, "genome", alt), svg.to_png(figure))
-    return Shown("Where on the genome", text, picture)
+    return Shown(
+        "Where on the genome", text, warned_picture(view.page.dataset.data_source, "genome", alt, figure)
+    )
 
 
 def _map_figure(

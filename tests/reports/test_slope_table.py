@@ -3,7 +3,7 @@ import pytest
 
 from reports.results import summarise
 from reports.series import View
-from reports.slopes import fitted_slope, slope_table
+from reports.slope_table import fitted_slope, slope_table
 
 
 def test_a_power_law_has_its_slope():

@@ -1,0 +1,21 @@
+"""What reports show beside results: a module per exhibit, with ``draw(view, summary, content)``.
+
+A page names its exhibits (`StudyPage.exhibits`); whoever adds one adds a file here.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import pandas as pd
+
+from reports.picture import Shown
+from reports.series import View
+
+
+def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:
+    """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
+    shown: list[Shown] = []
+    for name, content in view.page.exhibits.items():
+        shown += importlib.import_module(f"{__name__}.{name}").draw(view, summary, content)
+    return tuple(shown)

@@ -1,0 +1,235 @@
+"""What a flock shows: which features of which boids are selected, a film, and how near a stand-in comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from reports import palette
+from reports.axis_text import add_banner
+from reports.chart import line_color, text_color
+from reports.figures import bare_axes
+from reports.numbers import setting, short
+from reports.picture import Shown, banner, warned_picture
+from reports.series import Series, Setting, View
+from reports.svg import drawing, new_figure
+
+_FONT = 11.5
+_MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
+_MOST_PANELS = 5
+_EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
+
+
+@dataclass(frozen=True)
+class FilmFrame:
+    """A frame of a simulated flock: its label, its number, and place and velocity per boid."""
+
+    label: int
+    frame: int
+    x: Sequence[float]
+    y: Sequence[float]
+    x_velocity: Sequence[float]
+    y_velocity: Sequence[float]
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """Mean, standard deviation, minimum, quartiles and maximum of a column, as published and simulated."""
+
+    column: str
+    published: Sequence[float]
+    simulated: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Flock:
+    """What is known of a flock beside its results.
+
+    Attributes
+    ----------
+    features : sequence of str
+        What is known of a boid; columns are ``<feature><boid>``.
+    n_boids : int
+    selected : mapping
+        Cell → column → in how many repetitions it has a coefficient.
+    film : sequence of FilmFrame
+    summary : sequence of SummaryRow
+        A stand-in beside published numbers, from `summary_source`.
+    """
+
+    features: Sequence[str]
+    n_boids: int
+    selected: Mapping[str, Mapping[str, int]]
+    film: Sequence[FilmFrame]
+    summary: Sequence[SummaryRow]
+    summary_source: str
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Flock:
+        """Read plain data."""
+        film = [FilmFrame(**frame) for frame in content["film"]]
+        return cls(**{**content, "film": film, "summary": [SummaryRow(**row) for row in content["summary"]]})
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return everything there is to show of a flock."""
+    flock, where = Flock.from_content(content), view.headline
+    if where is None:
+        return ()
+    shown = (_selection(view, flock, where), _film(view, flock), _compared(flock))
+    return tuple(item for item in shown if item is not None)
+
+
+def _selection(view: View, flock: Flock, where: Setting) -> Shown | None:
+    x = view.headline_size
+    panels = []
+    for series in view.series(where):
+        point = None if x is None else series.at(x)
+        if point is not None and flock.selected.get(point.cell) and point.n_ok:
+            panels.append((series, flock.selected[point.cell], point.n_ok))
+    panels = panels[:_MOST_PANELS]
+    if not panels or x is None:
+        return None
+    text = " ".join(_selected_words(flock, *panel) for panel in panels)
+    figure = _selection_figure(view, flock, panels)
+    alt = f"Which features of which boids are selected at {view.page.x_symbol} = {setting(x)}. {text}"
+    return Shown(
+        "Which boids and features are selected",
+        text,
+        warned_picture(view.page.dataset.data_source, "selected", alt, figure),
+    )
+
+
+def _selected_words(flock: Flock, series: Series, counts: Mapping[str, int], repetitions: int) -> str:
+    by_feature: dict[str, int] = {}
+    for column, count in counts.items():
+        feature = re.sub(r"\d+$", "", column)
+        by_feature[feature] = by_feature.get(feature, 0) + count
+    total = sum(by_feature.values())
+    often = sorted(by_feature.items(), key=lambda item: -item[1])[:3]
+    stable = sum(count == repetitions for count in counts.values())
+    named = ", ".join(f"{name} {short(100 * count / total)} %" for name, count in often)
+    return f"{series.label}: {named} of what is selected; {stable} features in every repetition."
+
+
+def _film(view: View, flock: Flock) -> Shown | None:
+    if not flock.film:
+        return None
+    text = (
+        "The first simulation that is labelled as a flock, and the first that is not: frames of 200 boids, "
+        "each a line as long as five of its steps. These are simulated; real frames are never shown."
+    )
+    return Shown(
+        "What the flock looks like",
+        text,
+        warned_picture(view.page.dataset.data_source, "film", text, _film_figure(view, flock)),
+    )
+
+
+def _compared(flock: Flock) -> Shown | None:
+    if not flock.summary:
+        return None
+    rows = []
+    for row in flock.summary:
+        rows.append((row.column, "published", *map(_plain, row.published)))
+        rows.append(("", "simulated", *map(_plain, row.simulated)))
+    text = (
+        "The stand-in beside what is published of the copy on Kaggle, a related file: "
+        f"{flock.summary_source}. The simulation was adjusted to come near these numbers, so that "
+        "agreement is no evidence."
+    )
+    heading = "How near the stand-in comes to what is published"
+    return Shown(heading, text, None, ("column", "", *_MOMENTS), tuple(rows), 2)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _selection_figure(
+    view: View, flock: Flock, panels: list[tuple[Series, Mapping[str, int], int]]
+) -> Figure:
+    """Draw (series, counts by column, repetitions) as a grid of features and boids each."""
+    features, rows = flock.features, len(flock.features)
+    width, left, right, row, top, gap = 960.0, 58.0, 16.0, 11.0, 34.0, 34.0
+    each = row * rows
+    height = top + len(panels) * (each + gap) + 22
+    with drawing():
+        fig = new_figure(width, height)
+        for i, (series, counts, repetitions) in enumerate(panels):
+            low = height - top - (i + 1) * (each + gap) + gap / 2
+            box = (left / width, low / height, 1 - (left + right) / width, each / height)
+            ax = fig.add_axes(box)
+            bare_axes(ax)
+            ax.set_xlim(0.5, flock.n_boids + 0.5)
+            ax.set_ylim(rows - 0.5, -0.5)
+            ax.set_yticks(range(rows), features)
+            ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=8, length=0, pad=3)
+            segments, alphas = [], []
+            for column, count in counts.items():
+                match = re.fullmatch(r"(\D+)(\d+)", column)
+                if match is None or match[1] not in features:
+                    continue  # the intercept
+                boid, y = int(match[2]), features.index(match[1])
+                segments.append([(boid, y - 0.44), (boid, y + 0.44)])
+                alphas.append(0.15 + 0.85 * count / repetitions)
+            ax.add_collection(
+                LineCollection(segments, colors=line_color(series), alpha=alphas or None, linewidths=3.6)
+            )
+            ax.set_title(series.brief, fontsize=_FONT, color=text_color(series), loc="left", pad=4)
+        fig.text(
+            0.5, 5 / height, "boid; the darker, the more repetitions selected it", ha="center", va="bottom",
+            fontsize=_FONT * 0.9, color=palette.INK,
+        )  # fmt: skip
+        _warn(fig, view, width, height)
+    return fig
+
+
+def _film_figure(view: View, flock: Flock) -> Figure:
+    """Draw a strip of frames per label."""
+    labels = list(dict.fromkeys(frame.label for frame in flock.film))
+    strips = [[frame for frame in flock.film if frame.label == label] for label in labels]
+    across = max(map(len, strips))
+    width, top, gap, caption = 960.0, 34.0, 10.0, 20.0
+    one = (width - gap * (across + 1)) / across
+    tall = one * _EXTENT[1] / _EXTENT[0]
+    height = top + len(strips) * (tall + caption) + 6
+    with drawing():
+        fig = new_figure(width, height)
+        for i, strip in enumerate(strips):
+            for j, frame in enumerate(strip):
+                low = height - top - (i + 1) * (tall + caption) + caption
+                box = ((gap + j * (one + gap)) / width, low / height, one / width, tall / height)
+                _draw_frame(fig.add_axes(box), frame)
+                name = "labelled as a flock" if frame.label else "not labelled as a flock"
+                fig.text(
+                    (gap + j * (one + gap)) / width, (low - 5) / height, f"{name}, frame {frame.frame}",
+                    fontsize=_FONT * 0.88, color=palette.MUTED, va="top",
+                )  # fmt: skip
+        _warn(fig, view, width, height)
+    return fig
+
+
+def _draw_frame(ax: Axes, frame: FilmFrame) -> None:
+    ax.set_facecolor("none")
+    for spine in ax.spines.values():
+        spine.set_color(palette.GRID)
+    ax.set_xlim(-_EXTENT[0], _EXTENT[0])
+    ax.set_ylim(-_EXTENT[1], _EXTENT[1])
+    ax.set_xticks([])
+    ax.set_yticks([])
+    moves = zip(frame.x, frame.y, frame.x_velocity, frame.y_velocity, strict=True)
+    trails = [[(x - 5 * u, y - 5 * v), (x, y)] for x, y, u, v in moves]
+    ax.add_collection(LineCollection(trails, colors=palette.SERIES[1], linewidths=1.1, capstyle="round"))
+
+
+def _warn(fig: Figure, view: View, width: float, height: float) -> None:
+    if text := banner(view.page.dataset.data_source, brief=True):
+        add_banner(fig, text, 1 - 12 / width, 1 - 8 / height, _FONT * 0.92)

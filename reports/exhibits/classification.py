@@ -1,0 +1,147 @@
+"""What a classification shows: a paper's printed numbers beside ours, and ROC curves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from reports import palette
+from reports.axis_text import add_banner
+from reports.chart import line_color, text_color
+from reports.figures import PRINTED_DASH, bare_axes
+from reports.numbers import num, rule_text, setting, words
+from reports.picture import Shown, banner, warned_picture
+from reports.series import Series, Setting, View
+from reports.svg import drawing, new_figure
+
+_FONT = 11.5
+
+_RATE = re.compile(r"tpr_at_fpr_(\d\d)")
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return the paper's table beside ours, where it has one, and ROC curves.
+
+    ``content`` has ``label_counts``: how many rows are labelled 0, and 1; empty if that is not known.
+    """
+    where = view.headline
+    if where is None:
+        return ()
+    shown = (_printed(view, content["label_counts"], where), _roc(view, summary, where))
+    return tuple(item for item in shown if item is not None)
+
+
+def _printed(view: View, counts: Sequence[int], where: Setting) -> Shown | None:
+    """The paper's table, and under each of its lines ours."""
+    if not view.page.printed:
+        return None
+    sizes = sorted({row.s for row in view.page.printed})
+    lines = dict.fromkeys((row.delta_rule, row.epsilon) for row in view.page.printed)
+    rows: list[tuple[str, ...]] = []
+    for rule, epsilon in lines:
+        cells = {row.s: row for row in view.page.printed if (row.delta_rule, row.epsilon) == (rule, epsilon)}
+        asked = (f"δ = {rule_text(rule)}", "ε = ∞" if math.isinf(epsilon) else f"ε = {setting(epsilon)}")
+        printed = [f"{cells[s].mean:.2f} ({cells[s].spread:.2f})" if s in cells else "" for s in sizes]
+        rows.append((*asked, "as printed in the paper, UCI data", *printed))
+        without = math.isinf(epsilon)
+        at = Setting(where.epsilon if without else epsilon, rule, where.prepare)
+        for series in view.series(at):
+            if series.role == ("nonprivate" if without else "private"):
+                rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
+    source = "real" if view.page.dataset.data_source == "real" else "stand-in"
+    text = (
+        "Share of test rows misclassified. The paper's numbers are copied from its table, no results of "
+        "this run; what its brackets hold is not said there, probably the standard deviation over splits. "
+        f"Ours are on {source} data, with the standard error in brackets, panel “{where.prepare}”."
+    )
+    if counts:
+        rate = min(counts) / sum(counts)
+        text += f" Calling every row what most are called errs on {num(rate)}." + _chance(view, where, rate)
+    columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
+    return Shown("The paper's table beside ours", text, None, columns, tuple(rows), 3)
+
+
+def _chance(view: View, where: Setting, rate: float) -> str:
+    """Say of which estimators the printed noise leaves nothing better than chance, within two errors."""
+    x = view.headline_size
+    points = [(s, s.at(x)) for s in view.series(where) if x is not None and s.calibration == "paper"]
+    lost = [
+        f"{series.label} ({num(point.mean)})"
+        for series, point in points
+        if point is not None and point.answered and point.mean + 2 * point.se >= rate
+    ]
+    if not lost or x is None:
+        return ""
+    at = f"ε = {setting(where.epsilon)} and {view.page.x_symbol} = {setting(x)}"
+    return f" No better than that, within two standard errors, at {at}: {words(lost)}."
+
+
+def _mean(series: Series, s: float) -> str:
+    point = series.at(s)
+    if point is None:
+        return "not run"
+    if not point.answered:
+        return point.status
+    return f"{point.mean:.3f} ({point.se:.3f})" if math.isfinite(point.se) else f"{point.mean:.3f}"
+
+
+def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Shown | None:
+    x = view.headline_size
+    curves = []
+    for series in view.series(where):
+        point = None if x is None else series.at(x)
+        if point is None or series.role == "zero":
+            continue
+        rows = summary[summary["cell"] == point.cell].set_index("metric")["mean"]
+        found = {int(m[1]) / 100: float(rows[name]) for name in rows.index if (m := _RATE.fullmatch(name))}
+        if found and all(map(math.isfinite, found.values())):
+            rates = sorted(found)
+            hits = [0.0, *(found[rate] for rate in rates), 1.0]
+            curves.append((series, [0.0, *rates, 1.0], hits, float(rows.get("auc", math.nan))))
+    if not curves or x is None:
+        return None
+    curves.sort(key=lambda curve: -curve[3])
+    best = "; ".join(f"{series.label} {area:.2f}" for series, _, _, area in curves)
+    text = f"At {view.page.x_symbol} = {setting(x)}, means over repetitions. Area under the curve: {best}."
+    figure = _roc_figure(view, curves)
+    return Shown(
+        "ROC curves",
+        text,
+        warned_picture(view.page.dataset.data_source, "roc", f"ROC curves. {text}", figure),
+    )
+
+
+def _roc_figure(view: View, curves: list[tuple[Series, list[float], list[float], float]]) -> Figure:
+    """Draw (series, false alarms, hits, area) as curves, the areas beside them."""
+    width, height, left, bottom, side = 860.0, 470.0, 52.0, 52.0, 370.0
+    with drawing():
+        fig = new_figure(width, height)
+        ax = fig.add_axes((left / width, bottom / height, side / width, side / height))
+        bare_axes(ax)
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
+        ax.grid(True, color=palette.GRID, linewidth=0.8)
+        ax.set_axisbelow(True)
+        ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.92, length=0, pad=5)
+        ax.plot([0, 1], [0, 1], color=palette.ZERO_LINE, linewidth=1.2, linestyle=(0, (1, 2)))
+        for place, (series, alarms, hits, area) in enumerate(curves):
+            printed = series.calibration == "paper"
+            style = PRINTED_DASH if printed else "-"
+            ax.plot(alarms, hits, color=line_color(series), linewidth=1.9, linestyle=style, zorder=3)
+            y = 1 - (0.02 + 0.075 * place)
+            ax.plot(
+                [1.05, 1.11], [y, y], color=line_color(series), linewidth=2.2, linestyle=style, clip_on=False
+            )
+            ax.text(
+                1.13, y, f"{area:.2f}  {series.brief}", color=text_color(series), fontsize=_FONT, va="center"
+            )
+        ax.set_xlabel("share of the zeros called one", fontsize=_FONT, color=palette.INK)
+        ax.set_title("share of the ones found", fontsize=_FONT, color=palette.INK, loc="left", pad=12)
+        if text := banner(view.page.dataset.data_source, brief=True):
+            add_banner(fig, text, 1 - 12 / width, 1 - 8 / height, _FONT * 0.92)
+    return fig

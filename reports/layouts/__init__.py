@@ -1,0 +1,37 @@
+"""How a study's page is laid out: a module per layout; its templates have its name."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import pandas as pd
+
+from reports.headline import PageHeadline
+from reports.page import StudyPage
+from reports.plots import Pictures
+from reports.series import View
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The pictures of a page, and what its templates need beside what all pages have."""
+
+    pictures: Pictures
+    context: dict[str, Any] = field(default_factory=dict)
+
+
+class Layout(Protocol):
+    """What a module of this package has."""
+
+    def headline(self, summary: pd.DataFrame, page: StudyPage) -> PageHeadline:
+        """Compute the top of the page."""
+
+    def fill(self, view: View, summary: pd.DataFrame) -> Filling:
+        """Draw the pictures and compute what else is shown."""
+
+
+def layout_of(page: StudyPage) -> Layout:
+    """Return the layout that a page names."""
+    return cast(Layout, importlib.import_module(f"{__name__}.{page.layout}"))

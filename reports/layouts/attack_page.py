@@ -1,0 +1,28 @@
+"""The page of a study that measures attacks."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reports.attack_figures import draw_attacks
+from reports.attack_series import AttackView, attack_headline
+from reports.attack_tables import attack_tables, sum_rows
+from reports.headline import PageHeadline
+from reports.layouts import Filling
+from reports.page import StudyPage
+from reports.plots import certified_picture
+from reports.series import View
+
+
+def headline(summary: pd.DataFrame, page: StudyPage) -> PageHeadline:
+    """Compute the top of the page."""
+    return attack_headline(AttackView.build(summary, page))
+
+
+def fill(view: View, summary: pd.DataFrame) -> Filling:
+    """Draw the attacks, and put them into tables."""
+    attacks = AttackView.build(summary, view.page)
+    return Filling(
+        draw_attacks(attacks, certified_picture(view)),
+        {"attacks": attack_tables(attacks), "sums": sum_rows(attacks)},
+    )

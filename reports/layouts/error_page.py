@@ -1,0 +1,21 @@
+"""The page of a study that measures errors."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reports.headline import PageHeadline, build_headline
+from reports.layouts import Filling
+from reports.page import StudyPage
+from reports.plots import draw_all
+from reports.series import View
+
+
+def headline(summary: pd.DataFrame, page: StudyPage) -> PageHeadline:
+    """Compute the top of the page."""
+    return build_headline(View.build(summary, page))
+
+
+def fill(view: View, summary: pd.DataFrame) -> Filling:
+    """Draw every figure."""
+    return Filling(draw_all(view, summary))

@@ -1,0 +1,57 @@
+"""Write what a report shows beside its results: whatever the headline's problem has to show."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from prefect import task
+
+from data.refs import DatasetRef
+from tasks.cache.keys import CacheKey
+from tasks.cache.policy import BY_KEY
+from tasks.cache.records import Record, written
+from tasks.faults import guarded
+from tasks.problems.problem import HeadlineRun
+from tasks.run.threads import one_blas_thread
+from tasks.work_units import Block, Cell
+
+FILE = "exhibits.json"
+
+
+@task(name="exhibit", **BY_KEY)
+@guarded
+def exhibit(
+    key: CacheKey,
+    block: Block,
+    table: DatasetRef | None,
+    design: Record | None,
+    parts: list[Record],
+    out: str,
+) -> Record:
+    """Write the exhibits of a block's problem; ``parts`` are the records of the panel's blocks."""
+    one_blas_thread()
+    run = HeadlineRun(
+        table=table, design=Path(design["path"]) if design else None, block=block, selected=_selected(parts)
+    )
+    content = json.dumps(block.problem.exhibits(run), sort_keys=True).encode()
+    return written(key, Path(out) / FILE, content)
+
+
+def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> Block:
+    """Return the block of the size nearest to n, with its non-private cells and the private ones given."""
+    nearest = min(blocks, key=lambda block: abs(block.n - n))
+    without = [cell for cell in nearest.cells if cell.calibration == "none"]
+    return replace(nearest, cells=(*without, *private))
+
+
+def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
+    """Add up in how many repetitions each cell selected each column."""
+    total: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for name in part.get("beside", {}):
+            for cell, counts in json.loads(Path(part["path"]).with_name(name).read_bytes()).items():
+                own = total.setdefault(cell, {})
+                for column, count in counts.items():
+                    own[column] = own.get(column, 0) + count
+    return total

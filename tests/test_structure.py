@@ -1,0 +1,80 @@
+"""The structure that the project promises: one name for one thing; nobody asks which kind a problem is."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tasks.problems.kinds import kinds
+
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
+FILES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
+
+
+def relative(path):
+    return path.relative_to(PROJECT).as_posix()
+
+
+def test_no_two_modules_share_a_name():
+    names = [path.stem for path in FILES if path.stem != "__init__"]
+    # A dataset's parser and a study's file have the name of what they are about.
+    parsers = {path.stem for path in (PROJECT / "data" / "datasets").glob("*.py")}
+    counted = Counter(name for name in names if name not in parsers)
+    # A task is a verb whose file has its name, and so has the function of the data layer that does the work.
+    assert {name for name, count in counted.items() if count > 1} <= ALLOWED_MODULES
+
+
+ALLOWED_MODULES: set[str] = set()
+
+
+def classes():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, relative(path)
+
+
+def test_no_two_classes_share_a_name():
+    places: dict[str, list[str]] = {}
+    for name, path in classes():
+        places.setdefault(name, []).append(path)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def kind_words():
+    names = {each.__name__ for each in kinds().values()}
+    return re.compile(
+        rf"isinstance\([^)]*\b({'|'.join(sorted(names))})\b|problem\.kind ==|problem\[\"kind\"\]|kind in \("
+    )
+
+
+def test_nobody_outside_asks_which_kind_a_problem_is():
+    pattern, found = kind_words(), []
+    for path in FILES:
+        if "tasks/problems/" not in relative(path):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if pattern.search(line):
+                    found.append(f"{relative(path)}:{number}: {line.strip()}")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line", ["if isinstance(panel.problem, Subsamples):", 'x = problem.kind == "tracing"']
+)
+def test_the_search_for_branches_finds_one(line):
+    assert kind_words().search(line)
+
+
+def test_nobody_outside_imports_a_kind():
+    modules = {each.__module__ for each in kinds().values()}
+    found = [
+        (relative(path), module)
+        for path in FILES
+        if "tasks/problems/" not in relative(path)
+        for module in modules
+        if re.search(rf"(from|import) {re.escape(module)}\b", path.read_text())
+    ]
+    assert found == []
