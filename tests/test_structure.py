@@ -23,11 +23,7 @@ def test_no_two_modules_share_a_name():
     # A dataset's parser and a study's file have the name of what they are about.
     parsers = {path.stem for path in (PROJECT / "data" / "datasets").glob("*.py")}
     counted = Counter(name for name in names if name not in parsers)
-    # A task is a verb whose file has its name, and so has the function of the data layer that does the work.
-    assert {name for name, count in counted.items() if count > 1} <= ALLOWED_MODULES
-
-
-ALLOWED_MODULES: set[str] = set()
+    assert {name for name, count in counted.items() if count > 1} == set()
 
 
 def classes():

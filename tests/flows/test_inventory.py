@@ -4,6 +4,7 @@ import pytest
 
 from flows import journal
 from flows.inventory import entries, prune, recent_runs, totals
+from tasks.cache.keys import UNCACHED
 from tasks.cache.records import written
 
 
@@ -21,11 +22,16 @@ def key(letter):
 def stocked(home):
     """A home with a current, a stale and a damaged result, a replaced report and an error of a failed run."""
     blocks = home / "cache" / "blocks"
-    store(home, key("a"), written(blocks / "a.parquet", b"rows"))
-    store(home, key("b"), written(blocks / "b.parquet", b"rows") | {"code": "older"})
-    store(home, key("c"), written(blocks / "c.parquet", b"rows"))
+    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows"))
+    store(
+        home,
+        key("b"),
+        written(UNCACHED, blocks / "b.parquet", b"rows")
+        | {"code": {"modules": ["data.store"], "of_page": False, "sha256": "older"}},
+    )
+    store(home, key("c"), written(UNCACHED, blocks / "c.parquet", b"rows"))
     (blocks / "c.parquet").write_bytes(b"cut")
-    store(home, key("d"), written(home.parent / "out" / "results.parquet", b"rows"))
+    store(home, key("d"), written(UNCACHED, home.parent / "out" / "results.parquet", b"rows"))
     (home.parent / "out" / "results.parquet").write_bytes(b"of a later run")
     (home / "cache" / "records" / "7156a137c9b244ab9cf6b872bcc3edb0").write_text("gASV")
     (blocks / "unnamed.parquet").write_bytes(b"rows")
