@@ -34,7 +34,7 @@ from flows.supervision import (
     end_leftovers,
     termination_as_exit,
 )
-from tasks.study.spec import SpecError
+from tasks.faults import SpecError
 
 SEND_TIMEOUT = 5.0
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")

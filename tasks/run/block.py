@@ -39,7 +39,7 @@ def compute_block(
     """
     problem = block.problem
     cells = [cell for cell in block.cells if only in (None, cell.key)]
-    protected = design is None or design.private
+    protected = problem.protected
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(block, prepared):
         answered: dict[str, _Outcome] = {}
