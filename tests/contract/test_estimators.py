@@ -133,11 +133,10 @@ def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
         X, y = wild(6, rng) if trial % 2 else problem(6, seed=trial)
         other_X, other_y = X.copy(), y.copy()
         row, response = wild(1, rng)
-        changed = [2] if whose(estimator, 6) is None else [2, 3]  # a whole user
-        other_X[changed], other_y[changed] = (
-            row[0] * 10.0 ** rng.integers(-2, 3),
-            response[0] * 10.0 ** rng.integers(-2, 3),
-        )
+        units = np.arange(6) if whose(estimator, 6) is None else whose(estimator, 6)  # rows, or whole users
+        changed = units == trial // 2 % (units.max() + 1)
+        other_X[changed] = row[0] * 10.0 ** rng.integers(-2, 3)
+        other_y[changed] = response[0] * 10.0 ** rng.integers(-2, 3)
         first = record(estimator, calibration, X, y, seed=trial)
         second = replay(estimator, calibration, other_X, other_y, first)
         pairs = zip(releases(first), releases(second), strict=True)
@@ -172,36 +171,136 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
     # A sketch is bounded by its ridge, tested above.
     additive = {e.label for e in events if not isinstance(e, GaussianSketchEvent | ApproximateEvent)}
     assert set(reached) >= additive
-    assert all(reached[label] >= 0.999 for label in additive), reached
+    assert all(0.999 <= reached[label] <= 1 + 1e-9 for label in additive), reached
 
 
 @private
 def test_noise_has_the_declared_scale(estimator, calibration):
-    n_replicates = 3000
-    recorded = record(estimator, calibration, *problem(), n_replicates=n_replicates)
-    released = zip(releases(recorded), recorded.published, strict=True)
-    numbers = [p for p in released if not isinstance(p[0][0], BoundedRangeEvent) and p[1].dtype.kind == "f"]
+    n_replicates = 1500
+    recorded = record(estimator, calibration, *problem(200), n_replicates=n_replicates)
+    other_laws = BoundedRangeEvent | ApproximateEvent | RandomizerEvent
+    numbers = [
+        (event, value, published)
+        for (event, value), published in zip(releases(recorded), recorded.published, strict=True)
+        if not isinstance(event, other_laws) and published.dtype.kind == "f"
+    ]
     if not numbers:
-        return  # nothing but selections, whose laws the tests of the mechanisms check
-    (event, value), published = numbers[0]
-    if isinstance(event, ApproximateEvent):
+        pytest.skip("adds noise to no number: selections and randomizers have tests of their laws")
+    for event, value, published in numbers:
+        if isinstance(event, GaussianSketchEvent):
+            second_moment = np.einsum("rkp,rkq->pq", published, published) / (n_replicates * event.n_rows)
+            np.testing.assert_allclose(second_moment, value[0], rtol=0.02, atol=0.02 * np.trace(value[0]))
+            continue
+        if isinstance(event, GaussianEvent):
+            std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
+        else:
+            std = np.sqrt(2) * np.asarray(event.sensitivity) / event.epsilon
+        noise = ((published - value) / std).ravel()
+        ratio = noise.std()
+        assert abs(noise.mean()) < 6 / np.sqrt(noise.size), event.label
+        assert 0.85 < ratio < 1.17, event.label
+        for wrong in (2 / 3, 3 / 2):  # the band above would catch these
+            assert not 0.85 < ratio * wrong < 1.17
+
+
+class SelectionTranscript(RecordingTranscript):
+    """Also remembers which releases choose one candidate for each of several columns."""
+
+    def __init__(self, noise):
+        super().__init__(noise)
+        self.columns = {}
+
+    def choose_each(self, scores, draw, event, *, allowed=None):
+        open_to_all = np.ones(scores.shape, dtype=bool)
+        self.columns[len(self.values)] = open_to_all if allowed is None else open_to_all & allowed
+        return super().choose_each(scores, draw, event, allowed=allowed)
+
+
+def choices(event, scores, chosen, allowed):
+    """Yield (scores, who may win, who won) of every choice of a selection; a column is a replicate."""
+    if allowed is not None:  # one candidate for each column
+        scores = scores.reshape(allowed.shape)
+        for j, winners in enumerate(chosen):
+            yield scores[:, j], allowed[:, j], winners
         return
-    if isinstance(event, RandomizerEvent):
-        pytest.skip("randomizers do not add noise; tests/dpalgos/local checks their laws")
-    if isinstance(event, GaussianSketchEvent):
-        second_moment = np.einsum("rkp,rkq->pq", published, published) / (n_replicates * event.n_rows)
-        np.testing.assert_allclose(second_moment, value[0], rtol=0.01, atol=0.01 * np.trace(value[0]))
-        return
-    if isinstance(event, GaussianEvent):
-        std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
-    else:
-        std = np.sqrt(2) * np.asarray(event.sensitivity) / event.epsilon
-    noise = ((published - value) / std).ravel()
-    ratio = noise.std()
-    assert abs(noise.mean()) < 5 / np.sqrt(noise.size)
-    assert 0.93 < ratio < 1.07
-    for wrong in (2 / 3, 3 / 2):  # the band above would catch these
-        assert not 0.93 < ratio * wrong < 1.07
+    by_magnitude = getattr(event, "by_magnitude", event.label.endswith("selection"))  # peeling's are, too
+    left = np.ones(scores.shape, dtype=bool)
+    for winners in chosen:
+        yield np.abs(scores) if by_magnitude else scores, left, winners
+        left = left.copy()
+        np.put_along_axis(left, winners[None].astype(int), False, axis=0)
+
+
+@private
+def test_selections_follow_their_law(estimator, calibration):
+    """How often each candidate of a choice won, beside noisy maxima that are drawn here at the charged ε."""
+    n_replicates, rng = 1500, np.random.default_rng(3)
+    recorded = record(
+        estimator, calibration, *problem(200), n_replicates=n_replicates, transcript=SelectionTranscript
+    )
+    checked = 0
+    for k, (event, scores) in enumerate(releases(recorded)):
+        chosen = recorded.published[k]
+        if chosen.dtype.kind != "i":
+            continue
+        draw = rng.gumbel if isinstance(event, BoundedRangeEvent) else rng.laplace
+        scale = 2 * np.asarray(event.sensitivity) / event.epsilon
+        for ranked, left, winners in choices(event, scores, chosen, recorded.columns.get(k)):
+            noisy = np.where(left, ranked + scale * draw(size=ranked.shape), -np.inf)
+            expected, observed = (np.bincount(w, minlength=len(ranked)) for w in (noisy.argmax(0), winners))
+            spread = np.sqrt(expected + observed + 1)
+            assert (np.abs(expected - observed) < 6 * spread).all(), event.label
+            checked += 1
+    if not checked:
+        pytest.skip("selects nothing by scores")
+
+
+class ChargedNoise(Noise):
+    """Breaks a run that draws noise before it has charged for it."""
+
+    def watch(self, transcript):
+        self._transcript = transcript
+        return self
+
+    def select(self, replicates):
+        return ChargedNoise(self._rngs[replicates]).watch(self._transcript)
+
+    def _fresh(self, kind, count):
+        assert self._transcript.charged, f"{kind} noise is drawn before the charge"
+        return super()._fresh(kind, count)
+
+    def _draw(self, kind, shape):
+        assert self._transcript.charged, f"{kind} noise is drawn before the charge"
+        return super()._draw(kind, shape)
+
+
+class ChargedTranscript(RecordingTranscript):
+    """Knows whether what is being drawn was charged."""
+
+    def __init__(self, noise):
+        super().__init__(noise.watch(self))
+        self._paid, self._publishing = 0, False
+
+    @property
+    def charged(self):
+        return self._publishing and len(self.events) > self._paid
+
+    def _publish(self, value, noisy):
+        self._publishing = True
+        published = super()._publish(value, noisy)
+        self._publishing, self._paid = False, len(self.events)
+        return published
+
+
+@private
+def test_noise_is_drawn_after_the_charge(estimator, calibration):
+    if estimator.name == "objective_perturbation_glm":
+        pytest.skip("its noise is a part of the problem whose solution it releases; it has no hardened form")
+    transcript = ChargedTranscript(ChargedNoise(np.random.default_rng(0).spawn(2)))
+    X, y = problem(50)
+    sample = Sample(X, response(estimator, y), n_replicates=2, user_ids=whose(estimator, 50))
+    run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), transcript)
+    assert transcript.published
 
 
 @private

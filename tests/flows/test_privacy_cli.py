@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tasks.release
 from flows import cli
 
 CONFIG = """
@@ -299,8 +300,6 @@ def test_an_audit_from_the_command_line(dpcost):
 
 
 def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config, monkeypatch):
-    import tasks.release
-
     def dearer(name, n_rows, n_features, keywords):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9})
 
@@ -312,3 +311,33 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     assert "internal error" in err
     assert not out
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
+
+
+def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
+    dpcost, data, config, monkeypatch
+):
+    import dpalgos.hardened_release
+    from data.ledger import open_ledger
+    from data.store import home as home_folder
+
+    charged = []
+
+    class Broken(dpalgos.hardened_release.SecureTranscript):
+        def _publish(self, value, noisy):
+            charged.extend(open_ledger(home_folder()).charges("patients"))
+            raise RuntimeError("no entropy")
+
+    opened(dpcost)
+    plan = tasks.release.plan_release
+
+    def planned(*arguments):
+        made = plan(*arguments)
+        monkeypatch.setattr(dpalgos.hardened_release, "SecureTranscript", Broken)
+        return made
+
+    monkeypatch.setattr(tasks.release, "plan_release", planned)
+    status, out, _ = ask(dpcost, data, config())
+    assert status == 1
+    assert not out
+    assert [charge.epsilon for charge in charged] == [0.5]  # on the disk before anything is drawn
+    assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == 1

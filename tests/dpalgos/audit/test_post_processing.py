@@ -10,7 +10,13 @@ from dpalgos.api import build_params, run
 from dpalgos.audit.trials import AuditTranscript, BatchNoise
 from dpalgos.sample import Sample
 
-PRIVATE = [(e, c) for e in dpalgos.catalog() for c in e.calibrations if e.relation is Relation.CENTRAL]
+PRIVATE = [
+    (variant, c)
+    for e in dpalgos.catalog()
+    if e.relation is Relation.CENTRAL
+    for variant in e.variants
+    for c in variant.calibrations
+]
 
 
 def plain(events):
@@ -31,7 +37,7 @@ def plain(events):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "calibration"), PRIVATE, ids=lambda value: getattr(value, "name", value)
+    ("estimator", "calibration"), PRIVATE, ids=lambda value: getattr(value, "label", value)
 )
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
 def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
