@@ -57,7 +57,7 @@ _LEAST_SHARE = 0.01
 class LDPNLDPParams(ThresholdParams):
     """Keywords of :func:`ldp_nldp`."""
 
-    mechanism: str = mechanism_choice()
+    mechanism: str = mechanism_choice("gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -94,6 +94,7 @@ def regression(
             "moments is small beside them"
         )
     return PublicState(
+        n_rounds=1,
         coef=_thresholded(solved, noise, params, n_reports),
         standard_error=_standard_error(inverse, solved, noise) / np.sqrt(n_reports),
         notes=notes,

@@ -55,6 +55,8 @@ class PublicState:
 
     Attributes
     ----------
+    n_rounds : int
+        How many there have been.
     coef : (d, R) array
         The estimate so far.
     standard_error : (d, R) array
@@ -63,6 +65,7 @@ class PublicState:
         What a reader of the estimate has to be told; arrays are per replicate.
     """
 
+    n_rounds: int
     coef: FloatArray
     standard_error: FloatArray
     notes: Notes = field(default_factory=dict)
@@ -88,7 +91,7 @@ class LocalAlgorithm(Protocol):
 def first_state(n_features: int, n_replicates: int = 1) -> PublicState:
     """Return what is known before anyone has reported: nothing."""
     zero: FloatArray = np.zeros((n_features, n_replicates))
-    return PublicState(coef=zero, standard_error=zero)
+    return PublicState(n_rounds=0, coef=zero, standard_error=zero)
 
 
 def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:

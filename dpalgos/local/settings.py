@@ -125,12 +125,12 @@ def box_and_ball(X: FloatArray, covariate_bound: float, row_bound: float) -> Flo
     return clip_rows_l2(truncate(X, covariate_bound), row_bound)
 
 
-def mechanism_choice() -> Any:
-    """Declare which randomizer protects a report."""
+def mechanism_choice(*more: str) -> Any:
+    """Declare which randomizer protects a report: a pure one, or one of ``more``."""
     return choice(
         "what protects a report: 'l2' and 'privunit' are ε-DP (δ = 0), 'gaussian' is (ε, δ); 'auto': as "
         "printed for calibration='paper', else the better of the first two",
-        ("auto", "l2", "privunit", "gaussian"),
+        ("auto", "l2", "privunit", *more),
         default="auto",
     )
 

@@ -1,0 +1,174 @@
+"""Sparse linear regression from one private report each and public rows without responses (paper C, Alg. 3).
+
+    v̂ = mean of noisy x̃ỹ,   Σ̂ = second moments of public rows,   θ̂ = S( Σ̂⁻¹ v̂ )
+
+Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise. Public: τ₁ ``covariate_bound``,
+``row_bound``, τ₂ ``response_bound``, eigenvalue bounds of E xx', n, and ``public_X``, rows of people who have
+published them, from the same population.
+
+Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁), and
+opposite responses are 2Rτ₂ apart. No private row touches Σ̂, which is what interaction-free regression pays
+most for: the error grows as √d, not d.
+
+Calibrations
+    ``tight``: the whole (ε, δ) on x̃ỹ; pure ε unless ``mechanism="gaussian"``. Public rows are clipped like
+        private ones, so that both moments are of the same rows.
+    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget although there is no other
+    half;
+        entries are truncated, rows are not clipped, public ones are used as they are.
+
+The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.noisy_moments`.
+
+References
+----------
+Paper C (ICLR 2024), Algorithm 3 and its theorem.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.relation import Relation
+from dpalgos.blocked_design import float_array, largest_magnitude
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.local.noisy_moments import MomentNoise, ThresholdParams, regression
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
+from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
+from dpalgos.mechanisms.clipping import truncate
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import checked
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+
+def _public_rows(name: str, value: Any) -> FloatArray:
+    rows = float_array(name, value, n_dimensions=2).astype(float)
+    if len(rows) == 0:
+        raise InputError(f"{name} must have at least one row, got none; use ldp_nldp without public rows")
+    largest_magnitude(name, [rows])
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LDPNLDPPublicParams(ThresholdParams):
+    """Keywords of :func:`ldp_nldp_public`."""
+
+    public_X: FloatArray = checked("(m, d) public rows, with the columns of X", _public_rows)  # noqa: RUF009
+    mechanism: str = mechanism_choice("gaussian")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_printed(self, "gaussian")
+
+    def check_columns(self, n_features: int) -> None:
+        """Refuse public rows of other columns, too."""
+        super().check_columns(n_features)
+        if self.public_X.shape[1] != n_features:
+            raise InputError(
+                f"public_X must have the columns of X, {n_features}, got {self.public_X.shape[1]}"
+            )
+
+
+def witnesses(params: LDPNLDPPublicParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return inputs with opposite responses."""
+    n = len(published[0]) // d
+    row, response = _longest_row(params, d), params.response_level(d, n)
+    return {"xy": neighbors(n, (row, response), (row, -response))}
+
+
+def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
+    """Return what devices and server do."""
+    params.check_columns(n_features)
+    level = params.response_level(n_features, n_people)
+    return PublicMoments(params=params, n_features=n_features, response_level=level)
+
+
+@register(
+    name="ldp_nldp_public",
+    title="Local noisy moments, public rows",
+    order=71,
+    task="linear_regression",
+    relation=Relation.LOCAL,
+    reference="paper C (ICLR 2024), Algorithm 3",
+    summary="Each person sends a noisy row times response once; second moments come from public rows.",
+    parameters=LDPNLDPPublicParams,
+    example={
+        "covariate_bound": 1.0,
+        "response_bound": 3.0,
+        "covariance_eigenvalue_bounds": (0.3, 0.5),
+        "public_X": np.random.default_rng(0).uniform(-1, 1, (2000, 3)),
+    },
+    witnesses=witnesses,
+    public="n and the rows of public_X",
+    forms={
+        "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),
+        "rows clipped": Form(keywords={"row_bound": 1.2}),
+        "sparse": Form(keywords={"sparsity": 2}, calibrations=("tight", "paper")),
+    },
+)
+def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients, (d, R)."""
+    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicMoments:
+    """Reports of x̃ỹ, and second moments of public rows."""
+
+    params: LDPNLDPPublicParams
+    n_features: int
+    response_level: float
+    n_rounds: int = 1
+
+    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
+        """Return what the devices send."""
+        return (ReportPart(label="xy", randomizer=self._randomizer, vectors=self._vectors),)
+
+    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
+        """Return the estimate."""
+        rows = self._clipped(self.params.public_X)
+        gram = np.broadcast_to(
+            rows.T @ rows / len(rows), (means[0].shape[1], self.n_features, self.n_features)
+        )
+        noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=self._randomizer.noise_std * self._bound)
+        return regression(gram, means[0] * self._bound, noise, self.params, n_reports)
+
+    def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Return x̃ỹ/(Rτ₂)."""
+        rows = truncate(self._clipped(X), self.params.covariate_bound)
+        return np.asarray(rows * (truncate(y, self.response_level) / self._bound)[:, None])[:, :, None]
+
+    def _clipped(self, X: FloatArray) -> FloatArray:
+        if self.params.calibration == "paper":
+            return X
+        return box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
+
+    @cached_property
+    def _bound(self) -> float:
+        """Rτ₂."""
+        return float(np.linalg.norm(_longest_row(self.params, self.n_features)) * self.response_level)
+
+    @cached_property
+    def _randomizer(self) -> Randomizer:
+        params, d = self.params, self.n_features
+        if params.calibration == "tight" and params.mechanism != "gaussian":
+            return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
+        multiplier = (
+            np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
+            if params.calibration == "paper"
+            else 1 / gaussian_mu(params.epsilon, params.delta)
+        )
+        return GaussianReport(noise_multiplier=float(multiplier), l2_sensitivity=2.0, radius=1.0, size=d)
+
+
+def _longest_row(params: LDPNLDPPublicParams, d: int) -> FloatArray:
+    box = np.full((1, d), params.covariate_bound)
+    if params.calibration == "tight":
+        box = box_and_ball(box, params.covariate_bound, params.row_norm(d))
+    return np.asarray(box[0])

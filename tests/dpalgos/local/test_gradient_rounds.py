@@ -1,0 +1,214 @@
+"""Local hard thresholding: radius, groups, projections, reference errors; and moments with public rows."""
+
+import numpy as np
+import pytest
+from local_problems import BUDGET, errors, estimate, people, without_noise
+
+import dpalgos
+from dpalgos.local import ldp_iht, ldp_iht_general
+from dpalgos.local.gradient_rounds import project_l1_ball
+from dpalgos.local.rounds import PublicState, public_groups
+
+PRINTED = {"calibration": "paper", "sparsity": 2, "n_rounds": 5, "step_size": 0.5, "working_sparsity": 2}
+
+
+def rounds(d=4, n=100, **keywords):
+    given = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, "sparsity": 2, **keywords}
+    return ldp_iht.algorithm(ldp_iht.LDPIHTParams(**given), d, n)
+
+
+def state(coef):
+    coef = np.asarray(coef, dtype=float)[:, None]
+    return PublicState(n_rounds=0, coef=coef, standard_error=np.zeros_like(coef))
+
+
+def longest(algorithm, coef, seed=0):
+    """Return the largest norm of a report's vector over adversarial people."""
+    rng, (part,) = np.random.default_rng(seed), algorithm.client(state(coef))
+    X = rng.standard_t(1.5, (4000, len(coef))) * 10.0 ** rng.integers(-1, 3, (4000, 1))
+    X[:2000] = np.sign(X[:2000]) * 1.0
+    X[0] = np.where(np.asarray(coef) >= 0, 1.0, -1.0)
+    y = np.where(rng.random(4000) < 0.5, -1.0, 1.0) * 1e3
+    y[0] = -1e3
+    return np.linalg.norm(part.vectors(X, y), axis=1).max()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "coef", "radius"),
+    [
+        ({"residual_bound": 50.0}, [0.6, -0.8, 0.0, 0.0], 2 * (1.4 + 2)),
+        ({"residual_bound": 50.0}, [0.0] * 4, 2 * 2.0),
+        ({"residual_bound": 3.0}, [0.6, -0.8, 0.0, 0.0], 2 * 3.0),
+        ({}, [0.6, -0.8, 0.0, 0.0], 2 * 2.0),
+        ({"calibration": "paper", "working_sparsity": 4}, [0.5] * 4, 2 * (2.0 + 2.0)),
+        ({"calibration": "paper", "working_sparsity": 4}, [0.0] * 4, 2 * (2.0 + 2.0)),
+    ],
+    ids=str,
+)
+def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
+    algorithm = rounds(**keywords)
+    assert algorithm.radius(state(coef).coef)[0] == pytest.approx(radius)
+    largest = longest(algorithm, coef)
+    assert largest <= 1 + 1e-12
+    if not (keywords.get("calibration") == "paper" and not any(coef)):  # attained at the worst iterate only
+        assert largest == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("row_bound", [0.5, 1.3])
+def test_rows_are_clipped_to_the_ball_too(row_bound):
+    assert longest(rounds(row_bound=row_bound), [0.3, 0.3, -0.2, 0.0]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "mean", "standard_error"),
+    [
+        (PRINTED, 0.119, 0.014),
+        ({**PRINTED, "working_sparsity": 4}, 0.261, 0.010),
+        ({"sparsity": 2, "n_rounds": 5, "step_size": 0.5, "mechanism": "l2"}, 0.065, 0.010),
+        ({"sparsity": 2, "mechanism": "l2"}, 0.061, 0.009),
+    ],
+    ids=str,
+)
+def test_errors_are_the_reference_ones(keywords, mean, standard_error):
+    found = errors("ldp_iht", 200_000, 10, 6, **keywords)
+    tolerance = 3 * np.hypot(standard_error, found.std() / np.sqrt(5))
+    assert found.mean() == pytest.approx(mean, abs=tolerance)
+
+
+@pytest.mark.slow
+def test_clipped_residuals_take_the_root_of_the_sparsity_out_of_the_error():
+    shared = {"sparsity": 8, "n_rounds": 3, "working_sparsity": 8, "response_bound": 1 + np.sqrt(8)}
+    printed, tight = (
+        errors("ldp_iht", 400_000, 32, 8, [8**-0.5] * 8, epsilon=2.0, step_size=1.0, **form, **shared)
+        for form in ({"calibration": "paper"}, {"residual_bound": 3.0})
+    )
+    assert tight.mean() <= printed.mean() / 3
+
+
+def test_without_noise_the_iteration_finds_the_coefficients():
+    X, y, truth = people(4000, 6)
+    np.testing.assert_allclose(
+        without_noise("ldp_iht", X, y, sparsity=2, n_rounds=5, residual_bound=9.0), truth, atol=0.06
+    )
+    rng = np.random.default_rng(3)
+    X = np.clip(rng.standard_normal((6000, 4)) @ np.linalg.cholesky(0.2 * np.eye(4) + 0.1), -1, 1)
+    y = X @ [0.9, -0.7, 0, 0]
+    low, high = np.linalg.eigvalsh(X.T @ X / len(X))[[0, -1]]
+    answer = without_noise(
+        "ldp_iht_general", X, y, sparsity=2, n_rounds=40, covariance_eigenvalue_bounds=(low, high)
+    )
+    np.testing.assert_allclose(answer, [0.9, -0.7, 0, 0], atol=0.03)
+
+
+def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
+    X, y, _ = people(1003, 3)
+    result = estimate("ldp_iht", X, y, sparsity=2, n_rounds=4)
+    assert [event.label for event in result.events] == [f"gradient of round {t}" for t in (1, 2, 3, 4)]
+    assert len({event.group for event in result.events}) == 4
+    assert 0.999 < result.certified_epsilon <= 1.0
+    assert [len(group) for group in public_groups(1003, 4)] == [250, 250, 250, 253]
+
+
+def test_too_few_people_for_the_groups_are_refused():
+    X, y, _ = people(3, 4)
+    with pytest.raises(dpalgos.InputError, match="n_rounds must be at most the number of rows"):
+        estimate("ldp_iht", X, y, sparsity=1, n_rounds=5)
+
+
+def test_too_few_people_for_an_answer_are_noted():
+    few, many = (estimate("ldp_iht", *people(n, 4)[:2], sparsity=2).diagnostics for n in (40, 200_000))
+    assert "people in a round are too few" in few["conditions"]
+    assert "conditions" not in many
+
+
+def test_l1_projection_is_the_nearest_point_of_the_ball():
+    coef = np.random.default_rng(0).standard_normal((5, 40)) * np.linspace(0.05, 2, 40)
+    coef[3] = 0
+    projected = project_l1_ball(coef, 1.0)
+    inside = np.abs(coef).sum(axis=0) <= 1
+    np.testing.assert_allclose(projected[:, inside], coef[:, inside])
+    np.testing.assert_allclose(np.abs(projected).sum(axis=0)[~inside], 1)
+    assert (projected[3] == 0).all()
+    others = np.random.default_rng(1).dirichlet(np.ones(5), 3000).T * np.sign(coef[:, [-1]])
+    nearest = np.linalg.norm(others - coef[:, [-1]], axis=0).min()
+    assert np.linalg.norm(projected[:, -1] - coef[:, -1]) <= nearest + 1e-9
+
+
+def test_iterates_stay_in_their_ball():
+    X, y, _ = people(60, 5)
+    for projection, order in (("l2", 2), ("l1", 1)):
+        answer = estimate("ldp_iht", X, y, sparsity=3, projection=projection, coef_bound=0.7).estimate
+        assert np.linalg.norm(answer, order) <= 0.7 * (1 + 1e-12)
+        assert np.count_nonzero(answer) <= 3
+
+
+def test_defaults_are_the_documented_ones():
+    tight, printed = rounds(d=100), rounds(d=100, calibration="paper")
+    assert (tight.n_rounds, tight.working_sparsity, tight.step_size, tight.coef_bound) == (2, 2, 1.0, 1.0)
+    assert (printed.n_rounds, printed.working_sparsity) == (5, 16)
+    general = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, "sparsity": 1}
+    general["covariance_eigenvalue_bounds"] = (0.5, 1.0)
+    for calibration, expected in (("tight", (6, 1)), ("paper", (10, 100))):
+        params = ldp_iht_general.LDPIHTGeneralParams(**general, calibration=calibration)
+        found = ldp_iht_general.algorithm(params, 100, 1000)
+        assert (found.n_rounds, found.working_sparsity) == expected
+        assert (found.step_size, found.coef_bound) == (pytest.approx(2 / 3), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({}, "ldp_iht needs the keyword sparsity"),
+        ({"sparsity": 9}, "sparsity must be a whole number from 1 to 4"),
+        ({"sparsity": 2, "working_sparsity": 9}, "working_sparsity must be a whole number from 1 to 4"),
+        ({"sparsity": 2, "projection": "linf"}, "projection must be one of"),
+        ({**PRINTED, "residual_bound": 1.0}, "residual_bound must be left out for calibration='paper'"),
+        ({**PRINTED, "projection": "l1"}, "projection must be left out for calibration='paper'"),
+        ({**PRINTED, "mechanism": "privunit"}, "mechanism must be 'auto' or 'l2' for calibration='paper'"),
+        ({"sparsity": 2, "mechanism": "gaussian"}, "mechanism must be one of 'auto', 'l2', 'privunit'"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused_by_name(keywords, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        estimate("ldp_iht", *people(50, 4)[:2], **keywords)
+
+
+PUBLIC = people(20_000, 5, seed=9)[0]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "mean", "standard_error"),
+    [
+        ({"calibration": "paper"}, 0.609, 0.036),
+        ({"mechanism": "gaussian"}, 0.164, 0.011),
+        ({"mechanism": "gaussian", "threshold": "soft"}, 0.217, 0.016),
+    ],
+    ids=str,
+)
+def test_errors_with_public_rows_are_the_reference_ones(keywords, mean, standard_error):
+    found = errors("ldp_nldp_public", 200_000, 5, 8, public_X=PUBLIC, **keywords)
+    tolerance = 3 * np.hypot(standard_error, found.std() / np.sqrt(7))
+    assert found.mean() == pytest.approx(mean, abs=tolerance)
+
+
+def test_without_noise_public_rows_give_least_squares():
+    X, y, _ = people(500, 5)
+    y = np.clip(y, -2, 2)
+    answer = without_noise("ldp_nldp_public", X, y, public_X=X)
+    np.testing.assert_allclose(answer, np.linalg.lstsq(X, y, rcond=None)[0], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("public_X", "message"),
+    [
+        (PUBLIC[:, :4], "public_X must have the columns of X, 5, got 4"),
+        (np.full((3, 5), np.nan), "public_X must be finite"),
+        (PUBLIC[:0], "public_X must have at least one row"),
+        (PUBLIC[0], r"public_X must have shape \(n, d\)"),
+        ("rows", "public_X must hold numbers"),
+    ],
+)
+def test_bad_public_rows_are_refused(public_X, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        estimate("ldp_nldp_public", *people(50, 5)[:2], public_X=public_X)
