@@ -58,6 +58,21 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def read_small(path: Path, limit: int = 1_000_000) -> bytes:
+    """Return the content of a file that a person wrote.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or has more than `limit` bytes, as a device without an end has.
+    """
+    with open(path, "rb") as handle:
+        content = handle.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit / 1e6:g} MB", str(path))
+    return content
+
+
 def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file so that nobody ever sees a part of it, not even after a power cut.
 

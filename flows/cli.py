@@ -4,9 +4,11 @@ Only what every command needs is imported here: each starts at once, and underst
 """
 
 import errno
+import io
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -285,7 +287,7 @@ def cache_prune(
 
 def main() -> None:
     """Run the command line: exit status 0, 2 for what the user can mend, 1 for anything else."""
-    _replace_closed_streams()
+    _prepare_streams()
     _show_warnings()
     try:
         status = app(standalone_mode=False) or 0
@@ -331,15 +333,17 @@ def _list(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, A
         typer.echo("\n".join(map(line, rows)))
 
 
-def _replace_closed_streams() -> None:
-    """Open what was closed: the next file opened would take its place, and get its messages."""
+def _prepare_streams() -> None:
+    """Open what was closed, for the next file would take its place; show odd characters by their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
-            os.dup2(opened, number)
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _show_warnings() -> None:
@@ -387,7 +391,7 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 
 def _fail(sentence: str, status: int = 2) -> NoReturn:
-    say(f"dpcost: {sentence}")
+    say("dpcost: " + re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found[0])[1:-1], sentence))
     try:
         sys.stdout.flush()
     except OSError:

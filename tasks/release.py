@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
+from data.store import read_small
 from data.user_table import load_user_table
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
@@ -196,17 +197,17 @@ def read_config(path: Path) -> ReleaseConfig:
         In one sentence.
     """
     try:
-        return ReleaseConfig(**tomllib.loads(path.read_text(encoding="utf-8")))
+        return ReleaseConfig(**tomllib.loads(read_small(path).decode()))
     except OSError as error:
         raise SpecError(f"cannot read the config {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} is not a TOML file: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise SpecError(
             f"{path.name}: {where}: {first['msg'].lower()}; see the README for an example"
         ) from None
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{path} is not a TOML file: {error}") from None
 
 
 def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:

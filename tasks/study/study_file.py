@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from data.store import read_small
 from tasks.faults import SpecError
 from tasks.problems.kinds import kinds
 from tasks.study.panel import EstimatorSpec, Grid, Panel
@@ -35,13 +36,13 @@ def load_study(path: Path) -> StudySpec:
         In one sentence.
     """
     try:
-        content = path.read_bytes()
+        content = read_small(path)
         plain = tomllib.loads(content.decode())
     except OSError as error:
         raise SpecError(
             f"the study file {path} cannot be read ({error.strerror}); pass the path of a .toml file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
         raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
     try:

@@ -56,6 +56,9 @@ WRONG = {
         ["rerun", "housing", "--task", "collect", "--cell", "x"],
         "--cell goes with --task run_block, got --task collect",
     ),
+    "audit seed -1": (["audit", "dp_mean", "--seed", "-1"], "--seed must be a whole number of at least 0"),
+    "audit epsilon": (["audit", "dp_mean", "--epsilon", "1e300"], "epsilon must lie between 1e-09 and 1e+06"),
+    "a line break": (["run", "a\nb"], "a\\nb"),
     "ingest unknown": (["ingest", "housng"], "did you mean 'housing'?"),
     "report unknown": (["report", "housng"], "did you mean 'housing'?"),
     "compare nothing": (["compare", "nowhere", "nowhere"], "holds no results.parquet"),
@@ -166,6 +169,21 @@ def test_wrong_bytes_are_refused(dpcost, home, tmp_path, monkeypatch):
     status, out, err = dpcost("ingest", "housing", "--offline")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "truncated or damaged archive" in err
+
+
+@pytest.mark.parametrize("chosen", ["~nosuchuser/x", "loop/x"])
+def test_a_home_that_cannot_be_reached_is_one_sentence(dpcost, tmp_path, monkeypatch, chosen):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("DPCOST_HOME", chosen)
+    status, _, err = dpcost("status")
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith(f"dpcost: DPCOST_HOME must be a folder that can be reached, got '{chosen}'")
+
+
+def test_a_reader_that_goes_away_is_no_interruption(dpcost, broken):
+    broken(SystemExit(1))  # what the parser makes of a broken pipe
+    assert dpcost("studies") == (1, "", "")
 
 
 def test_a_home_that_is_a_file_is_one_sentence(dpcost, home):
