@@ -133,6 +133,7 @@ def witnesses(
     witnesses=witnesses,
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
+        "residual-clipped": Form(keywords={"residual_bound": 2.0}),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
 )

@@ -98,6 +98,7 @@ def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> 
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")
         ),
+        "shrunk": Form(keywords={"shrinkage": "james_stein"}, calibrations=("tight", "paper")),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
 )

@@ -157,6 +157,7 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
     witnesses=witnesses,
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
+        "shrunk": Form(keywords={"shrinkage": "james_stein", "sparsity": 3}, calibrations=("tight", "paper")),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
         "s by noise level": Form(
             keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")

@@ -40,7 +40,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_bound
 from dpalgos.mechanisms.clipping import clip_factor
@@ -133,6 +133,7 @@ def witnesses(
     parameters=PreconditionedRegressionParams,
     calibrations=("tight",),
     witnesses=witnesses,
+    forms={"public levels": Form(keywords={"clip": (2.0, 3.0)})},
     public="units in which columns and response are of order one",
 )
 def preconditioned_regression(

@@ -37,7 +37,7 @@ import numpy as np
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.errors import InputError
 from dpalgos.families import Family, get_family
@@ -193,6 +193,7 @@ def witnesses(
         "threshold": None,
     },
     witnesses=witnesses,
+    forms={"two screenings": Form(keywords={"n_screenings": 2})},
     public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(
