@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 
 class UserRows:
@@ -53,6 +53,20 @@ class UserRows:
     def means(self, values: FloatArray) -> FloatArray:
         """Return the mean over each user's rows of values (n, k), (n_users, k)."""
         return np.asarray(np.add.reduceat(values, self._starts, axis=0) / self.n_rows[:, None])
+
+    def mean_products(self, factors: FloatArray) -> FloatArray:
+        """Return the mean over each user's rows of factor · x, (n_users, d), for factors (n,)."""
+        m = self.largest
+        if m * self.n_users == len(self.X):  # without an array of all products
+            rows = self.X.reshape(self.n_users, m, -1)
+            return np.asarray(np.einsum("um,umd->ud", factors.reshape(-1, m), rows) / m)
+        return self.means(factors[:, None] * self.X)
+
+    def taken(self, chosen: BoolArray) -> "UserRows":
+        """Return some of the users, (n_users,)."""
+        rows = np.repeat(chosen, self.n_rows)
+        codes = np.repeat(np.arange(self.n_users), self.n_rows)[rows]
+        return UserRows(self.X[rows], None if self._y is None else self._y[rows], codes)
 
     @cached_property
     def largest(self) -> int:

@@ -9,7 +9,7 @@ covered by the sum of their ε.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpalgos.accounting.composition import renyi_epsilon
+from dpalgos.accounting.composition import by_group, renyi_epsilon
 from dpalgos.accounting.events import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -70,10 +70,14 @@ def spending(events: Sequence[Event]) -> Spending:
     InputError
         If an event has no zero-concentrated cost.
     """
-    total = Spending()
-    for event in events:
-        total = total + _cost(event)
-    return total
+    if any(event.group is not None for event in events):
+        groups = [spending(those) for those in by_group(events)]
+        return Spending(
+            rho=max(group.rho for group in groups),
+            pure_epsilon=max(group.pure_epsilon for group in groups),
+            failure=max(group.failure for group in groups),
+        )
+    return sum((_cost(event) for event in events), Spending())
 
 
 def _cost(event: Event) -> Spending:

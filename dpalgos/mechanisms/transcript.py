@@ -4,7 +4,8 @@ An estimator never touches a random source; it asks the transcript to release a 
 sensitivity. So nothing can be released without being accounted for, and tests can replay a run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -49,6 +50,7 @@ class Transcript:
     def __init__(self, noise: Noise, relation: Relation = Relation.CENTRAL) -> None:
         self._noise = noise
         self._relation = relation
+        self._group: int | None = None
         self.events: list[Event] = []
         self.diagnostics: dict[str, FloatArray | float | str] = {}
 
@@ -82,7 +84,16 @@ class Transcript:
 
     def record(self, *events: Event) -> None:
         """Charge what is about to be released, under the transcript's relation, or refuse vanishing noise."""
-        self.events.extend(replace(check_event(event), relation=self._relation) for event in events)
+        self.events.extend(
+            replace(check_event(event), relation=self._relation, group=self._group) for event in events
+        )
+
+    @contextmanager
+    def among(self, group: int) -> Iterator[None]:
+        """Charge what is released inside to one of several disjoint groups of people."""
+        self._group = group
+        yield
+        self._group = None
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Release indices drawn by private scores (d, R); :meth:`publish` for selections."""

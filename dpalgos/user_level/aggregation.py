@@ -36,6 +36,7 @@ from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
+    Window,
     WinsorizedNoise,
     rotated_radius,
     winsorized_mean,
@@ -61,26 +62,32 @@ def _check_seed(name: str, value: Any) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class UserLevelParams(PrivateParams):
-    """Keywords of estimators that release means over users."""
+    """Keywords of all estimators that protect whole users."""
 
-    concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
+    concentration_radius: float = positive("τ: what users tell lies within this ℓ2 distance of its mean")
+    samples_per_user: int | None = count(
+        "m, public: the most rows a user may have; more are refused", default=None, optional=True
+    )
+    range_failure: float = checked(
+        "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregationParams(UserLevelParams):
+    """Keywords of those that release means over users."""
+
     aggregation: str = choice(
         "'winsorized': noise in proportion to τ; 'clipped': to the public bound; 'group_privacy': for rows",
         ("winsorized", "clipped", "group_privacy"),
         default="winsorized",
-    )
-    samples_per_user: int | None = count(
-        "m, public: the most rows a user may have; more are refused", default=None, optional=True
     )
     failure_probability: float = checked(
         "γ, of vectors leaving τ in rotated coordinates; affects accuracy only",
         check_probability,
         default=0.01,
     )
-    range_failure: float = checked(
-        "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
-    )
-    rotation_seed: int = checked("of the public random rotation", _check_seed, default=0)
+    public_seed: int = checked("of the random rotation and other public choices", _check_seed, default=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,7 +116,7 @@ class UserAggregation:
 
     Parameters
     ----------
-    params : UserLevelParams
+    params : AggregationParams
     bound : float
         B, public: vectors are clipped to this ℓ2 norm.
     n_features : int
@@ -118,9 +125,25 @@ class UserAggregation:
         T.
     """
 
-    def __init__(self, params: UserLevelParams, *, bound: float, n_features: int, n_queries: int) -> None:
+    def __init__(self, params: AggregationParams, *, bound: float, n_features: int, n_queries: int) -> None:
         self._params, self._bound, self._n_queries = params, bound, n_queries
-        self._rotation = HadamardRotation(n_features, params.rotation_seed)
+        self._rotation = HadamardRotation(n_features, params.public_seed)
+
+    def check(self, n_users: float) -> None:
+        """Refuse too few users to find the ranges; says how many are needed."""
+        params, size = self._params, self._rotation.size
+        if params.aggregation != "winsorized":
+            return
+        some: FloatArray = np.array([n_users])
+        if size > 1 and params.calibration == "tight":
+            tau: FloatArray = np.array([params.concentration_radius])
+            width = float(rotated_radius(tau, size, some, params.failure_probability)[0]) / 2
+            epsilon = planned_steps(params.epsilon, params.delta, size, self._n_queries).range_epsilon
+        else:
+            window, radius, epsilon = self._columns(some)
+            width = window.bin_width * float(radius[0])
+        n_bins, times = count_bins(self._bound, width), size * self._n_queries
+        check_range_is_found(n_users, n_bins, epsilon, times, params.range_failure)
 
     def mean(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
         """Release the mean of each replicate's vectors (n_r, d), (d, R).
@@ -131,6 +154,8 @@ class UserAggregation:
             If there are too few users to find the range; says how many are needed.
         """
         n_users = np.array([len(X) for X in vectors], dtype=float)
+        for n in set(n_users.tolist()):
+            self.check(n)
         if self._params.aggregation != "winsorized":
             center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
             radius = np.full(len(vectors), self._bound)
@@ -150,8 +175,6 @@ class UserAggregation:
         params = self._params
         radius = np.full(len(vectors), params.concentration_radius)
         noise = planned_steps(params.epsilon, params.delta, self._rotation.size, self._n_queries)
-        each = rotated_radius(radius, self._rotation.size, n_users, params.failure_probability)
-        self._check_range(n_users, each / 2, noise.range_epsilon)
         return winsorized_mean(
             transcript,
             vectors,
@@ -167,15 +190,7 @@ class UserAggregation:
         self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
     ) -> FloatArray:
         """Release rotated coordinates one by one: as printed, and in one dimension."""
-        params, size = self._params, self._rotation.size
-        radius = np.full(len(vectors), params.concentration_radius)
-        if params.calibration == "tight":
-            window, epsilon = FINE_WINDOW, planned_halves(params.epsilon, params.delta, self._n_queries)
-        else:
-            window, epsilon = PRINTED_WINDOW, self._printed_epsilon() / 2
-            if size > 1:
-                radius = printed_radius(radius, size, n_users, params.failure_probability)
-        self._check_range(n_users, window.bin_width * radius, epsilon)
+        window, radius, epsilon = self._columns(n_users)
         rotated = {id(X): self._rotation.rotate(X) for X in vectors}
         released = winsorized_means_by_column(
             transcript,
@@ -188,6 +203,16 @@ class UserAggregation:
             label=label,
         )
         return self._rotation.rotate_back(released)
+
+    def _columns(self, n_users: FloatArray) -> tuple[Window, FloatArray, float]:
+        """Return window, radius (R,), and the ε of a column's range and of its mean."""
+        params, size = self._params, self._rotation.size
+        radius = np.full(len(n_users), params.concentration_radius)
+        if params.calibration == "tight":
+            return FINE_WINDOW, radius, planned_halves(params.epsilon, params.delta, self._n_queries)
+        if size > 1:
+            radius = printed_radius(radius, size, n_users, params.failure_probability)
+        return PRINTED_WINDOW, radius, self._printed_epsilon() / 2
 
     def _clipped_multiplier(self) -> float:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
@@ -216,18 +241,17 @@ class UserAggregation:
         size = self._rotation.size
         return epsilon if size == 1 else float(epsilon / np.sqrt(8 * size * np.log(1 / delta)))
 
-    def _check_range(self, n_users: FloatArray, width: FloatArray, epsilon: float) -> None:
-        allowed, times = self._params.range_failure, self._rotation.size * self._n_queries
-        for n, w in {(n, w) for n, w in zip(n_users.tolist(), width.tolist(), strict=True)}:
-            n_bins = count_bins(self._bound, w)
-            if times * miss_probability(n, n_bins, epsilon) <= allowed or allowed == 1:
-                continue
-            needed = values_needed(n_bins, epsilon, allowed / times)
-            raise InputError(
-                f"the range of the users' vectors cannot be found from {n:.0f} users: about {needed:,} are "
-                "needed at this epsilon and these bounds; pass a larger epsilon, aggregation='clipped', or a "
-                f"range_failure, the chance of missing it that is allowed, above {allowed:g}"
-            )
+
+def check_range_is_found(n_users: float, n_bins: int, epsilon: float, times: float, allowed: float) -> None:
+    """Refuse too few users to find as many ranges of ε each; n is public, and so is all else here."""
+    if times * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
+        return
+    needed = values_needed(n_bins, epsilon, allowed / times)
+    raise InputError(
+        f"the range of what users tell cannot be found from {n_users:.0f} users: about {needed:,} are needed "
+        "at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a larger "
+        f"range_failure than {allowed:g}, the chance of missing it that is allowed"
+    )
 
 
 def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: float) -> FloatArray:

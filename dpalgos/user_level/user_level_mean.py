@@ -33,11 +33,11 @@ from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import UserAggregation, UserLevelParams, check_rows_of_users
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelMeanParams(UserLevelParams):
+class UserLevelMeanParams(AggregationParams):
     """Keywords of :func:`user_level_mean`."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")

@@ -159,7 +159,7 @@ def test_ids_of_any_honest_kind_give_the_same_answer():
         ({"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
         ({"aggregation": "group_privacy", "calibration": "paper"}, "samples_per_user is needed"),
         ({"range_failure": 0}, "range_failure must lie strictly between 0 and 1"),
-        ({"rotation_seed": -1}, "rotation_seed must be a whole number"),
+        ({"public_seed": -1}, "public_seed must be a whole number"),
     ],
 )
 def test_bad_settings_are_refused(change, message):

@@ -1,0 +1,149 @@
+"""Regression in phases, each with users of its own and a stronger pull to where the last one ended.
+
+    phase t: n_t users, λ_t = 4^t λ;   θ̂_t ≈ argmin of their mean loss + (λ_t/2)‖θ − θ̂_(t−1)‖², in a ball
+
+by gradient steps on winsorized means of users' gradients, of step 1/(H + λ_t), H = curvature · covariate²
+bound. The pull is public and added after the release.
+
+Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public. A user
+is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
+drawn in public.
+
+``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
+phases, stopped where n_t users cannot find a range any more: printed phases end with less than one user.
+Equal phases have the same rate from ⌈T/2⌉ on; fewer are better in practice, and one where the loss is
+strongly convex. Where it is not, the pull is what makes each phase stable.
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; the equal schedule is ours.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.relation import Relation
+from dpalgos.catalog import register
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import choice, count, positive
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray, IntArray
+from dpalgos.user_level.aggregation import UserAggregation, check_rows_of_users
+from dpalgos.user_level.first_order import LastIterate, UserObjective, minimise
+from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevelPhasedERMParams(GradientStepParams):
+    """Keywords of :func:`user_level_phased_erm`."""
+
+    n_iterations: int = count("gradient steps of a phase", default=6)
+    step_size: float = positive("1/H, H the smoothness of the mean loss; phases shorten it by their pull")
+    schedule: str = choice("'equal' phases, or 'halving' as printed", ("equal", "halving"), default="equal")
+    n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None, optional=True)
+    regularization: float | None = positive(
+        "λ; None: √(Gτ/n + dτ²/(nε)²) / radius, with G τ/(n√m) in the first term if samples_per_user is m",
+        default=None,
+        optional=True,
+    )
+
+
+@register(
+    name="user_level_phased_erm",
+    title="Phased ERM over users",
+    order=32,
+    task="linear_regression",
+    relation=Relation.USER,
+    reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
+    summary="Regularised fits on disjoint groups of users, each started where the last one ended.",
+    parameters=UserLevelPhasedERMParams,
+    example={
+        "loss": "squared",
+        "gradient_bound": 20.0,
+        "concentration_radius": 0.2,
+        "radius": 2.0,
+        "n_iterations": 2,
+        "step_size": 3.0,
+        "n_phases": 2,
+        "regularization": 1e-3,
+        "range_failure": 1.0,
+    },
+    witnesses=gradient_witnesses,
+    check_data=check_rows_of_users,
+)
+def user_level_phased_erm(
+    sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript
+) -> FloatArray:
+    """Return the answer of the last phase, (d, R)."""
+    check_rows_of_users(sample, params)
+    d, loss = sample.n_features, LINEAR_LOSSES[params.loss]
+    sizes = {one.n_users for one in sample.users}
+    shares = {n: phase_sizes(n, d, params) for n in sizes}
+    n_phases = min(len(phases) for phases in shares.values())
+    coef: FloatArray = np.zeros((d, sample.n_replicates))
+    groups = {id(one): _groups(one.n_users, shares[one.n_users], params.public_seed) for one in sample.users}
+    ridge = params.regularization or printed_regularization(min(sizes), d, params)
+    for t in range(n_phases):
+        taken = {id(one): one.taken(groups[id(one)] == t) for one in sample.users}
+        pull = 4.0 ** (t + 1) * ridge
+        objective = UserObjective(
+            users=[taken[id(one)] for one in sample.users], loss=loss, radius=params.radius, ridge=pull
+        )
+        aggregation = UserAggregation(
+            params, bound=params.gradient_bound, n_features=d, n_queries=params.n_iterations
+        )
+        scheme = LastIterate(1 / (1 / params.step_size + pull), params.n_iterations)
+        with transcript.among(t):
+            coef = minimise(objective, scheme, aggregation, coef, transcript)
+    return coef
+
+
+def phase_sizes(n_users: int, d: int, params: UserLevelPhasedERMParams) -> list[int]:
+    """Return the numbers of users of the phases; all is public.
+
+    Raises
+    ------
+    InputError
+        If there are too few users for the first.
+    """
+    if params.schedule == "equal":
+        n_phases = min(params.n_phases or 4, n_users)
+        return [n_users // n_phases] * n_phases
+    ratio = params.gradient_bound * n_users * params.epsilon / (params.concentration_radius * np.sqrt(d))
+    n_phases = params.n_phases or max(1, int(np.ceil(np.log2(ratio))))
+    sizes = [n_users >> t for t in range(1, n_phases + 1)]
+    aggregation = UserAggregation(
+        params, bound=params.gradient_bound, n_features=d, n_queries=params.n_iterations
+    )
+    aggregation.check(max(sizes[0], 1))
+    return [size for size in sizes if size and _is_enough(aggregation, size)] or [n_users]
+
+
+def _is_enough(aggregation: UserAggregation, n_users: int) -> bool:
+    try:
+        aggregation.check(n_users)
+    except InputError:
+        return False
+    return True
+
+
+def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParams) -> float:
+    """Return λ = √(G G̲/(nm) + G̃²d/(n²mε²)) / radius, where τ stands for G̃/√m = σ√(d/m), and G̲ = min(G, G̃)."""
+    tau, m = params.concentration_radius, params.samples_per_user or 1
+    least = min(params.gradient_bound, tau * np.sqrt(m))
+    statistical = params.gradient_bound * least / (n_users * m)
+    return float(np.sqrt(statistical + d * (tau / (n_users * params.epsilon)) ** 2) / params.radius)
+
+
+def _groups(n_users: int, sizes: list[int], seed: int) -> IntArray:
+    """Return the phase of every user, −1 for those of none, drawn in public."""
+    groups = np.full(n_users, -1)
+    order = np.random.default_rng(seed).permutation(n_users)
+    start = 0
+    for t, size in enumerate(sizes):
+        groups[order[start : start + size]] = t
+        start += size
+    return groups

@@ -1,0 +1,148 @@
+"""Regression by gradient steps on winsorized means of users' gradients; users are protected with all rows.
+
+    g_t = a winsorized mean over users of (mean over the user's rows of ∂ℓ(x'θ_t, y)/∂z · x)
+    θ_(t+1) = Π_‖·‖≤radius(θ_t − η g_t),   T steps from 0
+
+Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public.
+Public: ``gradient_bound`` G on the norm of the mean gradient, ``concentration_radius`` τ within which users'
+mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
+
+Why it is private. Given θ_t, which was made of earlier releases, replacing a user replaces one vector of the
+mean over users; the T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), whatever
+the loss. No gradient needs to be bounded for that: the balls to which vectors are clipped are.
+
+Which answer: ``"last"`` iterate; ``"average"``; ``"restarted"`` for losses that are μ-strongly convex, with
+``strong_convexity`` μ; ``"random"`` for those that are not convex (:mod:`dpalgos.user_level.first_order`).
+With ``aggregation="clipped"`` it is gradient descent with users' gradients clipped to G, the usual baseline.
+
+Users count once each, however many rows they have. Where each user's rows follow a law of their own, at most
+Δ in total variation from the others', Theorem 10 bounds the excess risk by that of equal laws plus B(mn + 2)Δ
+for losses within B: useful for tiny Δ only.
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.relation import Relation
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import choice, count, positive
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
+from dpalgos.user_level.first_order import (
+    AveragedIterates,
+    FirstOrderScheme,
+    LastIterate,
+    RandomIterate,
+    RestartedIterates,
+    UserObjective,
+    minimise,
+)
+from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientStepParams(AggregationParams):
+    """Keywords of estimators that minimise a loss."""
+
+    loss: str = choice("of the linear predictor", tuple(LINEAR_LOSSES))
+    gradient_bound: float = positive("G: bounds the ℓ2 norm of the mean gradient")
+    radius: float = positive("coefficients are looked for in the ℓ2 ball of this radius around 0")
+    n_iterations: int = count("T, number of gradient steps", default=8)
+    step_size: float = positive("η; at most 1 / smoothness of the mean loss")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevelRegressionParams(GradientStepParams):
+    """Keywords of :func:`user_level_regression`."""
+
+    answer: str = choice(
+        "'last', 'average' (convex), 'restarted' (strongly convex), 'random' iterate (not convex)",
+        ("last", "average", "restarted", "random"),
+        default="last",
+    )
+    strong_convexity: float | None = positive("μ, for 'restarted'", default=None, optional=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.answer == "restarted") != (self.strong_convexity is not None):
+            raise InputError(
+                "strong_convexity goes with answer='restarted', and with no other, got "
+                f"answer={self.answer!r} and strong_convexity={self.strong_convexity!r}"
+            )
+        if self.answer == "restarted" and self.n_iterations < 2:
+            raise InputError("n_iterations must be at least 2 for answer='restarted', got 1")
+
+
+def gradient_witnesses(
+    params: GradientStepParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return the two rows of one user: far gradients in opposite directions, and none, at the start."""
+    far, ones = np.zeros((2, d)), np.ones(2)
+    far[:, 0] = 1e9
+    apart: Neighbors = (far, ones, far, -ones)
+    return {
+        "range of the gradient": (0 * far, ones, np.full((2, d), 1e9), ones),
+        "first gradient": apart,
+        "gradient": apart,
+    }
+
+
+@register(
+    name="user_level_regression",
+    title="Winsorized gradient descent over users",
+    order=31,
+    task="linear_regression",
+    relation=Relation.USER,
+    reference="Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7",
+    summary="Gradient descent on winsorized means of users' gradients.",
+    parameters=UserLevelRegressionParams,
+    example={
+        "loss": "squared",
+        "gradient_bound": 20.0,
+        "concentration_radius": 0.2,
+        "radius": 2.0,
+        "n_iterations": 2,
+        "step_size": 3.0,
+        "range_failure": 1.0,
+    },
+    witnesses=gradient_witnesses,
+    check_data=check_rows_of_users,
+    forms={
+        "clipped": Form(keywords={"aggregation": "clipped"}),
+        "Huber loss, averaged": Form(keywords={"loss": "huber", "answer": "average", "n_iterations": 3}),
+    },
+)
+def user_level_regression(
+    sample: Sample, params: UserLevelRegressionParams, transcript: Transcript
+) -> FloatArray:
+    """Return the coefficients, (d, R)."""
+    check_rows_of_users(sample, params)
+    objective = UserObjective(users=sample.users, loss=LINEAR_LOSSES[params.loss], radius=params.radius)
+    aggregation = UserAggregation(
+        params, bound=params.gradient_bound, n_features=sample.n_features, n_queries=params.n_iterations
+    )
+    start = np.zeros((sample.n_features, sample.n_replicates))
+    return minimise(objective, _scheme(params), aggregation, start, transcript)
+
+
+def _scheme(params: UserLevelRegressionParams) -> FirstOrderScheme:
+    step, steps = params.step_size, params.n_iterations
+    match params.answer:
+        case "average":
+            return AveragedIterates(step, steps)
+        case "restarted":
+            assert params.strong_convexity is not None
+            return RestartedIterates(step, steps, params.strong_convexity)
+        case "random":
+            return RandomIterate(step, steps, params.public_seed)
+        case _:
+            return LastIterate(step, steps)

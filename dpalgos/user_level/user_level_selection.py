@@ -1,0 +1,207 @@
+"""The best of K public candidates by users' losses: every user is protected with all rows.
+
+    s_k = the mean over users of (mean over the user's rows of ℓ(x'θ_k, y) truncated to [0, B])
+
+``rule="random_stopping"``: winsorized means of s_k, drawn afresh for random candidates until chance says
+stop (:mod:`dpalgos.mechanisms.random_stopping`), at a third of ε each. Pure ε-DP; noise ∝ τ, the radius
+within which users' losses lie of their mean: B√(log(2Kn/α) / (2m)) for m rows each. ``rule="exponential"``:
+the exponential mechanism on s_k, moved by at most B/n by one user; noise ∝ B/n. It is better until m is some
+thousands: the first pays 24τ/n and a larger logarithm.
+
+Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public.
+Public: the candidates, B = ``loss_bound``, τ = ``concentration_radius``. Users count once each.
+
+Departure: Lemma 1's radius, (B/2)√(log(2Kn/α)/m), is √2 too small; the caller gives it.
+
+References
+----------
+Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent
+from dpalgos.accounting.relation import Relation
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.checks import check_probability
+from dpalgos.mechanisms.private_range import count_bins
+from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
+from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
+from dpalgos.noise_source import Noise
+from dpalgos.params import checked, choice, count, positive
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray, IntArray
+from dpalgos.user_level.aggregation import UserLevelParams, check_range_is_found, check_rows_of_users
+from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from dpalgos.user_rows import UserRows
+
+
+def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or array.ndim != 2 or len(array) < 2 or not np.isfinite(array).all():
+        raise InputError(
+            f"{name} must be at least two vectors of coefficients, as a (K, d) array of finite numbers, got "
+            f"{array.dtype} {array.shape}"
+        )
+    return tuple(tuple(float(entry) for entry in row) for row in array)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevelSelectionParams(UserLevelParams):
+    """Keywords of :func:`user_level_selection`."""
+
+    candidates: tuple[tuple[float, ...], ...] = checked(
+        "(K, d), public: coefficients to choose from", _check_candidates
+    )
+    loss: str = choice("of the linear predictor", tuple(LINEAR_LOSSES))
+    loss_bound: float = positive("B: losses are truncated to [0, B]")
+    rule: str = choice(
+        "'random_stopping': noise in proportion to τ; 'exponential': to B",
+        ("random_stopping", "exponential"),
+        default="random_stopping",
+    )
+    miss_probability: float = checked(
+        "α: the best candidate is left out with probability α/5 at most", check_probability, default=0.1
+    )
+    most_draws: int | None = count(
+        "condition the random number of draws on this many at most; None: unbounded",
+        default=None,
+        optional=True,
+    )
+
+    @property
+    def stop_probability(self) -> float:
+        """γ = α / (5K)."""
+        return self.miss_probability / (5 * len(self.candidates))
+
+
+def loss_sensitivity(loss_bound: float, n_users: FloatArray) -> FloatArray:
+    """Return the sensitivity B/n of the mean over users of mean losses in [0, B]: a user from 0 to B."""
+    return np.asarray(loss_bound / n_users)
+
+
+def witnesses(
+    params: UserLevelSelectionParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return the rows of a user whose loss is 0 at the first candidate, and B."""
+    X = np.zeros((2, d))
+    X[:, 0] = 1.0
+    fits = np.full(2, params.candidates[0][0])
+    return {"choice": (X, fits, X, np.full(2, 1e9))}
+
+
+@register(
+    name="user_level_selection",
+    title="Selection over users",
+    order=33,
+    task="linear_regression",
+    relation=Relation.USER,
+    reference="Levy et al., Learning with User-Level Privacy, Algorithm 5",
+    summary="Chooses among public candidates by winsorized mean losses of users, with random stopping.",
+    parameters=UserLevelSelectionParams,
+    example={
+        "candidates": ((1.0, -0.5, 0.25), (0.0, 0.0, 0.0), (0.5, -0.5, 0.5)),
+        "loss": "squared",
+        "loss_bound": 1.0,
+        "concentration_radius": 0.3,
+        "range_failure": 1.0,
+        "miss_probability": 0.5,
+    },
+    witnesses=witnesses,
+    check_data=check_rows_of_users,
+    forms={"exponential": Form(keywords={"rule": "exponential"}, calibrations=("tight", "paper"))},
+)
+def user_level_selection(
+    sample: Sample, params: UserLevelSelectionParams, transcript: Transcript
+) -> FloatArray:
+    """Return the chosen candidate, (d, R)."""
+    check_rows_of_users(sample, params)
+    candidates = np.array(params.candidates)
+    if candidates.shape[1] != sample.n_features:
+        raise InputError(
+            f"candidates must have one number per column of X ({sample.n_features}), got "
+            f"{candidates.shape[1]}"
+        )
+    told = {id(one): _losses(one, candidates, params) for one in sample.users}
+    losses = [told[id(one)] for one in sample.users]
+    means = np.stack([one.mean(axis=0) for one in losses], axis=1)
+    if params.rule == "exponential":
+        n_users = np.array([len(one) for one in losses], dtype=float)
+        chosen = exponential_mechanism(
+            transcript,
+            -means,
+            sensitivity=loss_sensitivity(params.loss_bound, n_users),
+            epsilon=_choice_epsilon(params),
+            label="choice",
+        )
+        return np.asarray(candidates[chosen].T)
+    return np.asarray(candidates[_stopped(transcript, losses, means, params)].T)
+
+
+def _stopped(
+    transcript: Transcript, losses: list[FloatArray], means: FloatArray, params: UserLevelSelectionParams
+) -> IntArray:
+    radius, window = params.concentration_radius, FINE_WINDOW
+    if params.calibration == "paper":
+        window = PRINTED_WINDOW
+    each = params.epsilon / SCORE_FACTOR
+    n_bins = count_bins(params.loss_bound, window.bin_width * radius)
+    for n_users in {len(one) for one in losses}:
+        check_range_is_found(n_users, n_bins, each / 2, 1 / params.stop_probability, params.range_failure)
+
+    def scores(which: IntArray, noise: Noise, replicate: int) -> FloatArray:
+        return repeated_winsorized_means(
+            losses[replicate],
+            which,
+            noise,
+            bound=params.loss_bound,
+            radius=radius,
+            window=window,
+            range_epsilon=each / 2,
+            mean_epsilon=each / 2,
+        )
+
+    released = select_by_random_stopping(
+        transcript,
+        means,
+        scores,
+        score_epsilon=each,
+        stop_probability=params.stop_probability,
+        most_draws=params.most_draws,
+        label="choice",
+    )
+    transcript.note("mean loss of the chosen candidate", released[1])
+    return np.asarray(released[0].astype(np.int64))
+
+
+def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionParams) -> FloatArray:
+    """Return what users tell: their mean losses, (n_users, K)."""
+    value, told = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
+    for k, coef in enumerate(candidates):
+        lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
+        told[:, k] = users.means(lost[:, None])[:, 0]
+    return told
+
+
+def _choice_epsilon(params: UserLevelSelectionParams) -> float:
+    """Return ε₀ of the exponential mechanism: ε as printed; the largest that is proved at δ if tight."""
+    if params.calibration == "paper":
+        return params.epsilon
+    return _largest_choice(params.epsilon, params.delta)
+
+
+@lru_cache(maxsize=1024)
+def _largest_choice(epsilon: float, delta: float) -> float:
+    def events(factor: float) -> list[BoundedRangeEvent]:
+        return [BoundedRangeEvent(label="", epsilon=epsilon / factor, sensitivity=1.0)]
+
+    return epsilon / least_noise_factor(events, epsilon, delta)

@@ -1,0 +1,183 @@
+"""Gradient descent and phased fits over users: excess risks, schemes, losses, parallel groups."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+import dpalgos
+from dpalgos.accounting.odometer import spending
+from dpalgos.sample import Sample
+from dpalgos.user_level.first_order import AveragedIterates, LastIterate, RandomIterate, RestartedIterates
+from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+
+D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
+BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
+SETTINGS = {"loss": "squared", "gradient_bound": BOUND, "radius": 1.0, "epsilon": 1.0, "delta": 1e-6}
+
+
+def radius(n, m):
+    s = np.log(n / 0.01)
+    return float(np.sqrt(1 + 0.58**2) * np.sqrt((D + 2 * np.sqrt(D * s) + 2 * s) / m))
+
+
+def linear(n, m, replicates, seed=0, d=D):
+    """The digest's problem: signs, noise uniform on [−1, 1]."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], (n * m, d))
+    y = X @ TRUTH[:d] + rng.uniform(-1, 1, n * m)
+    return Sample(X, y, user_ids=np.repeat(np.arange(n), m), n_replicates=replicates)
+
+
+def fitted(name, sample, **keywords):
+    return dpalgos.estimate(
+        name, sample, rng=np.random.default_rng(1), replicates=sample.n_replicates, **{**SETTINGS, **keywords}
+    )
+
+
+def excess(result):
+    return float((((result.estimate - TRUTH[:, None]) ** 2).sum(axis=0) / 2).mean())
+
+
+@pytest.fixture(scope="module")
+def large():
+    return linear(20_000, 80, 3)
+
+
+@pytest.mark.slow
+def test_excess_risks_are_within_the_digests(large):
+    """n = 20,000 users of 80 rows: refined ≤ 2e-4, clipped about 1.3e-3, phased ≤ 4e-3, printed useless."""
+    tau = {"concentration_radius": radius(20_000, 80)}
+    descent = {**tau, "n_iterations": 8, "step_size": 0.8}
+    assert excess(fitted("user_level_regression", large, **descent)) <= 2e-4
+    assert 4e-4 < excess(fitted("user_level_regression", large, aggregation="clipped", **descent)) < 3e-3
+    assert excess(fitted("user_level_phased_erm", large, step_size=1.0, **tau)) <= 4e-3
+    halved = fitted("user_level_phased_erm", large, step_size=1.0, schedule="halving", **tau)
+    assert excess(halved) <= 0.04
+    printed = fitted("user_level_regression", large, calibration="paper", range_failure=1, **descent)
+    assert excess(printed) > 0.3  # answering 0 has .32
+
+
+def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
+    risks = {}
+    for m in (5, 40):
+        sample = linear(4000, m, 4)
+        for kind in ("winsorized", "clipped"):
+            settings = {"concentration_radius": radius(4000, m), "aggregation": kind, "n_iterations": 4}
+            settings |= {"epsilon": 4.0, "step_size": 0.8}
+            risks[m, kind] = excess(fitted("user_level_regression", sample, **settings))
+    assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
+    assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
+    assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
+
+
+def test_phases_are_of_different_users_and_do_not_add_up():
+    sample = linear(400, 2, 1)
+    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0, "n_iterations": 3}
+    result = fitted("user_level_phased_erm", sample, n_phases=3, **settings)
+    assert {event.group for event in result.events} == {0, 1, 2}
+    assert 0.99 < result.certified_epsilon <= 1.0
+    one = [event for event in result.events if event.group == 0]
+    assert spending(result.events).rho == pytest.approx(spending(one).rho)
+
+
+def test_a_user_is_in_one_phase_only(neighbors):
+    """Replacing a user moves the releases of one phase, given all earlier ones."""
+    settings = {**SETTINGS, "concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0}
+    pair = neighbors("user_level_phased_erm", 3, **settings, n_phases=2, n_iterations=2)
+    rng, ids = np.random.default_rng(2), np.repeat(np.arange(6), 2)
+    X, y = rng.normal(size=(12, 3)), rng.normal(size=12)
+    other = X.copy()
+    other[:2] = 1e6
+    first = pair.record(X, y, user_ids=ids)
+    second = pair.replay(other, y, first, user_ids=ids)
+    assert max(pair.excesses(first, second).values()) <= 1 + 1e-9
+    moved = [not np.array_equal(a, b) for a, b in zip(first.values, second.values, strict=True)]
+    groups = [event.group for event in first.events]
+    assert len({group for group, change in zip(groups, moved, strict=True) if change}) == 1
+
+
+def test_printed_phases_stop_before_they_run_out_of_users():
+    settings = {"concentration_radius": 0.3, "step_size": 1.0, "schedule": "halving", "epsilon": 8.0}
+    result = fitted("user_level_phased_erm", linear(6000, 2, 1), n_iterations=2, **settings)
+    assert len({event.group for event in result.events}) >= 2
+    with pytest.raises(dpalgos.InputError, match="from 10 users: about"):
+        fitted("user_level_phased_erm", linear(20, 2, 1), **settings)
+
+
+@pytest.mark.parametrize("name", LINEAR_LOSSES)
+def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
+    loss, rng = LINEAR_LOSSES[name], np.random.default_rng(3)
+    for y in (0.0, 1.0):
+        for z in rng.normal(0, 2, 10):
+            error = check_grad(
+                lambda t, y=y: float(loss.value(t, np.full(1, y))[0]),
+                lambda t, y=y: loss.slope(t, np.full(1, y)),
+                np.full(1, z),
+            )
+            assert error < 1e-5
+        z = np.linspace(-5, 5, 4001)
+        second = np.diff(loss.slope(z, np.full_like(z, y))) / np.diff(z)
+        assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
+        assert (second >= -1e-9).all() or not loss.convex
+
+
+def test_what_schemes_return():
+    iterates = [np.full((1, 1), float(t)) for t in range(7)]
+    assert LastIterate(1.0, 6).aggregate(iterates)[0, 0] == 6
+    assert AveragedIterates(1.0, 6).aggregate(iterates)[0, 0] == 3.5
+    assert 1 <= RandomIterate(1.0, 6, seed=0).aggregate(iterates)[0, 0] <= 6
+    assert {int(RandomIterate(1.0, 6, seed).aggregate(iterates)[0, 0]) for seed in range(99)} == {
+        *range(1, 7)
+    }
+    restarted = RestartedIterates(1.0, 6, strong_convexity=0.5)
+    assert restarted.aggregate(iterates)[0, 0] == pytest.approx((4 + 2 * 5 + 3 * 6) / 6)
+    assert restarted.query(iterates[:4])[0, 0] == pytest.approx((1 + 2 * 2 + 4 * 3) / 7)
+    steps = [restarted.step(t) for t in range(6)]
+    assert steps[:4] == [1.0] * 4
+    assert steps[4] > steps[5]
+
+
+@pytest.mark.parametrize(
+    ("loss", "answer", "more"),
+    [
+        ("squared", "average", {}),
+        ("huber", "restarted", {"strong_convexity": 0.5}),
+        ("logistic", "average", {"n_iterations": 30, "step_size": 3.0}),
+        ("welsch", "random", {"public_seed": 1}),
+    ],
+)
+def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
+    rng, n, m = np.random.default_rng(5), 2000, 4
+    X = rng.choice([-1.0, 1.0], (n * m, 2))
+    truth = np.array([0.8, -0.4])
+    z = X @ truth
+    y = (rng.random(n * m) < 1 / (1 + np.exp(-z))).astype(float) if loss == "logistic" else z
+    settings = {
+        "concentration_radius": 1.0,
+        "n_iterations": 12,
+        "step_size": 1.0,
+        "epsilon": 30.0,
+        "radius": 2.0,
+    }
+    answered = dpalgos.estimate(
+        "user_level_regression",
+        X,
+        y,
+        user_ids=np.arange(n * m) // m,
+        rng=rng,
+        **{**SETTINGS, **settings, "loss": loss, "answer": answer, **more},
+    )
+    assert np.linalg.norm(answered.estimate - truth) < 0.15
+
+
+def test_bad_settings_are_refused():
+    sample = linear(20, 2, 1)
+    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0}
+    for change, message in (
+        ({"answer": "restarted"}, "strong_convexity goes with answer='restarted'"),
+        ({"strong_convexity": 1.0}, "strong_convexity goes with answer='restarted'"),
+        ({"loss": "absolute"}, "loss must be one of 'squared'"),
+        ({"samples_per_user": 1}, "samples_per_user = 1 must be the most"),
+    ):
+        with pytest.raises(dpalgos.InputError, match=message):
+            fitted("user_level_regression", sample, **settings, **change)
