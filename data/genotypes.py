@@ -9,7 +9,7 @@ memory for one block whatever the number of SNPs, and a few SNPs are read withou
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,63 +22,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
+from data.cohort import BLOCK_SNPS, MISSING, Calls, Cohort, SnpBlock
 from data.data_errors import CorruptSource, DataError
 from data.raw_files import RawFile
 from data.refs import GenotypeRef, verified_path
 from data.registry import Dataset
 from data.store import atomic_write
-from data.table import MAX_DROPPED_FRACTION, Repair, describe
+from data.table import describe
 
-MISSING = -1
-BLOCK_SNPS = 1024
 NO_GROUP = -1
 SNP_COLUMNS = ("snp", "chromosome", "position", "allele_1", "allele_2")
 
-Calls = npt.NDArray[np.int8]
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class SnpBlock:
-    """Consecutive SNPs and everybody's calls at them.
-
-    Attributes
-    ----------
-    snps : pandas.DataFrame
-        The columns `SNP_COLUMNS`.
-    calls : (n_snps, n_people) array of int8
-        Copies of ``allele_1``, or `MISSING`.
-    """
-
-    snps: pd.DataFrame
-    calls: Calls
-
-
-@dataclass(frozen=True, eq=False)
-class Cohort:
-    """What a parser returns: labelled people, and their calls block by block.
-
-    Attributes
-    ----------
-    people, labels : tuple of str
-        Distinct identifiers, and to what each person belongs.
-    blocks : iterable of SnpBlock
-        Read once.
-    people_read : int
-        People of the file, before any was left out.
-    repairs : tuple of Repair
-        Who was left out and why.
-    notes : tuple of str
-        What else was done to join people and labels.
-    """
-
-    people: tuple[str, ...]
-    labels: tuple[str, ...]
-    blocks: Iterable[SnpBlock]
-    people_read: int
-    repairs: tuple[Repair, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,57 +64,6 @@ class Genotypes:
     n_snps_stored: int
     group_names: tuple[str, ...]
     snps: pd.DataFrame
-
-
-def label_people(
-    people: Sequence[str], label_of: dict[str, str], *, labels_file: str, others_expected: bool
-) -> tuple[npt.NDArray[np.bool_], tuple[str, ...], tuple[Repair, ...]]:
-    """Join people with their labels.
-
-    Parameters
-    ----------
-    people : sequence of str
-        Identifiers of those who have genotypes.
-    label_of : dict of str to str
-        From identifier to label, ``""`` if it is blank.
-    labels_file : str
-        What messages call the file of labels.
-    others_expected : bool
-        Whether the labels may name people who have no genotypes; they are passed over.
-
-    Returns
-    -------
-    kept : (n_people,) boolean array
-        Who has a label.
-    labels : tuple of str
-        Of those who are kept.
-    repairs : tuple of Repair
-
-    Raises
-    ------
-    CorruptSource
-        A person is listed twice, labels name people who are not there, or too many have no label.
-    """
-    if len(set(people)) < len(people):
-        raise CorruptSource(
-            f"{len(people) - len(set(people)):,} of {len(people):,} people are listed twice; mend the file"
-        )
-    strangers = len(label_of.keys() - set(people))
-    if strangers and (not others_expected or strangers == len(label_of)):
-        raise CorruptSource(
-            f"{labels_file} labels {strangers:,} people who are not among the {len(people):,} with "
-            "genotypes; take the labels of the same people"
-        )
-    found = [label_of.get(person, "") for person in people]
-    kept = np.array([label != "" for label in found])
-    without = len(people) - int(kept.sum())
-    if without > MAX_DROPPED_FRACTION * len(people):
-        raise CorruptSource(
-            f"{labels_file} has no label for {without:,} of {len(people):,} people, at most "
-            f"{MAX_DROPPED_FRACTION:.0%} may be left out; complete the labels"
-        )
-    repairs = (Repair("person without a label", without),) if without else ()
-    return kept, tuple(label for label in found if label), repairs
 
 
 def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> GenotypeRef:

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from data.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
 from data.data_errors import CorruptSource
-from data.genotypes import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
 from data.unpacking import read_line
 
 _ABSENT = MISSING % 256

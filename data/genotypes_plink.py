@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from data.cohort import BLOCK_SNPS, MISSING, SnpBlock
 from data.data_errors import CorruptSource
-from data.genotypes import BLOCK_SNPS, MISSING, SnpBlock
 from data.unpacking import read_whole
 
 MAGIC = b"\x6c\x1b"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from data.genotypes import BLOCK_SNPS, MISSING, Cohort, SnpBlock
+from data.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock
 
 LOWEST_FREQUENCY = 0.05
 

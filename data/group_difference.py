@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from data.cohort import MISSING, SnpBlock
 from data.data_errors import DataError
-from data.genotypes import MISSING, NO_GROUP, Genotypes, SnpBlock
+from data.genotypes import NO_GROUP, Genotypes
 from data.table import Repair
 
 Selection = Literal["all_subjects", "public_panel", "evenly_spaced"]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from data.cohort import MISSING
 from data.data_errors import DataError
-from data.genotypes import MISSING, NO_GROUP, Genotypes
+from data.genotypes import NO_GROUP, Genotypes
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -1,22 +1,18 @@
 """Run a part of a study again, or rebuild its report, from what its last run left."""
 
-import difflib
 import json
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import pandas as pd
 
 from data.store import PROJECT_ROOT, sha256_file
 from flows.find_study import SCORECARD, find_study, study_names
 from flows.progress import say
+from flows.task_choice import TASKS, check_cell, nearest_name
 from tasks.faults import SpecError
-from tasks.study.spec import PROFILES, Profile, StudySpec
-
-TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
-TASKS: tuple[str, ...] = get_args(TaskName)
+from tasks.study.spec import StudySpec
 
 
 def rerun_options(
@@ -38,7 +34,7 @@ def rerun_options(
     """
     spec = find_study(study)
     if task not in TASKS:
-        raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{_nearest(task, TASKS)}")
+        raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
     check_cell(spec, task, cell, None)
     last = last_manifest(spec, out)
     chosen: dict[str, Any] = {
@@ -53,29 +49,6 @@ def rerun_options(
         )
     check_cell(spec, task, cell, chosen["profile"])
     return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
-
-
-def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:
-    """Refuse a cell that goes with another task, or that the study does not have at this profile.
-
-    Raises
-    ------
-    SpecError
-        If so; the message names the nearest match.
-    """
-    if cell is None:
-        return
-    if task != "run_block":
-        got = f"--task {task}" if task else "no --task"
-        raise SpecError(f"--cell goes with --task run_block, got {got}; leave --cell out")
-    if profile not in PROFILES:
-        return
-    keys = [item.key for block in spec.blocks(profile, replicates=1, seed=0) for item in block.cells]
-    if cell not in keys:
-        raise SpecError(
-            f"--cell must be a cell of {spec.name} at profile {profile}, got {cell!r}"
-            f"{_nearest(cell, keys) or '; the column cell of its summary.csv lists them'}"
-        )
 
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
@@ -171,8 +144,3 @@ def _command(study: str, out: Path | None) -> str:
 
 def _reports(out: Path | None) -> Path:
     return out.resolve() if out is not None else PROJECT_ROOT / "reports" / "out"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.3)
-    return f"; did you mean {found[0]!r}?" if found else ""

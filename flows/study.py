@@ -19,7 +19,7 @@ from data.store import PROJECT_ROOT, home
 from flows import journal
 from flows.find_study import find_study
 from flows.progress import progress, say
-from flows.rerun import TaskName, check_cell
+from flows.task_choice import TaskName, check_cell
 from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from data.genotypes import Cohort
+from data.cohort import Cohort
 from data.genotypes_geo import parse_series_matrix
 from data.genotypes_simulated import hardy_weinberg
 

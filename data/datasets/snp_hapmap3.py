@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from data.cohort import Cohort, label_people
 from data.data_errors import CorruptSource
-from data.genotypes import Cohort, label_people
 from data.genotypes_plink import companion, open_plink, read_bytes
 from data.genotypes_simulated import hardy_weinberg
 

@@ -1,8 +1,10 @@
 """Simulated data of the papers' experiments: one function per model, found by its name."""
 
 import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,6 @@ import numpy.typing as npt
 from data.data_errors import DataError
 
 FloatArray = npt.NDArray[np.floating[Any]]
-
-MODELS = {
-    "bounded_mean": "data.simulations.priors",
-    "gaussian_mean": "data.simulations.means",
-    "prior_logistic": "data.simulations.priors",
-    "prior_mean": "data.simulations.priors",
-    "prior_regression": "data.simulations.priors",
-    "uniform_glm": "data.simulations.glms",
-    "uniform_regression": "data.simulations.regressions",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +39,15 @@ class Simulated:
     information: FloatArray | None = None
 
 
+@cache
+def models() -> dict[str, str]:
+    """Return the module of each model: every module of this package names its own in ``MODELS``."""
+    modules = [
+        importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
+    ]
+    return {model: module.__name__ for module in modules for model in getattr(module, "MODELS", ())}
+
+
 def simulator(model: str) -> Callable[..., Simulated]:
     """Return the function ``(rng, n, d, **settings) -> Simulated`` of a model.
 
@@ -55,7 +56,7 @@ def simulator(model: str) -> Callable[..., Simulated]:
     DataError
         If there is no such model.
     """
-    if model not in MODELS:
-        raise DataError(f"model must be one of {', '.join(sorted(MODELS))}, got {model!r}")
-    found: Any = getattr(importlib.import_module(MODELS[model]), model)
+    if model not in models():
+        raise DataError(f"model must be one of {', '.join(sorted(models()))}, got {model!r}")
+    found: Any = getattr(importlib.import_module(models()[model]), model)
     return found  # type: ignore[no-any-return]

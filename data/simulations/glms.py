@@ -7,6 +7,8 @@ import numpy as np
 from data.data_errors import DataError
 from data.simulations import Simulated
 
+MODELS = ("uniform_glm",)
+
 Family = Literal["gaussian", "logistic", "poisson"]
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from data.simulations import Simulated
 from data.simulations.error_laws import centred_noise
 
+MODELS = ("gaussian_mean",)
+
 
 def gaussian_mean(
     rng: np.random.Generator,

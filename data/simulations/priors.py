@@ -9,6 +9,8 @@ from scipy.special import expit, ndtr, ndtri
 from data.simulations import FloatArray, Simulated
 from data.simulations.regressions import half_width
 
+MODELS = ("bounded_mean", "prior_logistic", "prior_mean", "prior_regression")
+
 
 def bounded_mean(rng: np.random.Generator, n: int, d: int, *, value_bound: float = 1.0) -> Simulated:
     """Draw μ = σp, p uniform on ±1, and rows with independent entries ±σ of mean μ (paper A, section 2.3).

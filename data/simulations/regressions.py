@@ -8,6 +8,8 @@ from data.data_errors import DataError
 from data.simulations import Simulated
 from data.simulations.error_laws import centred_noise
 
+MODELS = ("uniform_regression",)
+
 Design = Literal["literal", "repaired", "feasible"]
 
 

@@ -22,7 +22,7 @@ from dpalgos.audit.ceilings import (
 )
 from dpalgos.audit.roc import clopper_pearson
 from reports.page import AttackFacts, Guide
-from tasks.problems.membership import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of
+from tasks.problems.attack_metrics import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of
 from tasks.rules import delta_at, evaluate_all
 
 if TYPE_CHECKING:

@@ -31,29 +31,21 @@ from dpalgos.audit.tracing import (
     standardised,
 )
 from dpalgos.families import get_family
+from tasks.problems.attack_metrics import (
+    AUC,
+    L2_ERROR,
+    OUTSIDER_MEAN,
+    POOLED_AUC,
+    RATES,
+    SUM_RATIO,
+    rate_metric,
+)
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Problem
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Block, replicate_generator, row_generators
 
 if TYPE_CHECKING:
     from tasks.study.spec import StudySpec
-
-AUC, POOLED_AUC, SUM_RATIO, OUTSIDER_MEAN = "auc", "pooled_auc", "attack_sum_ratio", "outsider_mean"
-L2_ERROR = "l2_error"
-# The digits after the point of each false positive rate of a ROC curve: tpr_at_fpr_01 is at .01.
-RATES = ("001", "002", "005", "01", "02", "05", "1", "2", "5")
-
-_PREFIX = "tpr_at_fpr_"
-
-
-def rate_metric(digits: str) -> str:
-    """Return the name of the true positive rate at the false positive rate of these decimals."""
-    return _PREFIX + digits
-
-
-def rate_of(metric: str) -> float | None:
-    """Return the false positive rate in the name of a metric; None if it is another metric."""
-    return float("0." + metric.removeprefix(_PREFIX)) if metric.startswith(_PREFIX) else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

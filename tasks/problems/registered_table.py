@@ -155,7 +155,8 @@ class RegisteredTableProblem(Problem, ABC):
         if prepared.y is None:
             coef: Any = prepared.X.mean(axis=0)
         elif self.family:
-            coef = dpalgos.estimate("glm", prepared.X, prepared.y, family=self.family).estimate
+            rng = np.random.default_rng(0)  # asked for, and not used
+            coef = dpalgos.estimate("glm", prepared.X, prepared.y, rng=rng, family=self.family).estimate
         else:
             coef = np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
         return np.asarray(prepared.to_standard @ coef)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.simulations import MODELS, Simulated, simulator
+from data.simulations import Simulated, models, simulator
 from data.simulations.regressions import half_width
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
 from tasks.rules import RuleError, evaluate_all, whole
@@ -46,7 +46,7 @@ class SimulatedProblem(Problem):
 
     def modules(self) -> tuple[str, ...]:
         """Return this module and the model's."""
-        return (*super().modules(), MODELS[self.model])
+        return (*super().modules(), models()[self.model])
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, and s if given."""

@@ -13,16 +13,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from data.cohort import BLOCK_SNPS, MISSING, SnpBlock, label_people
 from data.data_errors import CorruptSource, CorruptTable, DataError
-from data.genotypes import (
-    BLOCK_SNPS,
-    MISSING,
-    NO_GROUP,
-    SnpBlock,
-    label_people,
-    read_genotypes,
-    stream_blocks,
-)
+from data.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.genotypes_plink import open_plink
 from data.genotypes_simulated import hardy_weinberg
 from data.ingest import DatasetRef, GenotypeRef, ref_from_dict, to_parquet

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data.cohort import BLOCK_SNPS, MISSING
 from data.data_errors import CorruptSource
-from data.genotypes import BLOCK_SNPS, MISSING, read_genotypes
+from data.genotypes import read_genotypes
 from data.ingest import GenotypeRef, to_parquet
 from data.raw_files import fetch
 from data.registry import Dataset, get_dataset

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data.cohort import MISSING, SnpBlock
 from data.data_errors import DataError
-from data.genotypes import MISSING, NO_GROUP, SNP_COLUMNS, Genotypes, SnpBlock, read_genotypes, stream_blocks
+from data.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotypes, stream_blocks
 from data.group_difference import (
     VALUE_BOUND,
     SnpChoice,

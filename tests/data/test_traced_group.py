@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.cohort import MISSING
 from data.data_errors import DataError
-from data.genotypes import MISSING, NO_GROUP, Genotypes
+from data.genotypes import NO_GROUP, Genotypes
 from data.traced_group import traced_group
 
 

@@ -15,7 +15,8 @@ from reports.results import validate_results
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
 from tasks.problems.attack_facts import attack_facts
-from tasks.problems.membership import RATES, GroupTracing, rate_metric, rate_of
+from tasks.problems.attack_metrics import RATES, rate_metric, rate_of
+from tasks.problems.membership import GroupTracing
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.block import compute_block

@@ -1,0 +1,131 @@
+"""The examples of docs/adding.md, run as they stand there in a copy of the project."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+EXAMPLE = re.compile(
+    r"^`([\w/.]+)`(, one more entry)?:\n\n```(?:python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+NEW = {
+    "dpalgos/comparators/range_mean.py",
+    "dpalgos/mechanisms/noisy_count.py",
+    "dpalgos/families/two_trials.py",
+    "data/registry.toml",
+    "data/datasets/heights.py",
+    "flows/studies/heights.toml",
+    "tasks/problems/contaminated_mean.py",
+    "flows/studies/outliers.toml",
+    "reports/exhibits/contamination.py",
+    "flows/claims.toml",
+}
+CHECK = """
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import dpalgos
+from dpalgos.accounting.relation import Relation
+from dpalgos.families import family_names
+from dpalgos.mechanisms.noisy_count import noisy_count
+from dpalgos.mechanisms.transcript import Transcript
+from flows.find_study import find_study, study_names
+from flows.study import REPORTS
+from tasks.cache.keys import UNCACHED
+from tasks.fetch import fetch
+from tasks.parquet import parquet
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_report
+from tasks.run.collect import collect
+from tasks.run.exhibit import exhibit, headline_block
+from tasks.run.prepare import prepare
+from tasks.run.run_block import run_block
+from tasks.scorecard.claims import load_scorecard
+
+here = Path(sys.argv[1])
+assert Path(dpalgos.__file__).is_relative_to(here), dpalgos.__file__
+X = np.random.default_rng(0).uniform(-2, 2, (500, 3))
+rng = np.random.default_rng(1)
+private = dpalgos.estimate("range_mean", X, epsilon=1.0, delta=1e-5, value_bound=1.0, rng=rng)
+assert private.certified_epsilon <= 1.0
+assert np.abs(private.estimate - np.clip(X, -1, 1).mean(axis=0)).max() < 0.2
+assert "two_trials" in family_names()
+y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))
+fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)
+assert abs(fit.estimate[0] - 1) < 0.3
+assert {"heights", "outliers"} <= set(study_names())
+assert "A-guarantee-outliers" in {claim.id for claim in load_scorecard().claims}
+for name in ("heights", "outliers"):
+    spec = find_study(name)
+    out, designs, tables = here / "out" / name, {}, {}
+    for dataset in spec.datasets:
+        tables[dataset] = parquet.fn(fetch.fn(dataset, offline=True))
+    for panel in spec.panels:
+        if not panel.problem.simulated:
+            designs[panel.name] = prepare.fn(UNCACHED, panel.problem, tables[panel.problem.source])
+    blocks = spec.blocks("standard", replicates=2, seed=1)
+    parts = [
+        run_block.fn(UNCACHED, block, designs.get(block.panel), str(here / f"{name}-{i}.parquet"))
+        for i, block in enumerate(blocks)
+    ]
+    results = collect.fn(UNCACHED, parts, [], str(out))
+    if spec.head_panel.problem.has_exhibits:
+        block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
+        exhibit.fn(UNCACHED, block, None, None, parts, str(out))
+    context = {"study": name, "out": None, "profile": "standard", "replicates": 2, "seed": 1}
+    context |= {"command": "", "started": ""}
+    manifest = build_manifest(spec, list(tables.values()), results, context)
+    record = write_report(spec, out / "results.parquet", manifest)
+    print(name, record["headline"])
+assert "10 % of the rows are outliers." in (here / "out" / "outliers" / "report.md").read_text()
+"""
+
+
+def examples():
+    text = (PROJECT / "docs" / "adding.md").read_text()
+    return [(path, bool(more), code) for path, more, code in EXAMPLE.findall(text)]
+
+
+def test_every_section_has_an_example():
+    assert {path for path, _, _ in examples()} == NEW
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    """Return a copy of the project with all examples added."""
+    folder = tmp_path_factory.mktemp("project")
+    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
+        shutil.copytree(
+            PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "out")
+        )
+    for path, more, code in examples():
+        assert (folder / path).exists() == more, path
+        with (folder / path).open("a") as file:
+            file.write(f"\n{code}" if more else code)
+    return folder
+
+
+def test_each_example_is_found_and_runs_to_its_report(extended):
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, str(extended)],
+        cwd=extended,
+        env={
+            "PATH": "",
+            "HOME": str(extended),
+            "DPCOST_HOME": str(extended / "home"),
+            "PYTHONPATH": str(extended),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.search(r"^heights At ε = 0.5", done.stdout, re.MULTILINE)
+    assert re.search(r"^outliers At ε = 0.5", done.stdout, re.MULTILINE)
