@@ -200,8 +200,8 @@ class _Run:
     def collected(self, parts: list[Record], audits: list[Record]) -> Record:
         """Put the rows of all parts, and what the audits found, into one table."""
         folder = self.out / self.spec.name
-        shas = [part["sha256"] for part in (*parts, *audits)]
-        key = cache_key("results", [collect.fn.__module__], shas, str(folder))
+        contents = [[part["sha256"], part.get("beside")] for part in (*parts, *audits)]
+        key = cache_key("results", [collect.fn.__module__], contents, str(folder))
         return self._now(collect, key, parts, audits, str(folder))
 
     def exhibited(

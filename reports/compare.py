@@ -17,7 +17,7 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
     Returns
     -------
     dict
-        ``identical`` (every value, ``seconds`` aside), ``cells`` in both, ``only_first``,
+        ``identical`` (every value), ``cells`` in both, ``only_first``,
         ``only_second``, and ``different``: cells whose means differ by more than three standard errors
         of the difference, or whose status or certified ε differs.
     """
@@ -48,7 +48,7 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
 def describe(differences: dict[str, Any]) -> str:
     """Say the comparison in words."""
     if differences["identical"]:
-        return f"identical in all {differences['cells']} cells, times aside"
+        return f"identical in all {differences['cells']} cells"
     lines = [
         f"{differences['cells']} cells in both, {len(differences['different'])} of them differ beyond "
         f"{_CLEAR:g} standard errors; {len(differences['only_first'])} only in the first, "
@@ -75,9 +75,7 @@ def _reasons(a: pd.Series, b: pd.Series) -> list[str]:
 
 def _same(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     key = [*_KEYS, "replicate"]
-    left, right = (
-        table.drop(columns="seconds").sort_values(key, ignore_index=True) for table in (first, second)
-    )
+    left, right = (table.sort_values(key, ignore_index=True) for table in (first, second))
     return left.equals(right)
 
 

@@ -1,12 +1,14 @@
 """The results table: its columns, its rules, and its summary.
 
-One long table holds everything a study measured: a row per study × cell × replicate × metric.
+One long table holds everything a study measured: a row per study × cell × replicate × metric. Times are kept
+apart, in ``timings.parquet`` (study, cell, replicate, seconds), so that the same run gives the same table.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -35,7 +37,6 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "seed": "Int64",
         "metric": "str",
         "value": "float64",
-        "seconds": "float64",
         "status": "str",
         "message": "str",
     }
@@ -147,7 +148,7 @@ def _column(name: str, dtype: str) -> pa.Column:
     checks = [_one_of(_ALLOWED[name])] if name in _ALLOWED else []
     if name == "n":
         checks = [pa.Check.ge(1, error="must be at least 1")]
-    if name in {"d", "replicate", "seconds"}:
+    if name in {"d", "replicate"}:
         checks = [pa.Check.ge(0, error="must not be negative")]
     may_be_missing = dtype in {"float64", "Int64"}
     return pa.Column(dtype, checks, nullable=may_be_missing, coerce=True)
@@ -241,6 +242,16 @@ def _plain(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
+def timings_path(results: Path | str) -> Path:
+    """Return where the times lie that were measured for a part of a results table."""
+    return Path(results).with_suffix(".timings.parquet")
+
+
+def selections_path(results: Path | str) -> Path:
+    """Return where it lies how often each column was selected in a part of a results table."""
+    return Path(results).with_suffix(".selected.json")
+
+
 def to_parquet_bytes(df: pd.DataFrame) -> bytes:
     """Return the table as a Parquet file; the same table gives the same bytes."""
     buffer = io.BytesIO()
@@ -261,8 +272,8 @@ def summarise(df: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         A row per cell × metric, in the order of first appearance. `mean, median, q10, q90` and the
         standard error `se` = sd / √n_ok come from the repetitions that succeeded; `se` is NaN for a
-        single one. Certified and audited ε are the largest over repetitions, `seconds` the mean, `message`
-        every distinct message, `status` "ok" or the first other status.
+        single one. Certified and audited ε are the largest over repetitions, `message` every
+        distinct message, `status` "ok" or the first other status.
     """
     if df.empty:
         return pd.DataFrame(columns=list(SUMMARY_COLUMNS))
@@ -273,7 +284,6 @@ def summarise(df: pd.DataFrame) -> pd.DataFrame:
     out = df.groupby(code)[list(GROUP_COLUMNS)].nth(0).reset_index(drop=True)
     for name in ("certified_epsilon", "estimator_epsilon", "audited_epsilon"):
         out[name] = df[name].groupby(code).max().to_numpy()
-    out["seconds"] = df["seconds"].groupby(code).mean().to_numpy()
     out["status"] = "ok"
     out["message"] = ""
     remarked = ~ok | (df["message"] != "").to_numpy(dtype=bool)

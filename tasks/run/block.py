@@ -19,6 +19,7 @@ def compute_block(
     prepared: Any = None,
     only: str | None = None,
     selected: Selected | None = None,
+    timings: list[pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """Run every cell of a block.
 
@@ -31,6 +32,8 @@ def compute_block(
         Key of the one cell to run.
     selected : dict, optional
         Filled with how often each column was selected, where the problem has columns to tell of.
+    timings : list, optional
+        Filled with rows of the table of measured times, which no results depend on.
 
     Returns
     -------
@@ -50,6 +53,8 @@ def compute_block(
             outcomes[cell.key].append(outcome)
             if selected is not None and outcome.selected:
                 selected[cell.key] = outcome.selected
+    if timings is not None:
+        timings.extend(_times(cell, block, outcomes[cell.key]) for cell in cells)
     rows = pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
@@ -102,11 +107,10 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
             "d": [outcome.draw.sample.n_features for outcome in repeated],
             "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
             "estimator_epsilon": [outcome.certified for outcome in repeated],
-            "replicate": [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)],
+            "replicate": _replicates(outcomes),
             "seed": derive_seed(block.seed, block.study, cell.question),
             "metric": problem.metric,
             "value": np.nan,
-            "seconds": [outcome.seconds for outcome in repeated],
             "status": [outcome.status for outcome in repeated],
             "message": [outcome.message for outcome in repeated],
         }
@@ -115,6 +119,18 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
     if not answered.all():
         parts.append(shared[~answered])
     return pd.concat(parts).sort_values("replicate", kind="stable")
+
+
+def _times(cell: Cell, block: Block, outcomes: list[_Outcome]) -> pd.DataFrame:
+    """Return how long a replicate took; those of one draw ran together."""
+    seconds = [outcome.seconds for outcome in outcomes for _ in range(outcome.draw.replicates)]
+    return pd.DataFrame(
+        {"study": block.study, "cell": cell.key, "replicate": _replicates(outcomes), "seconds": seconds}
+    )
+
+
+def _replicates(outcomes: list[_Outcome]) -> list[int]:
+    return [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)]
 
 
 def _labels(cell: Cell, block: Block) -> dict[str, Any]:

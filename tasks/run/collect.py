@@ -1,11 +1,13 @@
 """Collect the rows of all blocks into one results table."""
 
+import hashlib
 from pathlib import Path
 
 import pandas as pd
 from prefect import task
 
-from reports.results import to_parquet_bytes, validate_results
+from data.store import atomic_write
+from reports.results import timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
@@ -16,7 +18,14 @@ from tasks.run.audit_cell import with_audits
 @task(name="collect", **BY_KEY)
 @guarded
 def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) -> Record:
-    """Write ``results.parquet`` from the parts, in their order, and the audits; return its record."""
+    """Write ``results.parquet`` from the parts, in their order, and the audits; return its record.
+
+    The times that were measured go into ``timings.parquet`` beside it: they alone differ between two runs.
+    """
     rows = pd.concat([pd.read_parquet(part["path"]) for part in parts], ignore_index=True)
     rows = validate_results(with_audits(rows, audits))
-    return written(key, Path(out) / "results.parquet", to_parquet_bytes(rows), rows=len(rows))
+    measured = [path for part in parts if (path := timings_path(part["path"])).name in part.get("beside", {})]
+    times = to_parquet_bytes(pd.concat(map(pd.read_parquet, measured)))
+    atomic_write(Path(out) / "timings.parquet", times)
+    beside = {"timings.parquet": hashlib.sha256(times).hexdigest()}
+    return written(key, Path(out) / "results.parquet", to_parquet_bytes(rows), rows=len(rows), beside=beside)

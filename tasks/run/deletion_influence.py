@@ -1,6 +1,5 @@
 """The data's own limit as rows of the results table: research only, computed without privacy."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +13,7 @@ METRIC = "deletion_shift"
 
 def compute_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.DataFrame:
     """Return how far deleting the most influential rows moves the answer from everybody, without privacy."""
-    start = time.perf_counter()
     estimator, shifts = block.problem.deletion_shifts(prepared, n_deleted)
-    seconds = (time.perf_counter() - start) / len(shifts)
     n, d = prepared.X.shape
     return pd.DataFrame(
         [
@@ -41,7 +38,6 @@ def compute_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.D
                 "seed": pd.NA,
                 "metric": METRIC,
                 "value": shift,
-                "seconds": seconds,
                 "status": "ok",
                 "message": "",
             }

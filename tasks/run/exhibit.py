@@ -8,6 +8,7 @@ from pathlib import Path
 from prefect import task
 
 from data.refs import DatasetRef
+from reports.results import selections_path
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
@@ -49,8 +50,9 @@ def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
     """Add up in how many repetitions each cell selected each column."""
     total: dict[str, dict[str, int]] = {}
     for part in parts:
-        for name in part.get("beside", {}):
-            for cell, counts in json.loads(Path(part["path"]).with_name(name).read_bytes()).items():
+        path = selections_path(part["path"])
+        if path.name in part.get("beside", {}):
+            for cell, counts in json.loads(path.read_bytes()).items():
                 own = total.setdefault(cell, {})
                 for column, count in counts.items():
                     own[column] = own.get(column, 0) + count

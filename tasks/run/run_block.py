@@ -3,13 +3,12 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from prefect import task
 
 from data.store import atomic_write
-from reports.results import to_parquet_bytes, validate_results
+from reports.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
@@ -29,27 +28,37 @@ def run_block(
     """Write a block's rows to ``path`` and return their record; simulated data need no design.
 
     With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
-    Which columns were selected how often is written beside the rows, where the problem tells.
+    Beside the rows lie measured times and, where the problem tells, which columns were selected how often.
     """
     one_blas_thread()
     problem = block.problem
-    beside = Path(path).with_suffix(".selected.json")
-    selected: Selected = json.loads(beside.read_bytes()) if only and beside.exists() else {}
+    choices = selections_path(path)
+    selected: Selected = json.loads(choices.read_bytes()) if only and choices.exists() else {}
+    parts: list[pd.DataFrame] = []
     with room_for(problem.n_bytes(block.n)):
         prepared = problem.load(Path(design["path"])) if design else None
-        rows = compute_block(block, prepared, only, selected)
-    seconds = float(rows["seconds"].sum())
+        rows = compute_block(block, prepared, only, selected, parts)
+    times = pd.concat(parts)
+    seconds = float(times["seconds"].sum())
     if only is not None:
-        stored = pd.read_parquet(path)
-        order = {cell.key: place for place, cell in enumerate(block.cells)}
-        rows = pd.concat([stored[stored["cell"] != only], rows])
-        rows = rows.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
-    facts: dict[str, Any] = {"seconds": seconds}
+        rows = _among_stored(rows, Path(path), block, only)
+        times = _among_stored(times, timings_path(path), block, only)
+    beside = {timings_path(path): to_parquet_bytes(times)}
     if selected:
-        content = json.dumps(selected, sort_keys=True).encode()
-        atomic_write(beside, content)
-        facts["beside"] = {beside.name: hashlib.sha256(content).hexdigest()}
-    return written(key, Path(path), to_parquet_bytes(validate_results(rows)), **facts)
+        beside[choices] = json.dumps(selected, sort_keys=True).encode()
+    for file, content in beside.items():
+        atomic_write(file, content)
+    digests = {file.name: hashlib.sha256(content).hexdigest() for file, content in beside.items()}
+    rows = validate_results(rows)
+    return written(key, Path(path), to_parquet_bytes(rows), seconds=seconds, beside=digests)
+
+
+def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:
+    """Return the stored rows with those of one cell replaced."""
+    stored = pd.read_parquet(path)
+    order = {cell.key: place for place, cell in enumerate(block.cells)}
+    together = pd.concat([stored[stored["cell"] != only], rows])
+    return together.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
 
 
 @task(name="data_limit", **BY_KEY)

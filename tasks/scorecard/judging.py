@@ -146,7 +146,6 @@ def verdict_table(
             "seed": seed,
             "metric": claim.id,
             "value": verdict.value,
-            "seconds": 0.0,
             "status": "ok",
             "message": verdict.text,
         }

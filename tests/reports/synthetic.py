@@ -47,7 +47,6 @@ def _row(**values: object) -> dict[str, object]:
         "d": 5,
         "s": None,
         "metric": "l2_error",
-        "seconds": 0.01,
         "status": "ok",
         "message": "",
         "epsilon": math.nan,

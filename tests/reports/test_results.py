@@ -43,7 +43,6 @@ def test_columns_are_the_contracts():
         "seed",
         "metric",
         "value",
-        "seconds",
         "status",
         "message",
     ]
@@ -68,7 +67,7 @@ def test_valid_table_comes_back_in_order_and_typed(small):
         ("calibration", "loose", "calibration must be one of none, paper, tight"),
         ("privacy_model", "shuffle", "privacy_model must be one of"),
         ("n", 0, "n must be at least 1"),
-        ("seconds", -1.0, "seconds must not be negative"),
+        ("replicate", -1, "replicate must not be negative"),
         ("epsilon", 0.0, "positive epsilon"),
         ("delta", 1.0, "delta in"),
         ("estimator_epsilon", 99.0, "must not exceed epsilon"),
@@ -133,7 +132,7 @@ def test_parquet_round_trip_and_bytes(small):
 
 def test_summarise_by_hand(small):
     base = small[small["calibration"] == "tight"].head(1)
-    rows = pd.concat([base] * 5, ignore_index=True).assign(replicate=range(5), seconds=[1.0, 2, 3, 4, 5])
+    rows = pd.concat([base] * 5, ignore_index=True).assign(replicate=range(5))
     rows["value"] = [1.0, 2.0, 3.0, 10.0, math.nan]
     rows.loc[4, ["status", "message"]] = ["failed", "singular"]
     rows.loc[2, ["certified_epsilon", "estimator_epsilon"]] = 0.1
@@ -144,7 +143,7 @@ def test_summarise_by_hand(small):
     assert row["mean"] == 4.0
     assert row["se"] == pytest.approx(np.std([1, 2, 3, 10], ddof=1) / 2)
     assert (row["median"], row["q10"], row["q90"]) == pytest.approx((2.5, 1.3, 7.9))
-    assert (row["n_ok"], row["n_failed"], row["seconds"]) == (4, 1, 3.0)
+    assert (row["n_ok"], row["n_failed"]) == (4, 1)
     assert (row["status"], row["message"]) == ("failed", "singular")
     assert row["certified_epsilon"] == base["certified_epsilon"].iloc[0]
 

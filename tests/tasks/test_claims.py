@@ -57,7 +57,6 @@ def results(
                     "seed": 1,
                     "metric": metric,
                     "value": mean * (1 + 0.05 * noise[r]),
-                    "seconds": 0.0,
                     "status": "ok",
                     "message": "",
                 }

@@ -53,7 +53,7 @@ BLOCK = Block(
 
 
 def rows_of(block, **options):
-    rows = validate_results(compute_block(block, **options)).drop(columns="seconds")
+    rows = validate_results(compute_block(block, **options))
     return rows.sort_values(["cell", "replicate"], ignore_index=True)
 
 

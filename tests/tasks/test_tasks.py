@@ -13,6 +13,7 @@ from data.refs import DatasetRef
 from data.store import store_dir
 from data.table_design import read_prepared_table
 from flows.find_study import find_study
+from reports.results import timings_path
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import intact
 from tasks.fetch import fetch
@@ -92,13 +93,28 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
     path = tmp_path / "block.parquet"
     record = run_block.fn(UNCACHED, block, ready, str(path))
     assert intact(record)
-    first = pd.read_parquet(path)
+    first = pd.read_parquet(timings_path(path))
     chosen = block.cells[-1].key
     again = run_block.fn(UNCACHED, block, ready, str(path), chosen)
-    second = pd.read_parquet(path)
-    assert again["sha256"] != record["sha256"]
+    second = pd.read_parquet(timings_path(path))
+    assert again["sha256"] == record["sha256"]
+    assert again["beside"] != record["beside"]
     assert first.drop(columns="seconds").equals(second.drop(columns="seconds"))
     assert set(first["cell"][first["seconds"] != second["seconds"]]) == {chosen}
+
+
+def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(ready, block, tmp_path):
+    written = []
+    for home in ("one", "two"):
+        part = run_block.fn(UNCACHED, block, ready, str(tmp_path / home / "block.parquet"))
+        limit = data_limit.fn(UNCACHED, block, ready, str(tmp_path / home / "limit.parquet"), [1])
+        written.append(collect.fn(UNCACHED, [part, limit], [], str(tmp_path / home)))
+    assert len({record["sha256"] for record in written}) == 1
+    assert all(map(intact, written))
+    times = pd.read_parquet(tmp_path / "one" / "timings.parquet")
+    assert list(times) == ["study", "cell", "replicate", "seconds"]
+    assert set(times["cell"]) == {cell.key for cell in block.cells}
+    assert times["seconds"].gt(0).all()
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
@@ -171,7 +187,7 @@ def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
     def values(number, name):
         path = tmp_path / f"{name}-{number}.parquet"
         run_block.fn(UNCACHED, blocks[number], ready, str(path))
-        return pd.read_parquet(path).drop(columns="seconds")
+        return pd.read_parquet(path)
 
     threadpool_limits(4)
     alone = [values(number, "alone") for number in range(2)]
