@@ -165,7 +165,9 @@ def _made_up(estimator: Estimator, n_rows: int, n_features: int, n_users: int | 
         n, ids = n_users, np.arange(n_users)  # how many there are decides whether a range can be found
     X = rng.uniform(-1, 1, (n, n_features))
     # 0 and 1 are responses to every model.
-    return Sample(X, None if estimator.task == "mean" else rng.integers(0, 2, n), user_ids=ids)
+    made_up = Sample(X, None if estimator.task == "mean" else rng.integers(0, 2, n), user_ids=ids)
+    check_users(estimator, made_up)
+    return made_up
 
 
 def _rehearse(estimator: Estimator, params: Params, sample: Sample, inflation: float) -> Sequence[Event]:

@@ -97,6 +97,8 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
         raise InputError(
             f"user_ids must be whole numbers or text, got dtype {ids.dtype}; mend missing ids, convert them"
         )
-    if ids.dtype.kind in "US" and (np.char.str_len(np.char.strip(ids)) == 0).any():
-        raise InputError("user_ids must not be empty text, got a blank one; mend the column")
+    if ids.dtype.kind in "US":
+        ids = np.char.strip(ids)  # "7" and "7 " are one person
+        if (np.char.str_len(ids) == 0).any():
+            raise InputError("user_ids must not be empty text, got a blank one; mend the column")
     return np.asarray(np.unique(ids, return_inverse=True)[1])

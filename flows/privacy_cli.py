@@ -122,13 +122,14 @@ def ledger_open(
 def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
     """Show budgets and what was spent of them."""
     from data.ledger import open_ledger
-    from tasks.release import spent_epsilon
+    from tasks.release import charged_unit, spent_epsilon
 
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
     for row in ledger.show(name):
-        spent = spent_epsilon(ledger.charges(row["name"]), row["delta"])
-        rows.append({**row, "epsilon_spent": spent})
+        charges = ledger.charges(row["name"])
+        spent = spent_epsilon(charges, row["delta"])
+        rows.append({**row, "epsilon_spent": spent, "unit": charged_unit(charges)})
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -136,6 +137,7 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
         typer.echo(
             f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
             f"{row['delta']:g}, {len(row['charges'])} charges"
+            + (f", protects each {row['unit']}" if row["unit"] else "")
         )
         for charge in row["charges"]:
             asked = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"

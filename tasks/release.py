@@ -18,6 +18,7 @@ from dpalgos.accounting.odometer import Spending
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.params import check_settings, describe
 from dpalgos.typing import FloatArray
+from dpalgos.user_rows import user_codes
 from tasks.faults import SpecError
 
 
@@ -101,18 +102,26 @@ def release(
     budget = ledger.budget(asked.dataset.name)
     table, content = _read(ledger, data, asked, progress)
     keywords = {**_keywords(asked, estimator), "epsilon": epsilon, "delta": delta}
-    plan = plan_release(estimator, len(table), len(asked.columns.x), keywords)
+    ids = table[asked.columns.user_id].to_numpy() if asked.columns.user_id else None
+    n_users = None if ids is None else int(user_codes(ids, len(table)).max()) + 1
+    plan = plan_release(estimator, len(table), len(asked.columns.x), keywords, n_users=n_users)
     _check_plan(plan, epsilon, delta)
     _check_task(plan, asked)
     y = table[asked.columns.y].to_numpy() if asked.columns.y else None
-    sample = Sample(table[list(asked.columns.x)].to_numpy(), y)
+    sample = Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
     del table
     check_data(plan, sample)
     request = Request(
         dataset=asked.dataset.name,
         fingerprint=content,
         estimator=estimator,
-        parameters={"x": list(asked.columns.x), "y": asked.columns.y, **asked.bounds, **asked.params},
+        parameters={
+            "x": list(asked.columns.x),
+            "y": asked.columns.y,
+            **({"user_id": asked.columns.user_id} if asked.columns.user_id else {}),
+            **asked.bounds,
+            **asked.params,
+        },
         epsilon=epsilon,
         delta=delta,
         accounting={
@@ -120,10 +129,12 @@ def release(
             "pure_epsilon": plan.cost.pure_epsilon if plan.cost.pure_epsilon < float("inf") else None,
             "failure": plan.cost.failure,
             "releases": [event.label for event in plan.events],
+            "unit": f"user by {asked.columns.user_id}" if asked.columns.user_id else "row",
         },
     )
 
     def fits(charges: Sequence[Charge], new: Charge) -> Verdict:
+        _check_unit(budget.name, charges, new)
         total = spent_epsilon([*charges, new], budget.delta)
         return Verdict(
             accepted=total <= budget.epsilon * (1 + 1e-9),
@@ -169,7 +180,8 @@ def _read(
             progress(n_rows)
 
     responses = [asked.columns.y] if asked.columns.y else []
-    table = load_user_table(data, [*asked.columns.x, *responses], watch=watch)
+    labels = [asked.columns.user_id] if asked.columns.user_id else []
+    table = load_user_table(data, [*asked.columns.x, *responses], labels=labels, watch=watch)
     assert reader is not None
     return table, reader.fingerprint()
 
@@ -186,6 +198,21 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
             failure=cost["failure"],
         )
     return total.epsilon(delta)
+
+
+def charged_unit(charges: Sequence[Charge]) -> str | None:
+    """Return what neighbours differ in, in all charges: a row, or a user by a column; None without any."""
+    return charges[0].accounting.get("unit", "row") if charges else None
+
+
+def _check_unit(budget: str, charges: Sequence[Charge], new: Charge) -> None:
+    """Refuse to mix units in one budget: losses per row and per user do not add up."""
+    spent, asked = charged_unit(charges), charged_unit([new])
+    if spent not in (None, asked):
+        raise InputError(
+            f"the budget of {budget!r} protects each {spent}, got a release that protects each {asked}, and "
+            "the two do not add up; keep to one unit, or let the owner open a budget for the other"
+        )
 
 
 def read_config(path: Path) -> ReleaseConfig:
@@ -256,7 +283,11 @@ def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:
 
 def is_bound(keyword: str) -> bool:
     """Whether a keyword is a claim about the data, which must be public."""
-    return keyword.endswith(("_bound", "_bounds", "_norm", "_radius")) or keyword in ("center", "radius")
+    return keyword.endswith(("_bound", "_bounds", "_norm", "_radius")) or keyword in (
+        "center",
+        "radius",
+        "samples_per_user",
+    )
 
 
 def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:

@@ -92,8 +92,10 @@ class Transcript:
     def among(self, group: int) -> Iterator[None]:
         """Charge what is released inside to one of several disjoint groups of people."""
         self._group = group
-        yield
-        self._group = None
+        try:
+            yield
+        finally:
+            self._group = None
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Release indices drawn by private scores (d, R); :meth:`publish` for selections."""

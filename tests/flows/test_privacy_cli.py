@@ -330,8 +330,8 @@ def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
     opened(dpcost)
     plan = tasks.release.plan_release
 
-    def planned(*arguments):
-        made = plan(*arguments)
+    def planned(*arguments, **options):
+        made = plan(*arguments, **options)
         monkeypatch.setattr(dpalgos.hardened_release, "SecureTranscript", Broken)
         return made
 

@@ -1,0 +1,129 @@
+"""``dpcost release`` on people's tables with a column of user ids: one budget per user, ids never shown."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows import cli
+
+MEAN = """
+[dataset]
+name = "visits"
+[columns]
+x = ["hours", "steps"]
+{columns}
+[bounds]
+{bounds}
+"""
+BOUNDS = "value_bound = 100.0\nconcentration_radius = 2.0"
+USER = 'user_id = "person"'
+
+
+@pytest.fixture
+def dpcost(home, monkeypatch, capsys, caplog):
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
+        try:
+            cli.main()
+            status = 0
+        except SystemExit as leave:
+            status = leave.code or 0
+        out, err = capsys.readouterr()
+        assert "maria" not in (out + err + caplog.text).lower()
+        assert "Traceback" not in err
+        return status, out, err
+
+    call("ledger", "open", "visits", "--epsilon", 20, "--delta", 1e-5)
+    return call
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """3,000 people; the last holds half of all rows."""
+    rng = np.random.default_rng(0)
+    person = np.r_[np.repeat(np.arange(2999), 3), np.full(9000, 2999)]
+    table = pd.DataFrame(rng.normal([7.0, -3.0], 1.0, (len(person), 2)), columns=["hours", "steps"])
+    table.loc[person == 2999, ["hours", "steps"]] = 90.0
+    table["cost"] = table["hours"] * 0.1 - table["steps"] * 0.1
+    table["person"] = [f"Maria {code}" for code in person]
+    table["household"] = person // 2
+    path = tmp_path / "visits.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def ask(
+    dpcost, data, tmp_path, *, estimator="user_level_mean", columns=USER, bounds=BOUNDS, epsilon=6, more=""
+):
+    config = tmp_path / "release.toml"
+    config.write_text(MEAN.format(columns=columns, bounds=bounds) + more)
+    options = ["--data", data, "--config", config, "--epsilon", epsilon, "--delta", 1e-6, "--json"]
+    return dpcost("release", estimator, *options)
+
+
+def test_a_mean_over_users_is_released_and_replayed(dpcost, visits, tmp_path):
+    status, out, err = ask(dpcost, visits, tmp_path)
+    assert status == 0, err
+    answer = json.loads(out)
+    assert abs(answer["estimate"]["hours"] - 7) < 0.3  # the one with half of all rows has no more weight
+    assert abs(answer["estimate"]["steps"] + 3) < 0.3
+    again = json.loads(ask(dpcost, visits, tmp_path)[1])
+    assert again["replayed"]
+    assert again["estimate"] == answer["estimate"]
+    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert shown["unit"] == "user by person"
+    assert "protects each user by person" in dpcost("ledger", "show")[1]
+
+
+def test_a_regression_over_users_is_released(dpcost, visits, tmp_path):
+    bounds = "gradient_bound = 100.0\nconcentration_radius = 5.0\nradius = 1.0"
+    status, out, err = ask(
+        dpcost,
+        visits,
+        tmp_path,
+        estimator="user_level_regression",
+        columns=USER + '\ny = "cost"',
+        bounds=bounds,
+        more='[params]\nloss = "squared"\nstep_size = 0.02\nn_iterations = 3\n',
+    )
+    assert status == 0, err
+    assert set(json.loads(out)["estimate"]) == {"hours", "steps"}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "columns", "bounds"),
+    [
+        ("dp_mean", "", "value_bound = 100.0"),
+        ("user_level_mean", 'user_id = "household"', BOUNDS),
+    ],
+)
+def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bounds):
+    assert ask(dpcost, visits, tmp_path)[0] == 0
+    status, _, err = ask(dpcost, visits, tmp_path, estimator=estimator, columns=columns, bounds=bounds)
+    assert status == 2
+    assert "the budget of 'visits' protects each user by person, got a release that protects" in err
+    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert len(shown["charges"]) == 1
+
+
+def test_bad_input_costs_nothing(dpcost, visits, tmp_path):
+    table = pd.read_csv(visits)
+    one, blank = tmp_path / "one.csv", tmp_path / "blank.csv"
+    table.assign(person="Maria").to_csv(one, index=False)
+    table.assign(person=table["person"].where(table.index != 5)).to_csv(blank, index=False)
+    for data, change, message in (
+        (visits, {"columns": ""}, "user_ids is required by user_level_mean"),
+        (visits, {"columns": 'user_id = "nobody"'}, "no column 'nobody'"),
+        (visits, {"bounds": "value_bound = 100.0"}, "bounds.concentration_radius must be declared public"),
+        (visits, {"bounds": BOUNDS + "\nsamples_per_user = 3"}, "samples_per_user = 3 must be the most rows"),
+        (visits, {"epsilon": 0.01}, "from 3000 users: about"),
+        (one, {}, "at least two users"),
+        (blank, {}, "blank in column 'person' in 1 of 17,997 rows"),
+    ):
+        status, _, err = ask(dpcost, data, tmp_path, **change)
+        assert (status, message in err) == (2, True), (message, err)
+    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert shown["charges"] == []
