@@ -1,4 +1,4 @@
-"""Processes, told apart from later ones of the same number."""
+"""Identifies a process for good, by its number and the time it was started at."""
 
 from __future__ import annotations
 

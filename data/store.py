@@ -1,4 +1,4 @@
-"""Where lasting files live, and the only way to write one: whole or not at all."""
+"""The folders of lasting files, and how one is written: whole or not at all."""
 
 import errno
 import hashlib

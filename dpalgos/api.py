@@ -1,4 +1,4 @@
-"""The front door: one call for every estimator."""
+"""`estimate`: the one function by which every estimator is called."""
 
 from dataclasses import dataclass
 from typing import Any

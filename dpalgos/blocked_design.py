@@ -1,8 +1,8 @@
 """Rows of a design, held in memory or streamed, cut into the same blocks either way.
 
-Whoever multiplies with a design does it block by block, in this order and these sizes, so that a streamed
-design gives the numbers of one in memory to the last bit, and nothing as large as the design is ever made
-beside it. Single precision is kept: a wide design is mostly a matter of memory.
+Products with a design are computed block by block, in this order and these sizes, so that a streamed design
+gives the numbers of one in memory to the last bit, and no copy as large as the design is ever made. Single
+precision is kept, since wide designs are limited by memory.
 
 What rounding costs. Products of a block are summed in the design's own precision, blocks in double. A
 neighbour differs in one row, hence in one block; the others' sums are the same bits. With entries of at most

@@ -1,6 +1,6 @@
-"""The one catalogue of estimators, filled by being there.
+"""A registry of estimators: every module of the estimator packages registers its own when it is imported.
 
-Every module of the estimator packages registers what it defines; nothing else lists estimators.
+Nothing else lists estimators.
 """
 
 import importlib

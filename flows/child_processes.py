@@ -1,4 +1,4 @@
-"""Processes: ended with all that they started, and with whoever started them."""
+"""Ends child processes with all that they started, and when whoever started them is gone."""
 
 from __future__ import annotations
 

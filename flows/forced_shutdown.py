@@ -1,4 +1,4 @@
-"""The way out of a run where the ordinary one is blocked.
+"""Forced shutdown of a run when threads or the server do not end.
 
 Python waits for its threads and Prefect for its server, both for as long as it takes: a run that is
 interrupted inside a long block, or whose server is gone for good, would not end. Nothing is lost by ending it

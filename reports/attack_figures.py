@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import chart, layout, palette, svg
+from reports import chart, label_placement, palette, svg
 from reports.attack_series import AUC, CHANCE, AttackPanel, AttackView, Line
 from reports.axis_text import add_banner
 from reports.chart import LETTER, Size, decade_ticks
@@ -198,7 +198,7 @@ def _label_ends(
     texts = ["\n".join(textwrap.wrap(text, letters, break_long_words=False)) for _, text, _, _ in ends]
     heights = [size.font * (0.3 + 1.12 * (text.count("\n") + 1)) / size.plot_height for text in texts]
     levels = [min(max(end[0], 0.0), 1.0) for end in ends]
-    places = layout.spread(levels, heights, -0.03, 1.02)
+    places = label_placement.spread(levels, heights, -0.03, 1.02)
     for (_, _, color, bold), text, level, place in zip(ends, texts, levels, places, strict=True):
         if to_left:
             x = [1 + 3 / size.plot_width, 1 + 14 / size.plot_width]

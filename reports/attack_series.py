@@ -1,4 +1,4 @@
-"""A study of attacks as a reader thinks of it: panels, lines against ε, and what they say."""
+"""Groups the rows of a study of attacks into panels and lines against ε, and says what they show."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import textwrap
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import layout, palette
+from reports import label_placement, palette
 from reports.chart import LETTER, Frame, Reference, line_color, means, text_color
 from reports.series import Series
 
@@ -17,8 +17,8 @@ def add_references(ax: Axes, frame: Frame) -> None:
     """Draw the thin grey lines, each with its name where there is most room along it."""
     spec, size = frame.spec, frame.size
     font = size.font * 0.85
-    lines = {r: layout.interpolate_log(r.x, r.y) for r in spec.references}
-    data = [layout.interpolate_log(*means(s)) for s in spec.series if s.points]
+    lines = {r: label_placement.interpolate_log(r.x, r.y) for r in spec.references}
+    data = [label_placement.interpolate_log(*means(s)) for s in spec.series if s.points]
     for reference, line in lines.items():
         ax.plot(
             reference.x,
@@ -29,7 +29,7 @@ def add_references(ax: Axes, frame: Frame) -> None:
             zorder=1.5,
         )
         offset = 0.75 * font / size.plot_height
-        found = layout.clearest(
+        found = label_placement.clearest(
             line,
             [*data, *(other for r, other in lines.items() if r != reference)],
             frame.x_range,
@@ -42,7 +42,7 @@ def add_references(ax: Axes, frame: Frame) -> None:
 
 
 def _name_along(ax: Axes, frame: Frame, reference: Reference, x: float, above: bool) -> None:
-    line = layout.interpolate_log(reference.x, reference.y)
+    line = label_placement.interpolate_log(reference.x, reference.y)
     behind, ahead = line(x / 1.05), line(x * 1.05)
     angle = 0.0
     if math.isfinite(behind) and math.isfinite(ahead):
@@ -78,7 +78,7 @@ def add_end_labels(ax: Axes, frame: Frame) -> None:
         levels.append(min(max(frame.up(means(series)[1][-1]), 0.0), ceiling))
         texts.append(_end_label(frame, series))
     heights = [size.font * (0.3 + 1.12 * (text.count("\n") + 1)) / size.plot_height for text in texts]
-    places = layout.spread(levels, heights, -0.03, 1.02)
+    places = label_placement.spread(levels, heights, -0.03, 1.02)
     pixel = 1 / size.plot_width
     for series, level, text, place in zip(shown, levels, texts, places, strict=True):
         end = 1.0 if series.role == "zero" else frame.across(means(series)[0][-1])

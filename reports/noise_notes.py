@@ -1,4 +1,4 @@
-"""What the noise as printed in a paper does, beside the least noise that proves the same guarantee."""
+"""Compares the noise as printed in a paper with the least noise that proves the same guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study's table as a reader thinks of it: settings, series, points."""
+"""Groups the rows of a results table into plotted series: settings, series, points."""
 
 from __future__ import annotations
 

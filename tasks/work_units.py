@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def question(self) -> str:
-        """What is asked: the same for cells that differ in an s on which no keyword depends.
+        """The part of the key that decides the answer: cells that differ only in an unused s have the same.
 
         They share their answer, and the seed that it is drawn from.
         """

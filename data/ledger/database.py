@@ -1,4 +1,4 @@
-"""Where the chain is kept, and how one process at a time may extend it."""
+"""The database of the ledger's chain: one process at a time may extend it."""
 
 from __future__ import annotations
 

@@ -13,10 +13,9 @@ releases them, given the selection: both are charged, in every round, and compos
 adds where X is in single precision is a factor of `Design.rounding` on the sensitivity.
 
 Truncation of responses and sparsity may be chosen from the data (:mod:`dpalgos.tuning`).
-``"private_quantiles"``: R is the larger of the released 2.5 % and 97.5 % quantiles in magnitude, two
-selections that take ``truncation_share`` of ρ; it is public in the rounds. ``sparsity_choice`` runs what is
-said here as a fit of its own, with its share of ρ, and chooses by
-:class:`dpalgos.tuning.losses.ResponseLoss`;
+``"private_quantiles"``: R is the larger in magnitude of the released 2.5 % and 97.5 % quantiles, two
+selections that take ``truncation_share`` of ρ; then R is public. ``sparsity_choice`` fits the path above with
+a share of ρ and chooses the number of entries by :class:`dpalgos.tuning.losses.ResponseLoss`;
 ``"noise_level"`` drops values of the last round that its noise alone explains.
 
 Calibrations

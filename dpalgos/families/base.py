@@ -124,5 +124,5 @@ class Family(ABC):
         return self.largest_residual(predictor_bound)
 
     def identified(self, coef: FloatArray) -> FloatArray:
-        """Return the coefficients that stand for all with the same means; the same, unless with classes."""
+        """Return equivalent coefficients in normal form: centred over classes, others unchanged."""
         return coef

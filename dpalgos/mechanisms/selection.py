@@ -1,4 +1,4 @@
-"""Choosing one of d candidates by private scores: exponential mechanism, and permute-and-flip.
+"""Choosing one of d candidates by private scores: the exponential mechanism.
 
     exponential mechanism    P(j) ∝ exp(ε₀ score_j / (2λ)):  argmax of score_j + Gumbel(2λ/ε₀)
     permute-and-flip         argmax of score_j + Exponential(2λ/ε₀)

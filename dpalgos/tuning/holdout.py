@@ -6,8 +6,8 @@
 
 Why it is private. The fit is, with its share of ρ. Given the released path all models are fixed, so that a
 row moves every u_s by at most (length of the interval)/n_B, attained by a row of least loss against one of
-largest loss: one event of bounded range. Both are charged in full; a row is in only one of the two parts,
-which would allow each the whole ρ, but then the rest of the pipeline would have to be tracked by row.
+largest loss: one event of bounded range. Both are charged in full, although a row is in only one of the two
+parts: parallel composition would need the rest of the pipeline to be tracked by row.
 
 The rows are parted by their index, which is public. No refit: the noise is that of 4n/5 rows.
 """

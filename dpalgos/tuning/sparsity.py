@@ -1,4 +1,4 @@
-"""How many entries to keep: the keywords that sparse estimators share, and the rules' common ground.
+"""The choice of the sparsity: keywords that sparse estimators share, and what all ways of choosing use.
 
 ``None``                        ``sparsity``, as given
 ``"noise_level"``               of ``sparsity`` released values, those that noise does not explain; free

@@ -1,4 +1,4 @@
-"""The data's own limit as rows of the results table: research only, computed without privacy."""
+"""How far deleting influential rows moves a non-private answer, as rows of the results table."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Blocks side by side only as far as their data fit into memory together."""
+"""Limits how many blocks run at once by the memory that their data need."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Where labels go: pure arithmetic, no drawing."""
+"""Places the labels at the ends of lines so that they don't overlap."""
 
 from __future__ import annotations
 

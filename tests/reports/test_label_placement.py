@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from reports import palette
 from reports.chart import PANEL, WIDE, Frame, LineFigure, error_limits
-from reports.layout import clearest, interpolate_log, spread
+from reports.label_placement import clearest, interpolate_log, spread
 
 PLACES = st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=12)
 
