@@ -20,7 +20,7 @@ from data.data_errors import CorruptSource, DataError
 from data.genotypes import store_genotypes
 from data.raw_files import RawFile, set_aside
 from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict
-from data.registry import Dataset
+from data.registry import Dataset, load_registry
 from data.store import atomic_write, sha256_file, store_dir
 from data.swarm_frames import store_frames
 from data.table import Repair, check_schema, describe, table_digest, typed
@@ -73,7 +73,8 @@ def to_parquet(
     fewer = dataset.kind == "frames" and raw.origin == "stand-in" and stand_in_rows is not None
     n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
-    path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{_code_digest(dataset, raw)[:8]}.parquet"
+    code = _code_digest(dataset, [file.sha256 for file in raw.companions])[:8]
+    path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet"
     if not again and (stored := _stored(path)):
         return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
     try:
@@ -166,7 +167,22 @@ def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def _code_digest(dataset: Dataset, raw: RawFile) -> str:
+def stale_tables(home: Path) -> list[Path]:
+    """Return the stored tables, and what was written beside them, that today's code would make anew."""
+    stale, registry = [], load_registry()
+    for path in (store_dir(home) / "parquet").glob("*.parquet"):
+        try:
+            ref = ref_from_dict(json.loads(_sidecar(path).read_bytes()))
+            companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
+            current = path.stem.endswith(_code_digest(registry[ref.name], companions)[:8])
+        except (OSError, ValueError, KeyError, TypeError):
+            current = False
+        if not current:
+            stale += [path, _sidecar(path)]
+    return stale
+
+
+def _code_digest(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of everything beside the raw file that the table depends on."""
     facts: tuple[object, ...] = (
         dataset.columns,
@@ -177,7 +193,7 @@ def _code_digest(dataset: Dataset, raw: RawFile) -> str:
     )
     if dataset.kind == "frames":
         facts = (*facts, dataset.label, dataset.n_boids)
-    digest = hashlib.sha256(repr((facts, [file.sha256 for file in raw.companions])).encode())
+    digest = hashlib.sha256(repr((facts, companions)).encode())
     parser = datasets.load(dataset.name).__name__
     digest.update(code_digest([__name__, parser]).encode())
     return digest.hexdigest()

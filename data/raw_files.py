@@ -4,13 +4,15 @@ A source may be several files that belong together; they are delivered all or no
 is verified under a temporary name before it becomes visible, see `data.store`.
 """
 
+import fcntl
 import logging
 import os
 import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,8 @@ ATTEMPTS = 3
 MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its end
 RETRY_WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
+
+_BESIDE = ".fetch-"
 
 Origin = Literal["store", "mirror", "official", "stand-in"]
 
@@ -150,8 +154,8 @@ def fetch_anew(
 
     Parameters, result and errors are those of `fetch`.
     """
-    home.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=home, prefix=".fetch-") as beside:
+    store_dir(home).mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=store_dir(home), prefix=_BESIDE) as beside, _locked(Path(beside)):
         raw = fetch(dataset, home=Path(beside), mirror=mirror, offline=offline, progress=progress)
         moved = []
         for file in (raw, *raw.companions):
@@ -160,6 +164,23 @@ def fetch_anew(
             Path(file.path).replace(stored)
             moved.append(replace(file, path=str(stored), companions=()))
     return replace(moved[0], companions=tuple(moved[1:]))
+
+
+def remove_abandoned_fetches(home: Path) -> None:
+    """Delete what `fetch_anew` left when its process was killed; what somebody is at work on is locked."""
+    for beside in store_dir(home).glob(f"{_BESIDE}*"):
+        with suppress(OSError), _locked(beside):
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:

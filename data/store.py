@@ -1,9 +1,12 @@
 """The folders of lasting files, and how one is written: whole or not at all."""
 
 import errno
+import fcntl
 import hashlib
 import os
+import re
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +15,9 @@ from typing import BinaryIO
 from data.data_errors import StoreError
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+_SECONDS_TO_LOCK = 2.0
 
 _WRITE_FAULTS = {
     errno.ENOSPC: "the disk is full; free some space",
@@ -96,6 +102,7 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> N
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "xb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # says that somebody is at work on it, see `remove_leftovers`
             if callable(content):
                 content(handle)
             else:
@@ -113,6 +120,25 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> N
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Delete what writers that were killed left in a folder, or two folders below; return how many bytes.
+
+    Whoever is still at work on a file holds its lock; one made a moment ago may not be locked yet.
+    """
+    freed = 0
+    for pattern in (".*.part", "*/.*.part", "*/*/.*.part"):
+        for path in folder.glob(pattern):
+            with suppress(OSError):
+                about = path.lstat()
+                if not _LEFTOVER.fullmatch(path.name) or time.time() - about.st_mtime < _SECONDS_TO_LOCK:
+                    continue
+                with open(path, "rb") as handle:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                freed += about.st_size
+    return freed
 
 
 def _flush_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from data.data_errors import StoreError
-from data.store import home
+from data.store import PROJECT_ROOT, home
 from flows.privacy_cli import register
 from flows.progress import say
 from flows.supervision import ServerError
@@ -275,13 +275,14 @@ def cache_verify(as_json: AsJson = False) -> None:
 @cache_app.command("prune")
 def cache_prune(
     everything: Annotated[bool, typer.Option("--all", help="Also what is up to date.")] = False,
+    out: Out = None,
 ) -> None:
-    """Delete stored results that are damaged, or that the current code would not use."""
+    """Delete what is damaged, half written, or what the current code would not use."""
     from flows.inventory import prune
     from flows.journal import exclusive_run
 
     with exclusive_run(home(), say):
-        removed, freed = prune(home(), everything=everything)
+        removed, freed = prune(home(), out or PROJECT_ROOT / "reports" / "out", everything=everything)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
 
 

@@ -1,9 +1,13 @@
 """What is stored below ``DPCOST_HOME``: cached results, whether they are whole, and what is stale."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from data.ingest import stale_tables
+from data.raw_files import remove_abandoned_fetches
+from data.store import remove_leftovers, store_dir
 from flows import journal
 from tasks.cache.keys import is_current, is_key
 from tasks.cache.records import intact, records_folder, stored_record
@@ -42,15 +46,24 @@ def entries(home: Path) -> list[CacheEntry]:
     return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
 
 
-def prune(home: Path, *, everything: bool) -> tuple[int, int]:
+def prune(home: Path, out: Path, *, everything: bool) -> tuple[int, int]:
     """Delete what is damaged or stale (or everything) and return how many results and bytes went.
 
-    Reports lie outside ``DPCOST_HOME`` and are never touched; files that no record names are removed.
+    Of the store go tables that other code made, raw files that were refused, and what killed runs left half
+    written; of the reports in ``out``, and where else runs wrote theirs, the latter alone. Files of the cache
+    that no record names are removed.
     """
     kept, removed, freed = set(), 0, 0
+    reports = {out}
     for entry in entries(home):
+        record = stored_record(records_folder(home) / entry.name) or {}
+        if entry.path and not Path(entry.path).is_relative_to(home):
+            reports.add(Path(entry.path).parents[1])
         if entry.state == "current" and not everything:
-            kept.add(entry.path)
+            kept |= {
+                entry.path,
+                *(str(Path(entry.path).with_name(name)) for name in record.get("beside", {})),
+            }
             continue
         (records_folder(home) / entry.name).unlink(missing_ok=True)
         removed, freed = removed + 1, freed + entry.bytes
@@ -58,7 +71,19 @@ def prune(home: Path, *, everything: bool) -> tuple[int, int]:
         for path in (home / "cache" / folder).glob("*"):
             if str(path) not in kept:
                 path.unlink(missing_ok=True)
-    return removed, freed
+    store = store_dir(home)
+    abandoned = [path for path in (store / "refused").rglob("*") if path.is_file()]
+    for path in [*stale_tables(home), *abandoned]:
+        with suppress(OSError):
+            freed += path.stat().st_size
+            path.unlink()
+    return removed, freed + clear_leftovers(home, *reports)
+
+
+def clear_leftovers(home: Path, *reports: Path) -> int:
+    """Delete what killed runs left half written, and return how many bytes went."""
+    remove_abandoned_fetches(home)
+    return sum(remove_leftovers(folder) for folder in (store_dir(home), home / "cache", *reports))
 
 
 def totals(home: Path) -> dict[str, dict[str, int]]:

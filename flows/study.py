@@ -18,6 +18,7 @@ from data.refs import DatasetRef
 from data.store import PROJECT_ROOT, home
 from flows import journal
 from flows.find_study import find_study
+from flows.inventory import clear_leftovers
 from flows.progress import progress, say
 from flows.task_choice import TaskName, check_cell
 from tasks.cache.keys import CacheKey, cache_key, modules_of
@@ -91,6 +92,7 @@ def run_study(
         "started": now(),
     }
     with recorded(study, profile), journal.exclusive_run(home(), say):
+        clear_leftovers(home(), run.out)
         tables = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
         blocks = spec.blocks(

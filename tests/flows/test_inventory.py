@@ -1,9 +1,16 @@
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
+from data.ingest import to_parquet
+from data.raw_files import fetch, mirror_from_environment
+from data.registry import get_dataset
+from data.store import atomic_write
 from flows import journal
-from flows.inventory import entries, prune, recent_runs, totals
+from flows.inventory import clear_leftovers, entries, prune, recent_runs, totals
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import written
 
@@ -22,7 +29,9 @@ def key(letter):
 def stocked(home):
     """A home with a current, a stale and a damaged result, a replaced report and an error of a failed run."""
     blocks = home / "cache" / "blocks"
-    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows"))
+    times = written(UNCACHED, blocks / "a.timings.parquet", b"times")["sha256"]
+    beside = {"a.timings.parquet": times}
+    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows", beside=beside))
     store(
         home,
         key("b"),
@@ -44,19 +53,20 @@ def test_states(stocked):
 
 
 def test_pruning_keeps_what_is_current_and_every_report(stocked):
-    removed, freed = prune(stocked, everything=False)
+    removed, freed = prune(stocked, stocked.parent / "out", everything=False)
     assert removed == 4
     assert freed > 0
     assert [entry.state for entry in entries(stocked)] == ["current"]
-    assert [path.name for path in (stocked / "cache" / "blocks").iterdir()] == ["a.parquet"]
+    names = {path.name for path in (stocked / "cache" / "blocks").iterdir()}
+    assert names == {"a.parquet", "a.timings.parquet"}
     assert (stocked.parent / "out" / "results.parquet").exists()
-    assert prune(stocked, everything=True)[0] == 1
+    assert prune(stocked, stocked.parent / "out", everything=True)[0] == 1
     assert entries(stocked) == []
 
 
 def test_a_home_that_is_not_there_is_empty(home):
     assert entries(home) == []
-    assert prune(home, everything=True) == (0, 0)
+    assert prune(home, home.parent / "out", everything=True) == (0, 0)
     assert {kind: total["files"] for kind, total in totals(home).items()} == {
         "data": 0,
         "cache": 0,
@@ -78,3 +88,63 @@ def test_runs_are_shown_with_the_dead_among_them(home, monkeypatch):
         second: "completed",
     }
     assert len(recent_runs(home, limit=1)) == 1
+
+
+def leftover(path, seconds_ago=60):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"half")
+    then = path.stat().st_mtime - seconds_ago
+    os.utime(path, (then, then))
+    return path
+
+
+def test_what_killed_runs_left_goes_from_store_cache_and_reports(stocked):
+    reports = stocked.parent / "out"
+    gone = [
+        leftover(folder / ".a.parquet.0123abcd.part")
+        for folder in (
+            *(stocked / "store" / "raw" / "housing", stocked / "store" / "parquet"),
+            *(stocked / "cache" / "blocks", reports, reports / "small", reports / "small" / "figures"),
+        )
+    ]
+    (stocked / "store" / ".fetch-1" / "store" / "raw").mkdir(parents=True)
+    mine = leftover(reports / ".notes.part")
+    clear_leftovers(stocked, reports)
+    assert not any(path.exists() for path in gone)
+    assert not list((stocked / "store").glob(".fetch-*"))
+    assert mine.exists()
+
+
+def test_what_somebody_is_writing_stays(home):
+    seen = []
+
+    def write(handle):
+        handle.write(b"half")
+        handle.flush()
+        (path,) = (home / "store").glob(".*.part")
+        os.utime(path, (0, 0))
+        clear_leftovers(home)
+        seen.append(path.exists())
+
+    atomic_write(home / "store" / "a", write)
+    young = leftover(home / "store" / ".b.0123abcd.part", seconds_ago=0)
+    clear_leftovers(home)
+    assert seen == [True]
+    assert (home / "store" / "a").read_bytes() == b"half"
+    assert young.exists()
+
+
+@pytest.mark.real_data
+def test_pruning_the_store_keeps_the_tables_of_this_code(home):
+    dataset = get_dataset("housing")
+    raw = fetch(dataset, home=home, mirror=mirror_from_environment(), offline=True)
+    table = Path(to_parquet(dataset, raw, home=home).path)
+    older = table.with_name(table.name.replace(table.stem[-8:], "01234567"))
+    for suffix in (".parquet", ".json"):
+        shutil.copy(table.with_suffix(suffix), older.with_suffix(suffix))
+    leftover(home / "store" / "refused" / "housing" / "houses.zip")
+    size = older.stat().st_size
+    assert prune(home, home.parent / "out", everything=False)[1] > size
+    assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
+    assert Path(raw.path).exists()
+    assert not [path for path in (home / "store" / "refused").rglob("*") if path.is_file()]
