@@ -27,7 +27,7 @@ kind = "subsamples"
 dataset = "housing"
 response = "median_house_value"
 covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-prepare = "public"
+units = "public"
 
 [[panels]]
 name = "paper"
@@ -36,7 +36,7 @@ kind = "subsamples"
 dataset = "housing"
 response = "median_house_value"
 covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-prepare = "paper"
+units = "standardised"
 
 [[estimators]]
 name = "zero"
@@ -78,6 +78,11 @@ class Project:
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
+
+    def become(self, *arguments):
+        """Replace this process by a command."""
+        os.chdir(PROJECT)
+        os.execve(sys.executable, [sys.executable, "-c", DPCOST, *map(str, arguments)], self.environment)
 
     def dpcost(self, *arguments, status=0, **environment):
         """Run a command; return what it said on standard output and on standard error."""
