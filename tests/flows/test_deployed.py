@@ -25,7 +25,7 @@ def standing(request, tmp_path_factory):
         except ServerError as missing:
             pytest.skip(str(missing))
     folder = tmp_path_factory.mktemp("standing")
-    for each in (folder, *folder.parents[:3]):
+    for each in (folder, *folder.parents[:2]):
         each.chmod(0o755)  # PostgreSQL's user has to reach its cluster
     project, port = Project(folder, "standing"), free_port()
     process = subprocess.Popen(
