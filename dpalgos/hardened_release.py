@@ -91,6 +91,10 @@ def plan_release(
         raise InputError(
             f"estimator must be a private one for a release, got {name!r}; see dpcost estimators"
         )
+    if estimator.relation is Relation.LOCAL:
+        raise InputError(
+            f"{name} has no hardened sampler for a curator: each device draws its own noise; use dpcost local"
+        )
     if keywords.get("calibration", "tight") != "tight":
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
     params = build_params(estimator, {**keywords, "calibration": "tight"})

@@ -20,6 +20,7 @@ import typer
 
 from data.data_errors import StoreError
 from data.store import PROJECT_ROOT, home
+from flows.local_cli import local_app
 from flows.privacy_cli import register
 from flows.progress import say
 from flows.supervision import ServerError
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
 app.add_typer(cache_app, name="cache")
+app.add_typer(local_app, name="local")
 register(app)
 
 _CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base class; typer exports none

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -21,28 +21,35 @@ from dpalgos.typing import FloatArray
 from dpalgos.user_rows import user_codes
 from tasks.faults import SpecError
 
+_BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
-class _Strict(BaseModel):
+
+class StrictModel(BaseModel):
+    """A table of a user's file: unknown keys are refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Dataset(_Strict):
+class _Dataset(StrictModel):
     name: str
 
 
-class _Columns(_Strict):
+class _Columns(StrictModel):
     x: tuple[str, ...] = Field(min_length=1)
     y: str | None = None
     user_id: str | None = None
 
 
-class ReleaseConfig(_Strict):
+class ReleaseConfig(StrictModel):
     """A release's TOML file: the ledger's name for the data, columns, public bounds, settings."""
 
     dataset: _Dataset
     columns: _Columns
     bounds: dict[str, Any] = {}
     params: dict[str, Any] = {}
+
+
+Config = TypeVar("Config", bound=StrictModel)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +105,11 @@ def release(
     SpecError, InputError, DataError
         In one sentence, without a value of the data.
     """
-    asked = read_config(config)
+    asked = read_config(config, ReleaseConfig)
     budget = ledger.budget(asked.dataset.name)
     table, content = _read(ledger, data, asked, progress)
-    keywords = {**_keywords(asked, estimator), "epsilon": epsilon, "delta": delta}
+    declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
+    keywords = {**declared, "epsilon": epsilon, "delta": delta}
     ids = table[asked.columns.user_id].to_numpy() if asked.columns.user_id else None
     n_users = None if ids is None else int(user_codes(ids, len(table)).max()) + 1
     plan = plan_release(estimator, len(table), len(asked.columns.x), keywords, n_users=n_users)
@@ -215,8 +223,8 @@ def _check_unit(budget: str, charges: Sequence[Charge], new: Charge) -> None:
         )
 
 
-def read_config(path: Path) -> ReleaseConfig:
-    """Read and check a release's TOML file.
+def read_config(path: Path, kind: type[Config]) -> Config:
+    """Read and check a TOML file of a user's: that of a release, or of a local protocol.
 
     Raises
     ------
@@ -224,7 +232,7 @@ def read_config(path: Path) -> ReleaseConfig:
         In one sentence.
     """
     try:
-        return ReleaseConfig(**tomllib.loads(read_small(path).decode()))
+        return kind(**tomllib.loads(read_small(path).decode()))
     except OSError as error:
         raise SpecError(f"cannot read the config {path}: {error.strerror}") from None
     except ValidationError as error:
@@ -237,13 +245,16 @@ def read_config(path: Path) -> ReleaseConfig:
         raise SpecError(f"{path} is not a TOML file: {error}") from None
 
 
-def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:
-    """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
-    for table, settings in (("bounds", asked.bounds), ("params", asked.params)):
-        check_settings(
-            table, settings, "--epsilon and --delta say what a release costs, and nothing else does"
-        )
-    for name, value in asked.bounds.items():
+def public_keywords(
+    bounds: dict[str, Any], params: dict[str, Any], estimator: str, instead: str
+) -> dict[str, Any]:
+    """Return bounds and settings as keywords; a bound must be declared where it counts as public.
+
+    ``instead`` says what decides the budget, for the message.
+    """
+    for table, settings in (("bounds", bounds), ("params", params)):
+        check_settings(table, settings, instead)
+    for name, value in bounds.items():
         numbers = value if isinstance(value, list) else [value]
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
             raise SpecError(
@@ -254,7 +265,7 @@ def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:
             raise SpecError(
                 f"bounds.{name} must be [lower, upper] with lower < upper, got {value}; swap them"
             )
-    for name in asked.params:
+    for name in params:
         if is_bound(name):
             raise SpecError(
                 f"params.{name} must stand in [bounds], which declares it public; move it there, with a "
@@ -262,14 +273,14 @@ def _keywords(asked: ReleaseConfig, estimator: str) -> dict[str, Any]:
             )
     needed = [item["name"] for item in describe(get_estimator(estimator).parameters) if item["required"]]
     for name in needed:
-        if is_bound(name) and name not in asked.bounds:
+        if is_bound(name) and name not in bounds:
             raise SpecError(
                 f"bounds.{name} must be declared public for {estimator}, got none; add a number that does "
                 "not come from the data"
             )
     return {
         name: tuple(value) if isinstance(value, list) else value
-        for name, value in {**asked.bounds, **asked.params}.items()
+        for name, value in {**bounds, **params}.items()
     }
 
 

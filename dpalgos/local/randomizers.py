@@ -16,8 +16,8 @@ that differ by e^ε at most do so too.
 sphere (or a Gaussian vector) is drawn without knowing z; z decides only whether it is kept, by one
 comparison. So which floats can come out does not depend on z. For half-spaces a point and its opposite,
 which are as likely, exchange their odds with that comparison, so that e^ε is exact whatever is rounded; for
-caps rounding moves the probability of the region by less than one part in 1e12. Gaussian reports are rounded
-to a public grid (:mod:`dpalgos.mechanisms.secure`).
+caps rounding moves the probability of the region by less than one part in 1e12. Gaussian reports are for
+research only.
 
 References
 ----------
@@ -36,7 +36,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_ndtr, ndtr, ndtri
 
-from dpalgos.accounting.events import DiscreteGaussianEvent, Event, GaussianEvent, RandomizerEvent
+from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
 from dpalgos.noise_source import Noise
 from dpalgos.typing import FloatArray
 
@@ -74,10 +74,6 @@ class Randomizer(Protocol):
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         """Draw a report for each vector, (m, p, R), for research."""
-        ...
-
-    def exact(self, value: FloatArray) -> FloatArray:
-        """Draw the report of one vector (p,) from the operating system's randomness, safe to be sent."""
         ...
 
 
@@ -231,15 +227,13 @@ class CapRandomizer:
 class GaussianReport:
     """z + N(0, σ² I), σ = ``noise_multiplier`` · ``l2_sensitivity``: (ε, δ) by the accountant.
 
-    The sensitivity is how far apart two vectors can be, at most 2r. ``discrete``: accounted as what
-    :meth:`exact` draws.
+    The sensitivity is how far apart two vectors can be, at most 2r.
     """
 
     noise_multiplier: float
     l2_sensitivity: float
     radius: float
     size: int
-    discrete: bool = False
 
     @property
     def noise_std(self) -> float:
@@ -253,8 +247,7 @@ class GaussianReport:
 
     def event(self, label: str, group: int) -> Event:
         """Return what one report costs."""
-        kind = DiscreteGaussianEvent if self.discrete else GaussianEvent
-        return kind(
+        return GaussianEvent(
             label=label,
             group=group,
             noise_multiplier=self.noise_multiplier,
@@ -265,23 +258,6 @@ class GaussianReport:
         """Draw a report for each vector, (m, p, R)."""
         m, p, _ = values.shape
         return np.asarray(values + self.noise_std * noise.normal(m, p))
-
-    def exact(self, value: FloatArray) -> FloatArray:
-        """Draw the report of one vector with discrete Gaussian noise on a public grid.
-
-        Raises
-        ------
-        InputError
-            If a vector does not fit the grid.
-        """
-        from dpalgos.mechanisms.secure import SecureTranscript  # OpenDP, which research has no use for
-
-        return SecureTranscript().gaussian(
-            value[:, None],
-            l2_sensitivity=self.l2_sensitivity,
-            noise_multiplier=self.noise_multiplier,
-            label="report",
-        )[:, 0]
 
 
 def pure_randomizer(epsilon: float, radius: float, size: int, mechanism: str = "auto") -> Randomizer:

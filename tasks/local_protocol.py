@@ -1,0 +1,286 @@
+"""Local privacy played out: devices write reports, a server that never sees a row reads them.
+
+What is public travels with the reports as one message: the protocol's settings and the state that the server
+has handed out. Every report carries the message's digest, so that a report of another configuration, another
+ε or an earlier round is told from the others.
+"""
+
+import importlib
+import json
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from data.data_errors import DataError
+from data.report_files import ReportTable, message_digest, read_reports, write_reports
+from data.store import atomic_write
+from data.user_table import load_user_table
+from dpalgos import InputError, get_estimator
+from dpalgos.accounting.relation import Relation
+from dpalgos.api import build_params
+from dpalgos.local.exchange import device_report, mean_reports, report_epsilon
+from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups
+from tasks.faults import SpecError
+from tasks.release import StrictModel, public_keywords, read_config
+
+_INSTEAD = "[protocol] says what a report costs, and nothing else does"
+
+
+class _Protocol(StrictModel):
+    estimator: str
+    epsilon: float
+    delta: float
+    people: int | None = Field(default=None, gt=0)
+    public_rows: Path | None = None
+
+
+class _Columns(StrictModel):
+    x: tuple[str, ...] = Field(min_length=1)
+    y: str
+
+
+class ProtocolConfig(StrictModel):
+    """A protocol's TOML file: estimator and budget, columns, public bounds, settings."""
+
+    protocol: _Protocol
+    columns: _Columns
+    bounds: dict[str, Any] = Field(default_factory=dict)
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicMessage:
+    """What everyone knows: the settings, and the state after the last round.
+
+    Attributes
+    ----------
+    settings : dict
+        Estimator, budget, columns and keywords, as plain data.
+    state : dict
+        Rounds that there have been, coefficients, standard errors, notes.
+    """
+
+    settings: dict[str, Any]
+    state: dict[str, Any]
+
+    def to_bytes(self) -> bytes:
+        """Return the message as it travels, always the same bytes for the same message."""
+        whole = {"settings": self.settings, "state": self.state}
+        return json.dumps(whole, sort_keys=True, indent=1, allow_nan=False).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: object) -> "PublicMessage":
+        """Read a message, or refuse what is none."""
+        try:
+            whole = json.loads(content)
+            message = cls(settings=dict(whole["settings"]), state=dict(whole["state"]))
+            message.public_state()
+            message.algorithm()
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise SpecError(f"{where} holds no public state; write it with: dpcost local round") from None
+        return message
+
+    @property
+    def round(self) -> int:
+        """The round that is asked now, from 1."""
+        return int(self.state["n_rounds"]) + 1
+
+    def algorithm(self) -> LocalAlgorithm:
+        """Return what devices and server do."""
+        asked = self.settings
+        estimator = get_estimator(asked["estimator"])
+        budget = {"epsilon": asked["epsilon"], "delta": asked["delta"], "calibration": "tight"}
+        params = build_params(estimator, {**asked["keywords"], **budget})
+        module = importlib.import_module(f"dpalgos.local.{estimator.name}")
+        made: LocalAlgorithm = module.algorithm(params, len(asked["x"]), asked["people"] or 1)
+        return made
+
+    def public_state(self) -> PublicState:
+        """Return the state as the algorithm takes it."""
+        coef, error = (np.array(self.state[k], dtype=float)[:, None] for k in ("coef", "standard_error"))
+        if len(coef) != len(self.settings["x"]) or coef.shape != error.shape:
+            raise ValueError("the state is of other columns")
+        return PublicState(
+            n_rounds=int(self.state["n_rounds"]), coef=coef, standard_error=error, notes=self.state["notes"]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """What a server makes of one group's reports.
+
+    Attributes
+    ----------
+    message : PublicMessage
+        What is public from now on, the estimate in it.
+    n_rounds : int
+        How many rounds the protocol has.
+    n_reports, n_shortened : int
+        How many reports there were, and how many of them were longer than an honest one.
+    epsilon, delta : float
+        What each report is certified for.
+    """
+
+    message: PublicMessage
+    n_rounds: int
+    n_reports: int
+    n_shortened: int
+    epsilon: float
+    delta: float
+
+
+def first_message(config: Path) -> PublicMessage:
+    """Return what is public before anyone has reported.
+
+    Raises
+    ------
+    SpecError, InputError, DataError
+        In one sentence.
+    """
+    asked = read_config(config, ProtocolConfig)
+    protocol = asked.protocol
+    estimator = get_estimator(protocol.estimator)
+    if estimator.relation is not Relation.LOCAL:
+        raise SpecError(
+            f"protocol.estimator must be a locally private one, got {protocol.estimator!r}; see: dpcost "
+            "estimators"
+        )
+    keywords = public_keywords(asked.bounds, asked.params, protocol.estimator, _INSTEAD)
+    if "response_moment" in keywords and protocol.people is None:
+        raise SpecError("protocol.people must be given with response_moment, got none; add their number")
+    if protocol.public_rows is not None:
+        rows = load_user_table(config.parent / protocol.public_rows, asked.columns.x)
+        keywords["public_X"] = rows.to_numpy().tolist()
+    settings = {
+        "estimator": protocol.estimator,
+        "epsilon": protocol.epsilon,
+        "delta": protocol.delta,
+        "people": protocol.people,
+        "x": list(asked.columns.x),
+        "y": asked.columns.y,
+        "keywords": {k: list(v) if isinstance(v, tuple) else v for k, v in keywords.items()},
+    }
+    message = PublicMessage(settings=settings, state=_plain(first_state(len(asked.columns.x))))
+    message.algorithm()
+    return message
+
+
+def read_message(path: Path) -> PublicMessage:
+    """Read the public state that a server has handed out."""
+    try:
+        return PublicMessage.from_bytes(path.read_bytes(), path)
+    except OSError as error:
+        raise SpecError(f"cannot read the state {path}: {error.strerror}") from None
+
+
+def write_message(path: Path, message: PublicMessage) -> None:
+    """Write the public state for the devices of the next group."""
+    atomic_write(path, message.to_bytes())
+
+
+def report(message: PublicMessage, data: Path, out: Path) -> int:
+    """Play the devices: write a private report for each row of the group that is asked; return how many.
+
+    Raises
+    ------
+    SpecError, InputError, DataError
+        In one sentence, without a value of the data.
+    """
+    algorithm, state = message.algorithm(), message.public_state()
+    if message.round > algorithm.n_rounds:
+        raise SpecError(f"all {algorithm.n_rounds} rounds are over; nobody is asked any more")
+    columns = [*message.settings["x"], message.settings["y"]]
+    rows = load_user_table(data, columns).to_numpy()
+    asked = public_groups(len(rows), algorithm.n_rounds)[state.n_rounds]
+    reports = np.stack([device_report(algorithm, state, row[:-1], float(row[-1])) for row in rows[asked]])
+    content = message.to_bytes()
+    write_reports(
+        out,
+        ReportTable(
+            message=content,
+            ids=[secrets.token_bytes(16) for _ in reports],
+            states=[message_digest(content)] * len(reports),
+            reports=np.asarray(reports, dtype=np.float64),
+        ),
+    )
+    return len(reports)
+
+
+def aggregate(paths: Sequence[Path], message: PublicMessage | None = None) -> Aggregate:
+    """Play the server: check reports, and return what follows from them.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of reports of one group.
+    message : PublicMessage, optional
+        What the server has handed out; by default what the first file says it answers.
+
+    Raises
+    ------
+    SpecError, InputError, DataError
+        A report is a duplicate, answers another message, has another size, or numbers that are not finite.
+    """
+    tables = [read_reports(path) for path in paths]
+    if not tables:
+        raise SpecError("reports must be named, got none; pass the files that dpcost local report wrote")
+    message = message or PublicMessage.from_bytes(tables[0].message, paths[0])
+    expected = message_digest(message.to_bytes())
+    for path, table in zip(paths, tables, strict=True):
+        _check_answers(path, table, message, expected)
+    seen = Counter(report_id for table in tables for report_id in table.ids)
+    n_twice = sum(count > 1 for count in seen.values())
+    if n_twice:
+        raise DataError(f"{n_twice} reports came twice; every device sends one, so leave the copies out")
+    algorithm, state = message.algorithm(), message.public_state()
+    sizes = {table.reports.shape[1] for table in tables}
+    if len(sizes) > 1:
+        raise InputError(f"reports must have one size, got {', '.join(map(str, sorted(sizes)))} numbers")
+    means = mean_reports(algorithm, state, np.concatenate([table.reports for table in tables]))
+    following = algorithm.server(state, means.parts, means.n_reports)
+    delta = float(message.settings["delta"])
+    return Aggregate(
+        message=PublicMessage(settings=message.settings, state=_plain(following)),
+        n_rounds=algorithm.n_rounds,
+        n_reports=means.n_reports,
+        n_shortened=means.n_shortened,
+        epsilon=report_epsilon(algorithm, state, delta),
+        delta=delta,
+    )
+
+
+def _check_answers(path: Path, table: ReportTable, message: PublicMessage, expected: bytes) -> None:
+    """Refuse a file with reports that answer another message, saying in what it differs."""
+    foreign = sum(state != expected for state in table.states)
+    if not foreign:
+        return
+    n, theirs = len(table.states), PublicMessage.from_bytes(table.message, path)
+    if any(state != message_digest(table.message) for state in table.states):
+        reason = "answer another public state than the file says"
+    elif theirs.settings["epsilon"] != message.settings["epsilon"]:
+        reason = f"are for epsilon = {theirs.settings['epsilon']:g}, not {message.settings['epsilon']:g}"
+    elif theirs.settings != message.settings:
+        reason = "are of another configuration"
+    elif theirs.round != message.round:
+        reason = f"are of round {theirs.round}, and this is round {message.round}"
+    else:
+        reason = "answer another public state of this round"
+    raise DataError(f"{path}: {foreign} of {n} reports {reason}; leave them out")
+
+
+def _plain(state: PublicState) -> dict[str, Any]:
+    """Return a state as plain data that JSON keeps exactly."""
+    return {
+        "n_rounds": state.n_rounds,
+        "coef": state.coef[:, 0].tolist(),
+        "standard_error": state.standard_error[:, 0].tolist(),
+        "notes": {k: v if isinstance(v, str) else np.asarray(v).tolist() for k, v in state.notes.items()},
+    }

@@ -1,0 +1,95 @@
+"""What one device can do: its report is of fixed size, and a lie moves the mean no further than 2 L/n."""
+
+import numpy as np
+import pytest
+from local_problems import BUDGET, people
+
+from dpalgos import InputError
+from dpalgos.local import ldp_iht, ldp_nldp
+from dpalgos.local.exchange import device_report, mean_reports, report_epsilon, report_size
+from dpalgos.local.rounds import first_state
+from dpalgos.noise_source import Noise
+
+BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
+
+
+def moments(epsilon=2.0, **keywords):
+    params = ldp_nldp.LDPNLDPParams(**{**BOUNDS, "epsilon": epsilon}, **keywords)
+    return ldp_nldp.algorithm(params, 3, 100)
+
+
+def gradients(**keywords):
+    return ldp_iht.algorithm(ldp_iht.LDPIHTParams(**BOUNDS, sparsity=1, **keywords), 3, 100)
+
+
+def honest(algorithm, n=200, seed=0):
+    X, y, _ = people(n, 3, seed, coef=(0.5,))
+    noise = Noise([np.random.default_rng(seed)])
+    parts = algorithm.client(first_state(3))
+    return np.concatenate(
+        [part.randomizer.perturb(part.vectors(X, y), noise)[:, :, 0] for part in parts], axis=1
+    )
+
+
+@pytest.mark.parametrize("algorithm", [moments(), moments(mechanism="l2"), gradients()])
+@pytest.mark.parametrize("row", [[0.0, 0, 0], [1e300, -1e300, 1e-300], [0.1, 0.2, 0.3]])
+def test_a_report_has_the_public_size_whoever_sends_it(algorithm, row):
+    state = first_state(3)
+    report = device_report(algorithm, state, np.array(row), -1e200)
+    assert report.shape == (report_size(algorithm, state),)
+    assert np.linalg.norm(report) <= algorithm.client(state)[0].randomizer.largest_norm
+    assert mean_reports(algorithm, state, report[None]).n_shortened == 0
+
+
+@pytest.mark.parametrize(
+    "algorithm", [moments(), moments(mechanism="l2"), gradients(), moments(mechanism="gaussian")]
+)
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e308])
+def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
+    state, reports = first_state(3), honest(algorithm)
+    before = mean_reports(algorithm, state, reports)
+    lies = reports.copy()
+    lies[5] = -size * np.sign(reports[5])
+    after = mean_reports(algorithm, state, lies)
+    for part, one, other in zip(algorithm.client(state), before.parts, after.parts, strict=True):
+        bound = 2 * part.randomizer.largest_norm / len(reports)
+        assert np.linalg.norm(one - other) <= bound * (1 + 1e-9)
+    assert before.n_shortened == 0
+    assert after.n_shortened == (size > 100)
+
+
+def test_a_lie_moves_the_estimate_by_the_step_of_the_bound():
+    algorithm, state = gradients(mechanism="l2", n_rounds=1, coef_bound=50.0), first_state(3)
+    reports = honest(algorithm, 400)
+    lies = reports.copy()
+    lies[0] = 1e9
+    coefs = [
+        algorithm.server(state, mean_reports(algorithm, state, r).parts, len(r)).coef for r in (reports, lies)
+    ]
+    radius = algorithm.radius(state.coef)[0]
+    largest = algorithm.client(state)[0].randomizer.largest_norm
+    assert np.abs(coefs[0] - coefs[1]).max() <= algorithm.step_size * radius * 2 * largest / 400 + 1e-9
+
+
+def test_the_certificate_of_a_report_is_that_of_the_estimator():
+    assert 1.99 < report_epsilon(moments(), first_state(3), 1e-5) <= 2
+
+
+def test_gaussian_reports_are_not_sent():
+    with pytest.raises(
+        InputError, match="mechanism must be 'auto', 'l2' or 'privunit' where reports are sent"
+    ):
+        device_report(moments(mechanism="gaussian"), first_state(3), np.ones(3), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("reports", "message"),
+    [
+        (np.zeros((0, 9)), "reports must have 9 numbers each"),
+        (np.zeros((4, 8)), "reports must have 9 numbers each, got an array of shape"),
+        (np.full((4, 9), np.inf), "reports must hold finite numbers"),
+    ],
+)
+def test_reports_of_another_form_are_refused(reports, message):
+    with pytest.raises(InputError, match=message):
+        mean_reports(moments(), first_state(3), reports)

@@ -1,0 +1,275 @@
+"""``dpcost local``: devices, server and rounds, as a user types them; whatever is wrong is told in words."""
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.report_files import ReportTable, message_digest, read_reports, write_reports
+from flows import cli
+from tasks.local_protocol import aggregate, first_message
+
+CONFIG = """
+[protocol]
+estimator = "{estimator}"
+epsilon = {epsilon}
+delta = 1e-6
+{protocol}
+[columns]
+x = ["a", "b", "c"]
+y = "cost"
+[bounds]
+covariate_bound = 1.0
+{bounds}
+[params]
+{params}
+"""
+N = 4000
+
+
+def write_config(
+    path, estimator="ldp_nldp", epsilon=4.0, protocol="", bounds="response_bound = 2.0", params=""
+):
+    path.write_text(
+        CONFIG.format(estimator=estimator, epsilon=epsilon, protocol=protocol, bounds=bounds, params=params)
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (N, 3)) * 2.0 - 1
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        cost=X @ [0.6, -0.4, 0] + rng.uniform(-0.5, 0.5, N)
+    )
+    path = tmp_path_factory.mktemp("people") / "rows.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def played(data, tmp_path_factory):
+    """A configuration, and the reports of all its people."""
+    folder = tmp_path_factory.mktemp("played")
+    config, out = write_config(folder / "local.toml"), folder / "reports.arrow"
+    call_quietly("local", "report", "--config", config, "--data", data, "--out", out)
+    return config, out
+
+
+def call_quietly(*words):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["dpcost", *map(str, words)])
+        with contextlib.suppress(SystemExit):
+            cli.main()
+
+
+@pytest.fixture
+def dpcost(home, capsys):
+    def call(*words):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["dpcost", "local", *map(str, words)])
+            try:
+                cli.main()
+                status = 0
+            except SystemExit as leave:
+                status = leave.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    return call
+
+
+def test_the_server_estimates_from_reports_alone(played, dpcost):
+    status, out, _ = dpcost("aggregate", played[1], "--json")
+    answer = json.loads(out)
+    assert status == 0
+    errors = np.array([answer["estimate"][c] for c in "abc"]) - [0.6, -0.4, 0]
+    standard = np.array([answer["standard_error"][c] for c in "abc"])
+    assert (np.abs(errors) < 5 * standard + 0.03).all()
+    assert (standard < 0.2).all()
+    assert 3.99 < answer["certified_epsilon"] <= 4
+    assert (answer["n_reports"], answer["n_shortened"]) == (N, 0)
+    text = dpcost("aggregate", played[1])[1]
+    assert "4,000 reports, each (" in text
+    assert "on its own" in text
+
+
+@pytest.mark.slow
+def test_the_server_is_a_process_that_never_had_the_data(played, tmp_path):
+    """It gets a copy of the reports in an empty folder, and may open nothing that devices have."""
+    (tmp_path / "reports.arrow").write_bytes(played[1].read_bytes())
+    script = (
+        "import sys\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda e, a: opened.append(str(a[0])) if e == 'open' else None)\n"
+        "from pathlib import Path\n"
+        "from tasks.local_protocol import aggregate\n"
+        "found = aggregate([Path('reports.arrow')])\n"
+        "assert not any(name.endswith(('.csv', '.parquet')) for name in opened)\n"
+        "print(found.message.state['coef'])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == aggregate([played[1]]).message.state["coef"]
+
+
+def test_reports_have_one_size_and_differ_every_time(played, data, tmp_path):
+    config, out = played
+    first = read_reports(out)
+    assert first.reports.shape == (N, 9)
+    call_quietly("local", "report", "--config", config, "--data", data, "--out", tmp_path / "again.arrow")
+    again = read_reports(tmp_path / "again.arrow")
+    assert not (first.reports == again.reports).any()
+    assert not set(first.ids) & set(again.ids)
+
+
+def test_rounds_hand_out_what_the_next_group_answers(data, dpcost, tmp_path):
+    config = write_config(tmp_path / "local.toml", "ldp_iht", params="sparsity = 2\nn_rounds = 2")
+    states, reports = (
+        [tmp_path / f"state{t}.json" for t in (0, 1, 2)],
+        [tmp_path / f"r{t}.arrow" for t in (0, 1)],
+    )
+    assert dpcost("round", "--config", config, "--out", states[0])[0] == 0
+    for t in (0, 1):
+        status, out, _ = dpcost("report", "--state", states[t], "--data", data, "--out", reports[t])
+        assert (status, out.split()[0]) == (0, f"{N // 2:,}")
+        assert dpcost("round", reports[t], "--state", states[t], "--out", states[t + 1])[0] == 0
+    status, out, _ = dpcost("aggregate", reports[1], "--json")
+    answer = json.loads(out)
+    assert (answer["round"], answer["n_rounds"], len(answer["estimate"])) == (2, 2, 3)
+    assert abs(answer["estimate"]["a"] - 0.6) < 5 * answer["standard_error"]["a"] + 0.05
+    assert "round 1 of 2" in dpcost("aggregate", reports[0])[1]
+
+    status, _, err = dpcost("aggregate", reports[0], "--state", states[1])
+    assert (status, "are of round 1, and this is round 2" in err) == (2, True)
+    status, _, err = dpcost("report", "--state", states[2], "--data", data, "--out", tmp_path / "x.arrow")
+    assert (status, "all 2 rounds are over" in err) == (2, True)
+
+
+def test_public_rows_travel_with_the_message(data, dpcost, tmp_path):
+    X = np.random.default_rng(3).integers(0, 2, (500, 3)) * 2.0 - 1
+    pd.DataFrame(X, columns=["a", "b", "c"]).to_csv(tmp_path / "public.csv", index=False)
+    config = write_config(tmp_path / "c.toml", "ldp_nldp_public", protocol='public_rows = "public.csv"')
+    assert dpcost("report", "--config", config, "--data", data, "--out", tmp_path / "r.arrow")[0] == 0
+    (tmp_path / "public.csv").unlink()
+    answer = json.loads(dpcost("aggregate", tmp_path / "r.arrow", "--json")[1])
+    assert abs(answer["estimate"]["a"] - 0.6) < 5 * answer["standard_error"]["a"] + 0.05
+
+
+def changed(table, path, **parts):
+    whole = {name: parts.get(name, getattr(table, name)) for name in ("message", "ids", "states", "reports")}
+    write_reports(path, ReportTable(**whole))
+    return path
+
+
+def refused(dpcost, *words):
+    status, out, err = dpcost(*words)
+    assert (status, out) == (2, "")
+    return err
+
+
+def test_reports_that_do_not_belong_are_refused_in_words(played, data, dpcost, tmp_path):
+    path, bad = played[1], tmp_path / "bad.arrow"
+    table = read_reports(path)
+    assert "4000 reports came twice" in refused(dpcost, "aggregate", path, path)
+    changed(table, bad, ids=[table.ids[0], table.ids[0], *table.ids[2:]])
+    assert "1 reports came twice" in refused(dpcost, "aggregate", bad)
+    changed(table, bad, reports=table.reports[:, :-1].copy())
+    assert "reports must have 9 numbers each, got an array of shape (4000, 8)" in refused(
+        dpcost, "aggregate", bad
+    )
+    assert "reports must have one size, got 8, 9 numbers" in refused(
+        dpcost,
+        "aggregate",
+        path,
+        changed(table, bad, reports=table.reports[:, :-1].copy(), ids=[b"%16d" % i for i in range(N)]),
+    )
+    spoiled = table.reports.copy()
+    spoiled[7, 3] = np.nan
+    changed(table, bad, reports=spoiled)
+    assert "reports must hold finite numbers" in refused(dpcost, "aggregate", bad)
+    changed(table, bad, states=[b"\0" * 32, *table.states[1:]])
+    assert "1 of 4000 reports answer another public state than the file says" in refused(
+        dpcost, "aggregate", bad
+    )
+
+    other = write_config(tmp_path / "other.toml", epsilon=2.0)
+    assert "reports are for epsilon = 4, not 2" in refused(dpcost, "aggregate", path, "--config", other)
+    other = write_config(tmp_path / "other.toml", params='threshold = "soft"')
+    assert "4000 of 4000 reports are of another configuration" in refused(
+        dpcost, "aggregate", path, "--config", other
+    )
+    theirs = first_message(other).to_bytes()
+    changed(
+        table, bad, message=theirs, states=[message_digest(theirs)] * N, ids=[b"%16d" % i for i in range(N)]
+    )
+    assert "are of another configuration" in refused(dpcost, "aggregate", path, bad)
+
+
+def test_files_that_hold_no_reports_are_refused(played, data, dpcost, tmp_path):
+    config, path = played
+    table = read_reports(path)
+    assert "is not an Arrow file of reports" in refused(dpcost, "aggregate", data)
+    assert "is not a file" in refused(dpcost, "aggregate", tmp_path / "none.arrow")
+    single = changed(table, tmp_path / "single.arrow", reports=table.reports.astype(np.float32))
+    assert "lists of double-precision numbers" in refused(dpcost, "aggregate", single)
+    alien = changed(table, tmp_path / "alien.arrow", message=b"{}", states=[message_digest(b"{}")] * N)
+    assert "holds no public state" in refused(dpcost, "aggregate", alien)
+    assert "one of the two, got none" in refused(dpcost, "round", "--out", tmp_path / "s.json")
+    assert "one of the two, got both" in refused(
+        dpcost, "round", "--out", tmp_path / "s.json", "--config", config, "--state", config
+    )
+    assert "holds no public state" in refused(
+        dpcost, "round", path, "--out", tmp_path / "s", "--state", config
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"estimator": "adassp"}, "protocol.estimator must be a locally private one, got 'adassp'"),
+        ({"params": 'mechanism = "gaussian"'}, "got 'gaussian', whose noise is for research only"),
+        ({"params": "epsilon = 9.0"}, "params.epsilon must be left out, got 9.0; [protocol] says"),
+        ({"params": "response_moment = [4.0, 1.0]", "bounds": ""}, "protocol.people must be given"),
+        ({"epsilon": -1.0}, "epsilon must be a positive finite number, got -1.0"),
+        ({"bounds": ""}, "response_bound or response_moment must be given"),
+        (
+            {"bounds": "covariance_eigenvalue_bounds = [0.0, 1.0]\nresponse_bound = 2.0"},
+            "must be a positive finite",
+        ),
+        ({"params": "response_bound = 3.0", "bounds": ""}, "params.response_bound must stand in [bounds]"),
+        ({"estimator": "ldp_nldp_public"}, "ldp_nldp_public needs the keyword public_X"),
+    ],
+    ids=str,
+)
+def test_bad_configurations_are_refused_before_anyone_reports(data, dpcost, tmp_path, settings, message):
+    config = write_config(tmp_path / "bad.toml", **settings)
+    out = tmp_path / "r.arrow"
+    assert message in refused(dpcost, "report", "--config", config, "--data", data, "--out", out)
+    assert not out.exists()
+
+
+def test_no_value_of_a_row_is_shown(dpcost, tmp_path):
+    config = write_config(tmp_path / "c.toml")
+    (tmp_path / "rows.csv").write_text("a,b,c,cost\n1,2,hello,987654.321\n")
+    err = refused(
+        dpcost, "report", "--config", config, "--data", tmp_path / "rows.csv", "--out", tmp_path / "r"
+    )
+    assert "hello" not in err
+    assert "987654" not in err
+
+
+def test_a_release_by_a_curator_points_to_the_devices(home):
+    import dpalgos
+    from dpalgos.hardened_release import plan_release
+
+    with pytest.raises(dpalgos.InputError, match="each device draws its own noise; use dpcost local"):
+        plan_release("ldp_nldp", 100, 3, {"epsilon": 1.0, "delta": 1e-6, "covariate_bound": 1.0})
