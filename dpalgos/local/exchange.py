@@ -44,7 +44,7 @@ def report_size(algorithm: LocalAlgorithm, state: PublicState) -> int:
 
 def report_epsilon(algorithm: LocalAlgorithm, state: PublicState, delta: float) -> float:
     """Return the ε at δ that is certified for a person of the next group."""
-    events = [part.randomizer.event(part.label, 0) for part in algorithm.client(state)]
+    events = [part.randomizer.event(part.label) for part in algorithm.client(state)]
     return certified_epsilon(events, delta)
 
 

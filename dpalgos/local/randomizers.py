@@ -68,7 +68,7 @@ class Randomizer(Protocol):
         """An honest report is longer with probability 1e-12 at most; a server holds lies to it."""
         ...
 
-    def event(self, label: str, group: int) -> Event:
+    def event(self, label: str) -> Event:
         """Return what one report costs."""
         ...
 
@@ -113,9 +113,9 @@ class HalfSpaceRandomizer:
         """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
         return self.scale**2 - norm**2
 
-    def event(self, label: str, group: int) -> Event:
+    def event(self, label: str) -> Event:
         """Return what one report costs."""
-        return _pure_event(self, label, group, threshold=0.0)
+        return _pure_event(self, label, threshold=0.0)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         """Draw a report for each vector, (m, p, R)."""
@@ -181,9 +181,9 @@ class CapRandomizer:
         """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
         return self._second_moment - norm**2
 
-    def event(self, label: str, group: int) -> Event:
+    def event(self, label: str) -> Event:
         """Return what one report costs."""
-        return _pure_event(self, label, group, threshold=self.threshold * self.radius / self.mean)
+        return _pure_event(self, label, threshold=self.threshold * self.radius / self.mean)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         """Draw a report for each vector, (m, p, R)."""
@@ -245,11 +245,10 @@ class GaussianReport:
         """By the tail of a Gaussian norm."""
         return float(self.radius + self.noise_std * (np.sqrt(self.size) + np.sqrt(2 * np.log(1e12))))
 
-    def event(self, label: str, group: int) -> Event:
+    def event(self, label: str) -> Event:
         """Return what one report costs."""
         return GaussianEvent(
             label=label,
-            group=group,
             noise_multiplier=self.noise_multiplier,
             l2_sensitivity=self.l2_sensitivity,
         )
@@ -290,11 +289,10 @@ def _cap_mean(threshold: float, epsilon: float) -> float:
 
 
 def _pure_event(
-    randomizer: HalfSpaceRandomizer | CapRandomizer, label: str, group: int, threshold: float
+    randomizer: HalfSpaceRandomizer | CapRandomizer, label: str, threshold: float
 ) -> RandomizerEvent:
     return RandomizerEvent(
         label=label,
-        group=group,
         epsilon=randomizer.epsilon,
         sensitivity=2 * randomizer.radius,
         norm=2.0,

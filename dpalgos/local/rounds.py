@@ -182,9 +182,10 @@ def _reports(
     """
     m, p, n_replicates = len(X), part.randomizer.size, transcript.n_replicates
     values = part.vectors(X, y)
-    reports = transcript.publish(
-        np.broadcast_to(values, (m, p, n_replicates)).reshape(m * p, n_replicates),
-        lambda: part.randomizer.perturb(values, transcript.noise).reshape(m * p, n_replicates),
-        part.randomizer.event(part.label, group),
-    )
+    with transcript.among(group):
+        reports = transcript.publish(
+            np.broadcast_to(values, (m, p, n_replicates)).reshape(m * p, n_replicates),
+            lambda: part.randomizer.perturb(values, transcript.noise).reshape(m * p, n_replicates),
+            part.randomizer.event(part.label),
+        )
     return np.asarray(reports.reshape(m, p, n_replicates).sum(axis=0))

@@ -1,5 +1,7 @@
 """Randomizers: unbiased, of the stated variance, e^ε apart exactly, and as safe when drawn for real."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr
@@ -88,7 +90,7 @@ def test_a_million_reports_are_unbiased(kind, p, epsilon):
 
 def log_odds(randomizer, z, n=40_000, seed=1):
     """Return the share of reports in z's region, and what it is for reports that know nothing of z."""
-    region = randomizer.event("report", 0).threshold
+    region = randomizer.event("report").threshold
     inside = np.concatenate(
         [reports @ (z / np.linalg.norm(z)) > region for reports in draw(randomizer, z, n, seed)]
     )
@@ -119,7 +121,7 @@ def test_within_the_region_reports_know_nothing_of_the_vector(kind):
     across = np.array([0.5, 0.6, 0.0, 0.0]) / np.hypot(0.5, 0.6)
     other = np.array([0.0, 0.0, 1.0, 0.0])
     for inside in (True, False):
-        chosen = reports[(reports @ z > randomizer.event("", 0).threshold) == inside]
+        chosen = reports[(reports @ z > randomizer.event("").threshold) == inside]
         angles = np.arctan2(chosen @ across, chosen @ other) / (2 * np.pi) + 0.5
         assert kstest(angles, "uniform").pvalue > 1e-4
 
@@ -170,19 +172,21 @@ def test_the_threshold_is_the_best_one():
 
 @pure
 def test_a_report_costs_epsilon(kind):
-    event = kind(epsilon=1.5, radius=2.0, size=7).event("report", 0)
+    event = kind(epsilon=1.5, radius=2.0, size=7).event("report")
     assert certified_epsilon([event], 1e-9) == pytest.approx(1.5, rel=1e-6)
     assert certified_epsilon([event], 1e-9) <= 1.5
 
 
 def test_groups_of_people_do_not_add_up():
-    report = HalfSpaceRandomizer(epsilon=1.0, radius=1.0, size=3)
-    weak = HalfSpaceRandomizer(epsilon=0.3, radius=1.0, size=3)
-    alone = certified_epsilon([report.event("a", 0)], 1e-6)
-    assert certified_epsilon([report.event("a", g) for g in range(9)], 1e-6) == alone
-    assert certified_epsilon([weak.event("a", 0), report.event("b", 1)], 1e-6) == alone
-    twice = certified_epsilon([report.event("a", 0), report.event("b", 0), weak.event("c", 1)], 1e-6)
-    assert twice == pytest.approx(2.0, rel=1e-3)
+    report, weak = (HalfSpaceRandomizer(epsilon=e, radius=1.0, size=3).event("report") for e in (1.0, 0.3))
+
+    def certified(*events):
+        return certified_epsilon([replace(event, group=group) for event, group in events], 1e-6)
+
+    alone = certified((report, 0))
+    assert certified(*((report, group) for group in range(9))) == alone
+    assert certified((weak, 0), (report, 1)) == alone
+    assert certified((report, 0), (report, 0), (weak, 1)) == pytest.approx(2.0, rel=1e-3)
 
 
 def test_gaussian_reports_have_the_declared_noise():
@@ -191,7 +195,7 @@ def test_gaussian_reports_have_the_declared_noise():
     reports = np.concatenate(list(draw(randomizer, vector(20), 20_000)))
     assert randomizer.noise_std == pytest.approx(2 * 3.7306, rel=1e-4)
     assert (reports - vector(20)).std() == pytest.approx(2 * z, rel=0.01)
-    assert certified_epsilon([randomizer.event("report", 0)], 1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert certified_epsilon([randomizer.event("report")], 1e-5) == pytest.approx(1.0, rel=1e-6)
 
 
 def every():
