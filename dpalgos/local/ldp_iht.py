@@ -86,4 +86,4 @@ FORMS = {
 )
 def ldp_iht(sample: Sample, params: LDPIHTParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n))
+    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)

@@ -85,4 +85,4 @@ def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArra
 )
 def ldp_iht_general(sample: Sample, params: LDPIHTGeneralParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n))
+    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)

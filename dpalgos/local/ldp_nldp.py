@@ -120,7 +120,7 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
 )
 def ldp_nldp(sample: Sample, params: LDPNLDPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n))
+    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
 
 
 def _share(first: float, second: float) -> float:

@@ -114,7 +114,7 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
 )
 def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n))
+    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
 
 
 @dataclass(frozen=True, kw_only=True)

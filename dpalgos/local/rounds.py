@@ -15,6 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
+from dpalgos.accounting.amplification import aggregated_epsilon, shuffled_epsilon
+from dpalgos.accounting.composition import total_mu
+from dpalgos.accounting.events import Event, GaussianEvent, PureEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
@@ -119,7 +122,7 @@ def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
 
 
 def run_rounds(
-    sample: Sample, transcript: Transcript, algorithm_for: Callable[[int], LocalAlgorithm]
+    sample: Sample, transcript: Transcript, algorithm_for: Callable[[int], LocalAlgorithm], delta: float
 ) -> FloatArray:
     """Play devices and server on the rows of a sample, and return the final estimate, (d, R).
 
@@ -131,15 +134,17 @@ def run_rounds(
         Every group's reports are released through it.
     algorithm_for : callable
         Number of people → the algorithm.
+    delta : float
+        At which the notes state what shuffling the reports, or showing only their sum, would give centrally.
     """
     y = sample.response()
     if sample.row_mask is None:
-        return _played(sample.X, y, transcript, algorithm_for(len(sample.X)))
+        return _played(sample.X, y, transcript, algorithm_for(len(sample.X)), delta)
     # Replicates that use different rows are different populations.
     states = []
     for replicate, rows in enumerate(sample.row_mask.T):
         alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
-        states.append(_played(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum()))))
+        states.append(_played(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum())), delta))
     transcript.events.extend(alone.events)
     transcript.diagnostics.update(alone.diagnostics)
     return np.concatenate(states, axis=1)
@@ -155,7 +160,9 @@ def neighbors(
     return X, y, other_X, other_y
 
 
-def _played(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm) -> FloatArray:
+def _played(
+    X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm, delta: float
+) -> FloatArray:
     state = first_state(X.shape[1], transcript.n_replicates)
     group_number = 0
     for people in public_groups(len(X), algorithm.n_rounds):
@@ -168,9 +175,21 @@ def _played(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: Loc
                 total += _reports(X[rows], y[rows], part, transcript, group_number)
             group_number += 1
         state = algorithm.server(state, [total / len(people) for total in sums], len(people))
-    for name, note in state.notes.items():
+    central = _central_epsilon(
+        [part.randomizer.event(part.label) for part in parts], delta, len(X) // algorithm.n_rounds
+    )
+    for name, note in {**state.notes, **central}.items():
         transcript.note(name, note)
     return state.coef
+
+
+def _central_epsilon(events: Sequence[Event], delta: float, n_people: int) -> dict[str, float]:
+    """Return the central ε at δ of a group's reports: shuffled if pure, summed if Gaussian."""
+    gaussian = [event for event in events if isinstance(event, GaussianEvent)]
+    if gaussian:
+        return {"aggregated_epsilon": aggregated_epsilon(total_mu(gaussian), delta, n_people)}
+    epsilon = sum(event.epsilon for event in events if isinstance(event, PureEvent))
+    return {"shuffled_epsilon": shuffled_epsilon(epsilon, delta, n_people)}
 
 
 def _reports(

@@ -5,6 +5,8 @@ import pytest
 from local_problems import BUDGET, errors, estimate, people, without_noise
 
 import dpalgos
+from dpalgos.accounting.amplification import aggregated_epsilon, shuffled_epsilon
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.local import ldp_iht, ldp_iht_general
 from dpalgos.local.gradient_rounds import project_l1_ball
 from dpalgos.local.rounds import PublicState, public_groups
@@ -212,3 +214,15 @@ def test_without_noise_public_rows_give_least_squares():
 def test_bad_public_rows_are_refused(public_X, message):
     with pytest.raises(dpalgos.InputError, match=message):
         estimate("ldp_nldp_public", *people(50, 5)[:2], public_X=public_X)
+
+
+def test_central_columns_are_notes_and_never_the_certificate():
+    X, y, _ = people(5000, 3)
+    result = estimate("ldp_iht", X, y, sparsity=1, n_rounds=2)
+    assert result.diagnostics["shuffled_epsilon"] == shuffled_epsilon(1.0, 1e-5, 2500) < 0.2
+    assert result.certified_epsilon > 0.999
+    summed = estimate("ldp_nldp", X, y, mechanism="gaussian").diagnostics
+    assert summed["aggregated_epsilon"] == pytest.approx(
+        aggregated_epsilon(gaussian_mu(1.0, 1e-5), 1e-5, 5000)
+    )
+    assert "shuffled_epsilon" not in summed
