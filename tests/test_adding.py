@@ -1,5 +1,6 @@
 """The examples of docs/adding.md, run as they stand there in a copy of the project."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -129,3 +130,30 @@ def test_each_example_is_found_and_runs_to_its_report(extended):
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.search(r"^heights At ε = 0.5", done.stdout, re.MULTILINE)
     assert re.search(r"^outliers At ε = 0.5", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_command_line_runs_the_new_study(extended):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from flows.start import main; main()",
+            "run",
+            "outliers",
+            "--profile",
+            "smoke",
+            "--offline",
+            "--out",
+            "out2",
+        ],
+        cwd=extended,
+        env={**os.environ, "DPCOST_HOME": str(extended / "home2"), "PYTHONPATH": str(extended)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "outliers" in (extended / "out2" / "outliers" / "report.html").read_text()
