@@ -106,6 +106,7 @@ def release(
         In one sentence, without a value of the data.
     """
     asked = read_config(config, ReleaseConfig)
+    _check_columns(asked.columns)
     budget = ledger.budget(asked.dataset.name)
     table, content = _read(ledger, data, asked, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
@@ -261,9 +262,9 @@ def public_keywords(
                 f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
                 "would be a release of its own, so declare one from general knowledge"
             )
-        if isinstance(value, list) and len(value) == 2 and not value[0] < value[1]:
+        if isinstance(value, list) and len(value) == 2 and not value[0] <= value[1]:
             raise SpecError(
-                f"bounds.{name} must be [lower, upper] with lower < upper, got {value}; swap them"
+                f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
             )
     for name in params:
         if is_bound(name):
@@ -299,6 +300,13 @@ def is_bound(keyword: str) -> bool:
         "radius",
         "samples_per_user",
     )
+
+
+def _check_columns(columns: _Columns) -> None:
+    names = [*columns.x, *filter(None, (columns.y, columns.user_id))]
+    for name in names:
+        if names.count(name) > 1:
+            raise SpecError(f"columns must name each column once, got {name!r} twice; take one out")
 
 
 def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:

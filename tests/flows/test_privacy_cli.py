@@ -185,7 +185,7 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
         ({"bounds": ""}, "dp_mean", "bounds.value_bound must be declared public"),
         ({"bounds": 'value_bound = "auto"'}, "dp_mean", "must be a number that is public, got 'auto'"),
         ({"params": "value_bound = 1.0", "bounds": ""}, "dp_mean", "must stand in"),
-        ({"bounds": "value_bound = [2.0, 1.0]"}, "dp_mean", "lower < upper"),
+        ({"bounds": "value_bound = [2.0, 1.0]"}, "dp_mean", "lower <= upper"),
         ({"bounds": "value_bound = -1.0"}, "dp_mean", "value_bound must be a positive finite number"),
         ({"params": "shrinkag = 1"}, "dp_mean", "did you mean 'shrinkage'"),
         ({"params": "epsilon = 0.9"}, "dp_mean", "params.epsilon must be left out, got 0.9; --epsilon"),
@@ -197,6 +197,7 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
         ({"y": 'y = "cost"'}, "dp_mean", "columns.y must be left out"),
         ({"y": 'user_id = "cost"'}, "dp_mean", "columns.user_id must be left out"),
         ({"y": "colour = 1"}, "dp_mean", "columns.colour"),
+        ({"y": 'y = "age"'}, "adassp", "columns must name each column once, got 'age' twice"),
         ({"bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}, "adassp", "columns.y is needed"),
         (
             {
@@ -255,6 +256,12 @@ def test_one_row_is_answered(dpcost, tmp_path, config):
     path = tmp_path / "one.csv"
     path.write_text("age,weight\n0.1,0.2\n")
     assert ask(dpcost, path, config())[0] == 0
+
+
+def test_bounds_of_a_known_spread_are_equal(dpcost, data, config):
+    opened(dpcost)
+    bounds = config(bounds="mean_bound = 1.0\nstd_bounds = [0.6, 0.6]")
+    assert ask(dpcost, data, bounds, estimator="karwa_vadhan_mean")[0] == 0
 
 
 def test_an_unknown_dataset_has_no_budget(dpcost, data, config):

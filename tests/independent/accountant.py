@@ -1,0 +1,145 @@
+"""The ε that a run's events prove, by arithmetic that shares no line with `dpalgos.accounting`.
+
+Gaussian releases are one shift μ = √Σ count/z². Pure releases and selections are dominated by randomised
+response: their losses ±ε are convolved on a fine grid, and the Gaussian part is integrated in closed form,
+
+    δ(ε) = Σ_l P(l) [Φ((l − ε)/μ + μ/2) − e^(ε − l) Φ((l − ε)/μ − μ/2)].
+
+Beside it: Rényi divergences, minimised over a continuous order, and the sum of pure ε.
+"""
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit, ndtr
+from scipy.stats import binom
+
+STEP = 2e-5  # of the grid of losses, in units of the losses' spread
+
+
+def epsilon_of(events, delta):
+    """Return the least ε at δ; infinite where nothing is proved."""
+    groups = {event.group for event in events} - {None}
+    return max(
+        (_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None}),
+        default=0.0,
+    )
+
+
+def rho_of(events):
+    """Return ρ of zero-concentrated DP, the sum of pure ε, and δ of failures: what a ledger adds up."""
+    rho = pure = failure = 0.0
+    for event in events:
+        kind, count = type(event).__name__, getattr(event, "count", 1)
+        if kind in ("GaussianEvent", "DiscreteGaussianEvent"):
+            rho, pure = rho + count / 2 / event.noise_multiplier**2, np.inf
+        elif kind in ("PureEvent", "RandomizerEvent"):
+            rho, pure = rho + count * event.epsilon**2 / 2, pure + count * event.epsilon
+        elif kind == "BoundedRangeEvent":
+            rho, pure = rho + count * event.epsilon**2 / 8, pure + count * event.epsilon
+        elif kind == "FailureEvent":
+            failure += event.delta
+        else:
+            raise AssertionError(f"a {kind} has no cost that adds up")
+    return rho, pure, failure
+
+
+def epsilon_of_rho(rho, delta):
+    """Return the ε at δ of ρ-zCDP, by the best order (Canonne, Kamath & Steinke 2020)."""
+    return _best_order(lambda order: order * rho, delta)
+
+
+def _epsilon(events, delta):
+    kinds = [type(event).__name__ for event in events]
+    delta -= sum(event.delta for event in events if hasattr(event, "delta"))
+    if "UnprotectedEvent" in kinds or delta < 0:
+        return np.inf
+    pairs = list(zip(events, kinds, strict=True))
+    square = sum(e.count / e.noise_multiplier**2 for e, kind in pairs if kind == "GaussianEvent")
+    pure = [(e.epsilon, getattr(e, "count", 1)) for e, kind in pairs if hasattr(e, "epsilon")]
+    total = sum(epsilon * count for epsilon, count in pure)
+    if delta == 0:
+        return np.inf if square else total
+    found = (
+        [total] if all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs) else []
+    )
+    if {"DiscreteGaussianEvent", "GaussianSketchEvent"}.isdisjoint(kinds):
+        found.append(_by_losses(square, pure, delta))
+    if not found or pure or "GaussianSketchEvent" in kinds:
+        found.append(_best_order(lambda order: sum(_renyi(e, kind, order) for e, kind in pairs), delta))
+    return max(0.0, min(found))
+
+
+def _by_losses(square, pure, delta):
+    losses, masses = _convolved(pure)
+    mu = np.sqrt(square)
+
+    def excess(epsilon):
+        if mu == 0:
+            return masses @ np.maximum(0, -np.expm1(epsilon - losses)) - delta
+        shifted = (losses - epsilon) / mu
+        with np.errstate(over="ignore", invalid="ignore"):
+            second = np.exp(epsilon - losses) * ndtr(shifted - mu / 2)
+        return masses @ (ndtr(shifted + mu / 2) - np.nan_to_num(second)) - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    return brentq(excess, 0.0, high, xtol=1e-12)
+
+
+def _convolved(pure):
+    """Return the losses of all pure releases together, and their probabilities."""
+    counts = {}
+    for epsilon, count in pure:
+        counts[epsilon] = counts.get(epsilon, 0) + count
+    if not counts:
+        return np.zeros(1), np.ones(1)
+    spread = np.sqrt(sum(count * epsilon**2 for epsilon, count in counts.items()))
+    step = STEP * spread
+    total, first = np.ones(1), 0
+    for epsilon, count in counts.items():
+        ups = np.arange(count + 1)
+        places = np.rint(epsilon * (2 * ups - count) / step).astype(int)
+        one = np.zeros(places[-1] - places[0] + 1)
+        np.add.at(one, places - places[0], binom.pmf(ups, count, expit(epsilon)))
+        size = len(total) + len(one) - 1
+        length = 2 ** int(np.ceil(np.log2(size)))
+        total = np.fft.irfft(np.fft.rfft(total, length) * np.fft.rfft(one, length), length)[:size]
+        total, first = np.maximum(total, 0.0), first + places[0]
+        kept = np.flatnonzero(total > 1e-18)
+        total, first = total[kept[0] : kept[-1] + 1], first + kept[0]
+    return (first + np.arange(len(total))) * step, total
+
+
+def _renyi(event, kind, order):
+    count = getattr(event, "count", 1)
+    if kind in ("GaussianEvent", "DiscreteGaussianEvent"):
+        return count * order / 2 / event.noise_multiplier**2
+    if kind in ("PureEvent", "RandomizerEvent", "ApproximateEvent"):
+        return count * min(order * event.epsilon**2 / 2, event.epsilon)
+    if kind == "BoundedRangeEvent":
+        return count * min(order * event.epsilon**2 / 8, event.epsilon)
+    if kind == "GaussianSketchEvent":
+        ratio = event.row_bound_squared / event.ridge
+        total = 0.0
+        for variance in (1 - ratio, 1 + ratio):  # of N(0, variance) against N(0, 1), per row and direction
+            mixture = order + (1 - order) * variance
+            if variance <= 0 or mixture <= 0:
+                return np.inf
+            total += -np.log(variance) / 2 - np.log(mixture) / 2 / (order - 1)
+        return event.n_rows * total
+    return 0.0  # what may fail was taken from δ
+
+
+def _best_order(divergence, delta):
+    def bound(log_order):
+        order = 1 + np.exp(log_order)
+        return divergence(order) + np.log1p(-1 / order) - (np.log(delta) + np.log(order)) / (order - 1)
+
+    grid = np.linspace(-7, 14, 400)
+    values = [bound(point) for point in grid]
+    k = int(np.argmin(values))
+    near = minimize_scalar(bound, bounds=(grid[max(k - 1, 0)], grid[min(k + 1, 399)]), method="bounded")
+    return max(0.0, float(min(near.fun, values[k])))

@@ -1,0 +1,217 @@
+"""Random configurations of ``dpcost release``: refused in one sentence, or charged what is printed."""
+
+import json
+import math
+import random
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from accountant import epsilon_of_rho, rho_of
+
+import dpalgos
+import tasks.release
+from data.ledger import open_ledger
+from flows import cli
+
+N_FAST, N_ALL = 60, 10_000
+HEADER = '[dataset]\nname = "people"\n[columns]\n'
+RESERVED = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
+PRIVATE = [estimator.name for estimator in dpalgos.catalog() if estimator.private]
+NAMES = (*(estimator.name for estimator in dpalgos.catalog()), "dp_men", "", "mean")
+COLUMNS = ("age", "weight", "height", "sick", "id")
+
+
+class Configurations:
+    """Estimators, columns, bounds, settings and budgets: mostly near what would be answered."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+
+    def number(self):
+        plain = (0.5, 1, 2, 3.0, 7, 1e-3, 100.0)
+        odd = (
+            0,
+            -1,
+            0.0,
+            -0.5,
+            1e-30,
+            1e30,
+            1e-31,
+            1e-170,
+            5e-324,
+            1e300,
+            10**30,
+            10**400,
+            math.inf,
+            math.nan,
+        )
+        return self.chance.choice(plain if self.chance.random() < 0.7 else odd)
+
+    def value(self):
+        number = self.number
+        other = ("auto", "james_stein", "logistic", "", True, [], [1.0], {"a": 1}, [2.0, 1.0], [[1.0]], "1.0")
+        return self.chance.choice(
+            (number(), number(), sorted((number(), number())), self.chance.choice(other))
+        )
+
+    def settings(self, name):
+        """Return [bounds] and [params], from an example that a few random changes spoil or not."""
+        try:
+            estimator = self.chance.choice(dpalgos.get_estimator(name).variants)
+            known = [item["name"] for item in dpalgos.params.describe(estimator.parameters)]
+            chosen = {key: value for key, value in estimator.example.items() if value is not None}
+        except dpalgos.InputError:
+            known, chosen = ["value_bound"], {"value_bound": 1.0}
+        tables = {"bounds": {}, "params": {}}
+        for key, value in chosen.items():
+            tables["bounds" if tasks.release.is_bound(key) else "params"][key] = value
+        for _ in range(self.chance.choice((0, 0, 0, 1, 1, 2))):
+            table = tables[self.chance.choice(("bounds", "params"))]
+            key = self.chance.choice((*known, *known, *RESERVED, "no_such", "value_bound"))
+            kind = self.chance.random()
+            if kind < 0.2:
+                table.pop(key, None)
+            else:
+                table[key] = self.value()
+        return tables
+
+    def columns(self, name):
+        chance = self.chance
+        chosen = chance.sample(COLUMNS[:3], chance.choice((2, 2, 3)))
+        if chance.random() < 0.1:
+            chosen = chance.choice(([], ["age", "age"], ["nothing"], "age", 3, [1], ["id"]))
+        lines = [f"x = {toml(chosen)}"]
+        private = {estimator.name: estimator for estimator in dpalgos.catalog()}.get(name)
+        wants = private is not None and private.task != "mean"
+        if wants != (chance.random() < 0.05):
+            odd = chance.random() < 0.1
+            lines.append(f"y = {toml(chance.choice(('height', 'nothing', 3)) if odd else 'sick')}")
+        if (private is not None and private.unit_of_privacy == "user") != (chance.random() < 0.05):
+            lines.append('user_id = "id"')
+        return "\n".join(lines)
+
+    def budget(self):
+        epsilon = self.chance.choice((0.5, 0.1, 1.0, 2.0, round(self.chance.uniform(0.01, 3), 4)))
+        delta = self.chance.choice((1e-6, 1e-5, 1e-4, 10 ** self.chance.uniform(-12, -3)))
+        if self.chance.random() < 0.1:
+            epsilon = self.chance.choice((0, -1, "nan", "inf", 1e-300, 1e-9, 1e300, 1e4, "one", 50))
+        if self.chance.random() < 0.1:
+            delta = self.chance.choice((0, 1, -1e-6, "nan", 1e-320, 0.5, 1e-60, "small"))
+        return epsilon, delta
+
+    def text(self, name):
+        tables = self.settings(name)
+        body = "".join(
+            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in content.items())
+            for table, content in tables.items()
+        )
+        return f"{HEADER}{self.columns(name)}\n{body}"
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"inf": "inf", "-inf": "-inf", "nan": "nan"}[str(value)]
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+@pytest.fixture
+def ask(home, tmp_path, monkeypatch, capsys):
+    """Return a function that asks for a release: exit status, printed JSON or None, errors, events drawn."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(0, 1, (120, 3)), columns=COLUMNS[:3])
+    table.assign(sick=rng.integers(0, 2, 120), id=np.arange(120) // 4).to_csv(tmp_path / "d.csv", index=False)
+    drawn = []
+    real = tasks.release.draw_release
+
+    def watched(plan, sample):
+        made = real(plan, sample)
+        drawn.append(made.events)
+        return made
+
+    monkeypatch.setattr(tasks.release, "draw_release", watched)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return left.value.code or 0, *capsys.readouterr()
+
+    assert call("ledger", "open", "people", "--epsilon", 1e6, "--delta", 0.1)[0] == 0
+
+    def release(name, text, epsilon, delta):
+        (tmp_path / "release.toml").write_text(text)
+        drawn.clear()
+        options = ["--data", tmp_path / "d.csv", "--config", tmp_path / "release.toml"]
+        budget = [f"--epsilon={epsilon}", f"--delta={delta}"]
+        status, out, err = call("release", name, *options, *budget, "--json")
+        return status, json.loads(out) if status == 0 else out, err, list(drawn)
+
+    return release
+
+
+def faults(home):
+    """Return the end of what an internal error left behind."""
+    log = home / "faults.log"
+    return log.read_text()[-2000:] if log.exists() else ""
+
+
+def try_configurations(ask, home, seeds):
+    """Return how many were answered, and how many refused."""
+    answered = refused = 0
+    seen = {}
+    for seed in seeds:
+        random_one = Configurations(seed)
+        name = random_one.chance.choice(PRIVATE if random_one.chance.random() < 0.9 else NAMES)
+        text, (epsilon, delta) = random_one.text(name), random_one.budget()
+        case = (seed, name, text, epsilon, delta)
+        charges_before = len(seen)
+        status, out, err, drawn = ask(name, text, epsilon, delta)
+        if status:
+            assert status == 2, (case, err, faults(home))
+            assert err.startswith("dpcost: "), (case, err)
+            assert err.strip().count("\n") == 0, (case, err)
+            assert not out, case
+            refused += 1
+        else:
+            answered += 1
+            assert (out["epsilon"], out["delta"]) == (epsilon, delta), case
+            assert out["replayed"] == (not drawn), case
+            if drawn:
+                seen[out["charge"]] = rho_of(drawn[0])
+                rho, pure, failure = seen[out["charge"]]
+                spent = min(pure, epsilon_of_rho(rho, delta - failure))
+                assert spent <= epsilon * (1 + 1e-9), (case, spent)
+        if status or out["replayed"]:
+            assert len(seen) == charges_before
+    charges = open_ledger(home).charges("people")
+    assert {charge.id for charge in charges} == set(
+        seen
+    )  # nothing refused was charged, nothing shown was not
+    for charge in charges:
+        rho, pure, failure = seen[charge.id]
+        stated = charge.accounting
+        assert (stated["rho"], stated["failure"]) == pytest.approx((rho, failure))
+        assert (stated["pure_epsilon"] or math.inf) == pytest.approx(pure)
+    return answered, refused
+
+
+def test_random_configurations_are_refused_or_charged_what_they_print(ask, home):
+    answered, refused = try_configurations(ask, home, range(N_FAST))
+    assert answered > N_FAST / 8
+    assert refused > N_FAST / 8
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_configurations(ask, home):
+    answered, refused = try_configurations(ask, home, range(N_FAST, N_FAST + N_ALL))
+    print(f"{answered} answered and charged, {refused} refused")
+    assert answered + refused == N_ALL
+    assert answered > N_ALL / 8

@@ -1,0 +1,122 @@
+"""What results tables certify is recomputed from the events of the very runs that gave their rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from accountant import epsilon_of
+
+import dpalgos
+import tasks.run.block
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    DiscreteGaussianEvent,
+    FailureEvent,
+    GaussianEvent,
+    GaussianSketchEvent,
+    PureEvent,
+)
+from flows.find_study import find_study, study_names
+from tasks.cache.keys import UNCACHED
+from tasks.fetch import fetch
+from tasks.parquet import parquet
+from tasks.run.prepare import prepare
+
+ROUNDING = 5e-3  # losses are rounded up to a grid where the certificate is by privacy-loss distributions
+
+
+@pytest.fixture
+def events_of(monkeypatch):
+    """Events of the cells that were run, by what each was asked."""
+    found, asked = {}, []
+    run_cell, estimate = tasks.run.block._run_cell, dpalgos.estimate
+
+    def watched_cell(cell, block, draw):
+        asked.append(cell.question)
+        return run_cell(cell, block, draw)
+
+    def watched_estimate(*arguments, **keywords):
+        result = estimate(*arguments, **keywords)
+        found[asked[-1]] = result.events
+        return result
+
+    monkeypatch.setattr(tasks.run.block, "_run_cell", watched_cell)
+    monkeypatch.setattr(dpalgos, "estimate", watched_estimate)
+    return found
+
+
+def check(block, prepared, events_of):
+    """Recompute the ε of every private row of a block; return how many there were."""
+    rows = tasks.run.block.compute_block(block, prepared)
+    questions = {cell.key: cell.question for cell in block.cells}
+    private = rows[(rows["privacy_model"] != "none") & (rows["status"] == "ok")]
+    for cell, its_rows in private.groupby("cell"):
+        first = its_rows.iloc[0]
+        expected = epsilon_of(events_of[questions[cell]], first["delta"])
+        stated = its_rows["estimator_epsilon"].unique()
+        if np.isinf(expected):
+            assert np.isinf(stated).all(), cell
+        else:
+            assert (np.abs(stated - expected) <= ROUNDING * expected + 1e-9).all(), (cell, stated, expected)
+        certified = its_rows["certified_epsilon"].unique()
+        assert certified == (stated if block.problem.protected else np.inf), cell
+    return len(private)
+
+
+def prepared_of(spec, block):
+    if block.problem.simulated:
+        return None
+    raw = fetch.fn(block.dataset, offline=True)
+    table = parquet.fn(raw, stand_in_rows=spec.stand_in_rows(block.dataset, "smoke"))
+    return block.problem.load(Path(prepare.fn(UNCACHED, block.problem, table)["path"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", study_names())
+def test_every_row_at_smoke(home, name, events_of):
+    spec = find_study(name)
+    assert sum(
+        check(block, prepared_of(spec, block), events_of)
+        for block in spec.blocks("smoke", replicates=2, seed=1)
+    )
+
+
+def test_every_row_of_a_block(events_of):
+    first, *_ = find_study("mean_comparison").blocks("smoke", replicates=1, seed=1)
+    assert check(first, None, events_of)
+
+
+def gaussian(z, **fields):
+    return GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
+
+
+def pure(epsilon, count=1):
+    return PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+
+
+def selection(epsilon, count=1):
+    return BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [gaussian(8.0, count=10)],
+        [gaussian(20.0), gaussian(7.0)],
+        [pure(0.1, 5)],
+        [pure(0.02, 200)],
+        [selection(0.3, 10), gaussian(9.0)],
+        [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
+        [gaussian(8.0), FailureEvent(label="", delta=5e-6)],
+        [gaussian(8.0), FailureEvent(label="", delta=2e-5)],
+        [GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
+        [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0), selection(0.1, 3)],
+    ],
+)
+def test_both_accountants_agree(events):
+    expected, stated = epsilon_of(events, 1e-5), certified_epsilon(events, 1e-5)
+    if np.isinf(expected):
+        assert np.isinf(stated)
+    else:
+        assert expected * (1 - 1e-6) <= stated <= expected * (1 + ROUNDING)
