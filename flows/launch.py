@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,7 @@ def launch(
     given = {name: value for name, value in options.items() if value is not None}
     way_out = partial(leave, home())
     with (
+        _full_disk_told(),
         prompt_end(way_out),
         journal.exclusive_run(home(), say),
         prefect_server(home(), say=say, when_lost=way_out) as api_url,
@@ -124,17 +126,24 @@ def launch(
                 wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
                 journal.reported(home(), outcome["flow_run_id"])
                 say(f"{outcome['headline']}\nreport: {outcome['report']}")
-        except MENDABLE:
-            raise
-        except Exception:
-            if shutil.disk_usage(home()).free < 1_000_000:  # Prefect hides why its server failed
-                raise StoreError(
-                    f"the disk of {home()} is full; free some space and run the same command again"
-                ) from None
-            raise
         finally:
             _deliver_logs()
     return str(outcome["index"])
+
+
+@contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """Say that the disk is full where that made something fail: neither Prefect nor its server says why."""
+    try:
+        yield
+    except MENDABLE:
+        raise
+    except Exception:
+        if shutil.disk_usage(home()).free < 1_000_000:
+            raise StoreError(
+                f"the disk of {home()} is full; free some space and run the same command again"
+            ) from None
+        raise
 
 
 def _deliver_logs() -> None:

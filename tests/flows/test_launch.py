@@ -1,11 +1,14 @@
 import shutil
 import socket
 from collections import namedtuple
+from unittest.mock import Mock
 
 import pytest
 
+from data.data_errors import StoreError
 from flows import launch
 from flows.launch import OptionError, check_engine, check_folder, check_options
+from flows.supervision import ServerError
 
 
 def test_right_options_pass():
@@ -67,3 +70,12 @@ def test_a_folder_that_is_as_good_as_full_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1_200_000))
     with pytest.raises(OptionError, match=r"needs 50 MB of free space, got 1\.2 MB"):
         check_folder("DPCOST_HOME", tmp_path, launch.SPACE_FOR_HOME)
+
+
+def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, monkeypatch):
+    usage, free = namedtuple("usage", "free"), iter([10**9, 10**9, 0])
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(next(free)))
+    failure = ServerError("the server ended with exit status 3")
+    monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
+    with pytest.raises(StoreError, match=f"the disk of {home} is full; free some space"):
+        launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path)
