@@ -14,6 +14,9 @@ from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import AuditResult, audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.mechanisms.clipping import clip_rows_l2
+from dpalgos.user_level import aggregation
+from dpalgos.user_rows import UserRows
 
 
 class HalvedNoise(BatchNoise):
@@ -151,11 +154,48 @@ class Fault:
         )
 
 
+def rows_clipped_one_by_one(estimator):
+    """A user's rows are clipped each and added up, and what they make together is not."""
+    original = estimator.function
+
+    def faulty(sample, params, transcript):
+        bound = np.sqrt(sample.n_features) * params.value_bound
+        with (
+            patch.object(UserRows, "means", lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]),
+            patch.object(
+                aggregation, "ball_mean", lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)
+            ),
+        ):
+            return original(sample, params, transcript)
+
+    return replace(estimator, function=faulty)
+
+
+def range_not_charged(estimator):
+    """The range is taken for public: it is released as exactly as can be, and costs nothing."""
+    original, planned = estimator.function, aggregation.planned_steps
+
+    def exact(*asked):
+        return replace(planned(*asked), range_epsilon=40.0)
+
+    def faulty(sample, params, transcript):
+        uncharged = Tampered(transcript, publish=free_of_charge)
+        with patch.object(aggregation, "planned_steps", exact):
+            return original(sample, params, uncharged)
+
+    return replace(estimator, function=faulty)
+
+
+def free_of_charge(transcript):
+    return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
+
+
 LINEAR = "dpalgos.central.dp_linear_regression"
 # With a small ball the sensitivity hardly varies, and one pair of neighbours attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}
 PUBLIC_LEVELS = {"clip": (1.0, 1.0)}
+PER_USER = {"aggregation": "clipped"}
 SKETCH = {"n_sketch_rows": 5}
 
 FAULTS = [
@@ -179,6 +219,14 @@ FAULTS = [
     ),
     Fault("half of the sensitivity", "dp_mean", tampering(gaussian=half_sensitivity)),
     Fault("half of the row bound", "sheffet_ols", tampering(gaussian_sketch=quarter_ridge), keywords=SKETCH),
+    Fault("rows of a user clipped one by one", "user_level_mean", rows_clipped_one_by_one, keywords=PER_USER),
+    Fault("range not charged", "user_level_mean", range_not_charged, gross=True),
+    Fault(
+        "a user counted as two neighbours",
+        "user_level_mean",
+        tampering(gaussian=half_sensitivity),
+        keywords=PER_USER,
+    ),
     Fault("rows not clipped", "dp_linear_regression", without(LINEAR, "clip_rows_l2"), gross=True),
     Fault("responses not truncated", "dp_linear_regression", without(LINEAR, "truncate"), gross=True),
     Fault("rows not clipped", "adassp", without("dpalgos.comparators.adassp", "clip_rows_l2"), gross=True),

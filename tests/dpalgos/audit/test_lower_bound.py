@@ -7,16 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params
 from dpalgos.audit.confidence import gaussian_audit
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.pairs import pairs
 from dpalgos.audit.trials import BatchNoise, Pair, spawned_noise, trials
+from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.histogram import stability_histogram
 from dpalgos.mechanisms.quantiles import exponential_quantiles
+from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.selection import exponential_mechanism, permute_and_flip
 from dpalgos.mechanisms.top_k import noisy_top_k
 from dpalgos.noise_source import NoNoise
@@ -45,7 +49,10 @@ def audited(estimator, calibration, seed, **options):
 
 @private
 def test_no_false_alarm(estimator, calibration):
-    result = audited(estimator, calibration, 0, n_trials=10_000)
+    # Users tell what they tell one replicate after another.
+    result = audited(
+        estimator, calibration, 0, n_trials=1_000 if estimator.relation is Relation.USER else 10_000
+    )
     assert not result.violated, result
     assert result.epsilon_lower_bound <= result.certified_epsilon
 
@@ -143,6 +150,38 @@ def test_top_k_with_values(overspent):
     result = audit_toy(choose, (UP_AND_DOWN, 0 * UP_AND_DOWN), n_trials=100_000)
     assert result.claimed_epsilon <= 2
     assert not result.violated or overspent > 1
+
+
+@pytest.mark.parametrize("capped", [False, True])
+def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
+    """Scores 0, 1, 2 whose chances a neighbour moves by the ε of a score, the middle one the other way."""
+    if capped:
+        monkeypatch.setattr(
+            random_stopping, "number_of_draws", lambda *asked: min(number_of_draws(*asked), 50)
+        )
+
+    def choose(sample, params, transcript):
+        each = params.epsilon / random_stopping.SCORE_FACTOR
+        moved = np.exp(each) if sample.X[0, 0] > 0 else 1.0
+        best, middle = 0.07 * moved, 0.05 / moved
+
+        def scores(which, noise, replicate):
+            uniforms = ndtr(noise.normal(len(which)))[:, 0]
+            return np.digitize(uniforms, [best, best + middle]).astype(float)
+
+        return random_stopping.select_by_random_stopping(
+            transcript,
+            np.zeros((1, sample.n_replicates)),
+            scores,
+            score_epsilon=each,
+            stop_probability=1e-5 if capped else 1 / 100,
+            most_draws=None,
+            label="choice",
+        )
+
+    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
+    assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
+    assert result.violated == capped, result
 
 
 @pytest.mark.parametrize("overspent", [1, 10])
