@@ -70,9 +70,12 @@ def run_again(say: Say, starts: dict[UUID, int]) -> None:
 
 
 def _deployed(client: Any, *types: Any) -> list[Any]:
-    """Return the flow runs of deployments that are in one of these states."""
+    """Return the flow runs of deployments that are in one of these states, the latest first."""
     from prefect.client.schemas import filters
+    from prefect.client.schemas.sorting import FlowRunSort
 
     state = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=list(types)))
-    found = client.read_flow_runs(flow_run_filter=filters.FlowRunFilter(state=state))
+    found = client.read_flow_runs(
+        flow_run_filter=filters.FlowRunFilter(state=state), sort=FlowRunSort.EXPECTED_START_TIME_DESC
+    )
     return [run for run in found if run.deployment_id is not None and run.state is not None]
