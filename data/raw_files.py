@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
 
 from data.data_errors import CorruptSource, DataError, Unreachable
-from data.registry import Dataset, Source
+from data.registry import PACKAGED, Dataset, Source
 from data.store import atomic_write, sha256_file, store_dir
 from data.unpacking import check_archive
 
@@ -291,6 +292,8 @@ def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> 
 def _bring_official(source: Source, target: Path, *, offline: bool, progress: bool) -> str:
     if not source.url:
         raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
+    if source.url.startswith(PACKAGED):
+        return _deliver(partial(_copy_packaged, source.url), source, target, source.url)
     if offline:
         raise Unreachable(f"{source.url}: not asked, because of --offline")
     download = partial(_download, source.url, progress=progress)
@@ -334,6 +337,16 @@ class _Bounded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handle, name)
+
+
+def _copy_packaged(url: str, handle: BinaryIO) -> None:
+    """Copy a file that an installed package brings along; no network is needed."""
+    package, _, path = url.removeprefix(PACKAGED).partition("/")
+    try:
+        with files(package).joinpath(path).open("rb") as packaged:
+            shutil.copyfileobj(packaged, handle)
+    except (ImportError, OSError):
+        raise Unreachable(f"{url}: the installed package has no such file") from None
 
 
 def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:

@@ -14,6 +14,7 @@ from data.data_errors import DataError
 REGISTRY_FILE = Path(__file__).with_name("registry.toml")
 DTYPES = ("float64", "int64", "float32")
 KINDS = ("table", "genotypes", "frames")
+PACKAGED = "package://"  # how the address of a file inside an installed package begins
 FRAME_LABEL = "label"  # the column of a stored frame's label
 
 _HEX = re.compile(r"[0-9a-f]+")
@@ -70,7 +71,8 @@ class Source:
     file : str
         Path below ``DPCOST_DATA_MIRROR`` and below the store, with forward slashes.
     url : str
-        Official address; ``""`` where there is none, then `note` says where the file comes from.
+        Official address: on the network, or of a file inside an installed Python package,
+        ``package://NAME/PATH``; ``""`` where there is none, then `note` says where the file comes from.
     layout : str
         Name of the parser in ``data/datasets/<dataset>.py``; of a companion, its part in the set.
     sha256 : str
@@ -309,8 +311,10 @@ def _source(where: str, fields: dict[str, Any]) -> Source:
     relative = PurePosixPath(source.file)
     if relative.is_absolute() or ".." in relative.parts or not relative.parts:
         raise DataError(f"{where}: file must be a path below the mirror; write e.g. 'housing/houses.zip'")
-    if source.url and not source.url.startswith(("https://", "http://")):
-        raise DataError(f"{where}: url must begin with https:// or http://, got {source.url!r}")
+    if source.url and not source.url.startswith(("https://", "http://", PACKAGED)):
+        raise DataError(
+            f"{where}: url must begin with https://, http:// or {PACKAGED}, got {source.url!r}; mend it"
+        )
     if not source.note and not source.url:
         raise DataError(f"{where}: a source without url needs a note on where its file comes from; add it")
     if source.sha256:

@@ -1,0 +1,71 @@
+"""Tables that an installed package brings along: they need neither mirror nor network."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data import datasets
+from data.data_errors import CorruptSource, DataError, Unreachable
+from data.ingest import to_parquet
+from data.raw_files import fetch
+from data.refs import read_table
+from data.registry import Dataset, get_dataset, load_registry
+from data.table import check_schema, typed
+
+TABLES = {"randhie": (20_190, 10), "fair": (6_366, 9)}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path: Path, name: str) -> None:
+    dataset = get_dataset(name)
+    raw = fetch(dataset, home=tmp_path, mirror=None, offline=True)
+    ref = to_parquet(dataset, raw, home=tmp_path)
+    assert (raw.origin, ref.data_source, ref.repairs) == ("official", "real", ())
+    assert read_table(ref).shape == TABLES[name]
+    assert fetch(dataset, home=tmp_path, mirror=None, offline=True).origin == "store"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_stand_ins_keep_to_the_registered_columns_and_bounds(name: str) -> None:
+    dataset = get_dataset(name)
+    frame = datasets.load(name).stand_in(500, np.random.default_rng(0))
+    table, repairs = typed(frame, dataset)
+    check_schema(table, dataset)
+    assert not repairs
+
+
+def test_an_affair_is_time_spent_in_affairs_above_zero(tmp_path: Path) -> None:
+    path = tmp_path / "fair.csv"
+    path.write_text("rate_marriage,affairs\n3,0.1111\n4,0\n")
+    assert datasets.load("fair").PARSERS["csv"](path).to_dict("list") == {
+        "rate_marriage": [3, 4],
+        "affair": [1, 0],
+    }
+
+
+def with_source(url: str, sha256: str) -> Dataset:
+    dataset = get_dataset("fair")
+    return replace(dataset, sources=(replace(dataset.sources[0], url=url, sha256=sha256),))
+
+
+@pytest.mark.parametrize("url", ["package://no_such_package/a.csv", "package://statsmodels/no_such_file.csv"])
+def test_a_file_that_no_package_brings_is_unreachable(tmp_path: Path, url: str) -> None:
+    with pytest.raises(Unreachable, match="the installed package has no such file"):
+        fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)
+
+
+def test_a_packaged_file_of_other_content_is_refused(tmp_path: Path) -> None:
+    url = get_dataset("fair").sources[0].url
+    with pytest.raises(CorruptSource, match="another file: its sha256 begins fd5f3f09"):
+        fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)
+
+
+def test_addresses_are_of_the_network_or_of_a_package(tmp_path: Path) -> None:
+    from data.registry import REGISTRY_FILE
+
+    text = REGISTRY_FILE.read_text(encoding="utf-8").replace("package://", "file://")
+    (tmp_path / "registry.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="must begin with https://, http:// or package://, got 'file://"):
+        load_registry(tmp_path / "registry.toml")
