@@ -275,16 +275,16 @@ def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> 
     if mirror is None:
         raise Unreachable("DPCOST_DATA_MIRROR is not set")
     if not mirror.is_dir():
-        raise Unreachable(f"DPCOST_DATA_MIRROR is not a folder: {mirror}")
+        raise Unreachable("DPCOST_DATA_MIRROR is not a folder")
     candidate = mirror / source.file
     if candidate.exists() and not candidate.is_file():  # a device never ends
-        raise Unreachable(f"{candidate}: not a regular file")
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: not a regular file")
     try:
         copy = open(candidate, "rb")  # noqa: SIM115 (a fault here is the mirror's, one below is the store's)
     except FileNotFoundError:
-        raise Unreachable(f"{candidate}: no such file in the mirror") from None
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: no such file") from None
     except OSError as error:
-        raise Unreachable(f"{candidate}: cannot be read ({error.strerror})") from None
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: cannot be read ({error.strerror})") from None
     with copy:
         return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(candidate))
 

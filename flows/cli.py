@@ -354,7 +354,7 @@ def _show_warnings() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     for name in ("data", "tasks"):
-        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
 
 

@@ -39,7 +39,13 @@ def find_study(name: str) -> StudySpec:
         If its dataset, or a column of it, is unknown.
     """
     if name.endswith(".toml"):
-        return _suiting_its_data(load_study(Path(name)))
+        spec = load_study(Path(name))
+        if spec.name in (*study_names(), SCORECARD) and Path(name).resolve().parent != STUDIES:
+            raise SpecError(
+                f"{name} must not be called {spec.name!r}, for its report would take the place of another; "
+                f"rename the file, or set another name in it, e.g. name = 'my_{spec.name}'"
+            )
+        return _suiting_its_data(spec)
     known = study_names()
     if name == SCORECARD:
         raise SpecError(

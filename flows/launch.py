@@ -20,9 +20,11 @@ from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
 from flows.server_process import prefect_server, wait_until_recorded
 from tasks.faults import MENDABLE, SpecError
-from tasks.study.spec import PROFILES
+from tasks.study.spec import MAX_REPLICATES, PROFILES
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
+
+MAX_WORKERS = 1024
 
 # What a run needs at least; a disk that fills up later is told about then.
 SPACE_FOR_HOME = 50_000_000
@@ -43,15 +45,19 @@ def check_options(options: dict[str, Any], *, workers: int | None, engine: str) 
         nearest = difflib.get_close_matches(str(profile), PROFILES, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         raise OptionError(f"--profile must be one of {', '.join(PROFILES)}, got {profile!r}{hint}")
-    for name, value, least in (
-        ("--reps", options.get("reps"), 1),
-        ("--workers", workers, 1),
-        ("--seed", options.get("seed"), 0),
+    for name, value, least, most in (
+        ("--reps", options.get("reps"), 1, MAX_REPLICATES),
+        ("--workers", workers, 1, MAX_WORKERS),
+        ("--seed", options.get("seed"), 0, None),
     ):
         if value is not None and value < least:
             raise OptionError(
                 f"{name} must be a whole number of at least {least}, got {value}; "
                 f"pass e.g. {name} {max(least, 3)}, or leave it out"
+            )
+        if value is not None and most is not None and value > most:
+            raise OptionError(
+                f"{name} must be at most {most:,}, got {value}; more would fill the memory and show no more"
             )
     check_engine(engine)
 

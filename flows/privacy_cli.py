@@ -13,6 +13,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document an
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Delta = Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")]
 
+MAX_TRIALS = 10_000_000
+
 ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
 
 
@@ -77,19 +79,30 @@ def audit(
 
     from dpalgos import InputError, get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
+    from flows.progress import counter
 
     chosen = get_estimator(estimator)
     if not chosen.private:
         raise InputError(f"estimator must be a private one for an audit, got {estimator!r}")
     if trials < 1000:
         raise InputError(f"--trials must be at least 1000, got {trials}; fewer cannot show anything")
+    if trials > MAX_TRIALS:
+        raise InputError(
+            f"--trials must be at most {MAX_TRIALS:,}, got {trials}; more take hours and show hardly more"
+        )
     if seed < 0:
         raise InputError(f"--seed must be a whole number of at least 0, got {seed}; pass e.g. --seed 1")
     found = []
     for calibration in chosen.calibrations:
         rng = np.random.default_rng(seed)
         result = audit_estimator(
-            estimator, epsilon=epsilon, delta=delta, calibration=calibration, n_trials=trials, rng=rng
+            estimator,
+            epsilon=epsilon,
+            delta=delta,
+            calibration=calibration,
+            n_trials=trials,
+            rng=rng,
+            progress=counter(f"auditing {estimator} {calibration}", "runs"),
         )
         found.append(result)
         if not as_json:

@@ -19,7 +19,7 @@ from tasks.report.manifest import now
 from tasks.report.render import write_index
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
-from tasks.study.spec import Profile, StudySpec
+from tasks.study.spec import MAX_REPLICATES, Profile, StudySpec
 
 _UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
 
@@ -29,7 +29,7 @@ _UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"
 def run_scorecard(
     study: str = NAME,
     profile: Profile = "standard",
-    reps: Annotated[int, Field(ge=1)] | None = None,
+    reps: Annotated[int, Field(ge=1, le=MAX_REPLICATES)] | None = None,
     seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
     offline: bool = False,
     out: str | None = None,

@@ -34,7 +34,7 @@ from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
 from tasks.study.panel import Panel
-from tasks.study.spec import Profile, StudySpec
+from tasks.study.spec import MAX_REPLICATES, Profile, StudySpec
 from tasks.work_units import Block
 
 DEFAULT_SEED = 20191112
@@ -50,7 +50,7 @@ _THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
 def run_study(
     study: str,
     profile: Profile = "standard",
-    reps: Annotated[int, Field(ge=1)] | None = None,
+    reps: Annotated[int, Field(ge=1, le=MAX_REPLICATES)] | None = None,
     seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
     offline: bool = False,
     out: str | None = None,

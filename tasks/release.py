@@ -1,5 +1,6 @@
 """One private answer about a user's own data: checked, planned, charged to the ledger, then drawn."""
 
+import logging
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from dpalgos.params import check_settings, describe
 from dpalgos.typing import FloatArray
 from dpalgos.user_rows import user_codes
 from tasks.faults import SpecError
+from tasks.field_faults import field_fault
+
+_log = logging.getLogger(__name__)
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -115,6 +119,7 @@ def release(
     n_users = None if ids is None else int(user_codes(ids, len(table)).max()) + 1
     plan = plan_release(estimator, len(table), len(asked.columns.x), keywords, n_users=n_users)
     _check_plan(plan, epsilon, delta)
+    _warn_of_large_delta(delta, n_users or len(table), "users" if n_users else "rows")
     _check_task(plan, asked)
     y = table[asked.columns.y].to_numpy() if asked.columns.y else None
     sample = Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
@@ -239,9 +244,7 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise SpecError(
-            f"{path.name}: {where}: {first['msg'].lower()}; see the README for an example"
-        ) from None
+        raise SpecError(f"{path.name}: {field_fault(where, first)}; see the README for an example") from None
     except (ValueError, RecursionError) as error:
         raise SpecError(f"{path} is not a TOML file: {error}") from None
 
@@ -314,6 +317,15 @@ def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:
     planned = (getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None))
     if planned != (epsilon, delta) or not plan.cost.epsilon(delta) <= epsilon:
         raise AssertionError(f"planned {planned} at epsilon {plan.epsilon}, asked {(epsilon, delta)}")
+
+
+def _warn_of_large_delta(delta: float, n: int, units: str) -> None:
+    if delta * n >= 1:
+        _log.warning(
+            "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "
+            "would satisfy it; take a delta well below, e.g. %.0e",
+            *(delta, n, units, 1 / n**2),
+        )
 
 
 def _check_task(plan: ReleasePlan, asked: ReleaseConfig) -> None:

@@ -111,7 +111,7 @@ def bind(chain: Chain, request: Request, *, allow_new_content: bool, time: str) 
         raise ContentRefused(
             f"the data are not those that {request.dataset!r} was charged for so far; pass those, or open a "
             "dataset of another name if these are data of other people, or say that they belong to the same "
-            "people and share the one budget (allow new content)"
+            "people and share the one budget, and add --new-content"
         )
     body = {**asdict(request.fingerprint), "new_content": is_new, "time": time}
     chain.append("bind", request.dataset, content, body)

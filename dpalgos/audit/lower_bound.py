@@ -18,6 +18,7 @@ source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from dpalgos.audit.pairs import pairs
 from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, events_of, fails, trials
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
+from dpalgos.noise_source import Noise
 from dpalgos.params import Params
 from dpalgos.typing import FloatArray
 
@@ -108,6 +110,7 @@ def audit_estimator(
     calibration: str = "tight",
     n_trials: int = 100_000,
     n_features: int = 3,
+    progress: Callable[[int], None] | None = None,
     **keywords: Any,
 ) -> AuditResult:
     """Audit an estimator of the catalogue.
@@ -124,6 +127,8 @@ def audit_estimator(
         Runs on each of two neighbours; choosing them takes about as many again.
     n_features : int
         Columns d of the data sets.
+    progress : callable
+        Is told how many runs were begun so far, those that choose the neighbours included.
     **keywords
         Public bounds and settings; what is not given is taken from the catalogue's example.
 
@@ -140,7 +145,17 @@ def audit_estimator(
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
     given = {**estimator.example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
-    return audit(estimator, build_params(estimator, given), n_trials=n_trials, n_features=n_features, rng=rng)
+    n_begun = 0
+
+    def noise(rng: np.random.Generator, n_replicates: int) -> Noise:
+        nonlocal n_begun
+        n_begun += n_replicates
+        if progress:
+            progress(n_begun)
+        return BatchNoise(rng, n_replicates)
+
+    params = build_params(estimator, given)
+    return audit(estimator, params, n_trials=n_trials, n_features=n_features, rng=rng, noise=noise)
 
 
 def audit(

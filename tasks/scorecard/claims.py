@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from reports.numbers import num, setting, span, words
 from tasks.faults import SpecError
+from tasks.field_faults import field_fault
 from tasks.problems.problem import Strict
 from tasks.rules import evaluate
 from tasks.scorecard.evidence import Evidence, common_replicates, difference_interval, mean_interval
@@ -292,4 +293,4 @@ def load_scorecard(path: Path = _FILE) -> Scorecard:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise SpecError(f"{path.name}: {where}: {first['msg']}") from None
+        raise SpecError(f"{path.name}: {field_fault(where, first)}") from None

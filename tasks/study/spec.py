@@ -18,6 +18,7 @@ from tasks.work_units import Block, Cell
 
 Profile = Literal["smoke", "standard", "paper"]
 PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
+MAX_REPLICATES = 100_000
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 

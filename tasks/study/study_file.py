@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from data.store import read_small
 from tasks.faults import SpecError
+from tasks.field_faults import field_fault
 from tasks.problems.kinds import kinds
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
@@ -53,35 +54,14 @@ def load_study(path: Path) -> StudySpec:
 
 def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
     """Say what is wrong with one key of a study file."""
-    place, got = error["loc"], error["input"]
+    place = error["loc"]
     where = _where(place, plain)
     if place and place[-1] == "[key]":
-        where, got = str(place[0]), place[-2]
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "value_error":
-        reason = error["msg"].removeprefix("Value error, ")
-        return f"{where}: {reason}" if where else reason
-    if kind == "missing":
-        return f"{where} is missing; add it"
-    if kind == "extra_forbidden":
-        return f"{where} is not a known key{_nearest_key(place)}"
-    if kind == "union_tag_not_found":
+        where, error = str(place[0]), {**error, "input": place[-2]}
+    if error["type"] == "union_tag_not_found":
         return f"{where}.kind is missing; add e.g. kind = 'simulation'"
-    allowed = {
-        "literal_error": f"must be {context.get('expected')}",
-        "union_tag_invalid": f"must have kind {context.get('expected_tags')}",
-        "greater_than_equal": f"must be at least {context.get('ge')}",
-        "too_short": "must have at least one entry",
-        "float_type": "must be a number",
-        "int_type": "must be a whole number",
-        "string_type": "must be a text",
-        "tuple_type": "must be a list",
-        "dict_type": "must be a table of keys",
-        "model_type": "must be a table of keys",
-        "model_attributes_type": "must be a table of keys",
-    }.get(kind) or error["msg"].replace("Input should", "must", 1)
-    shown = f", got {got!r}" if isinstance(got, str | int | float | list) else ""
-    return f"{where} {allowed}{shown}"
+    nearest = _nearest_key(place) if error["type"] == "extra_forbidden" else ""
+    return f"{field_fault(where, error)}{nearest}"
 
 
 def _where(place: tuple[int | str, ...], plain: Any) -> str:

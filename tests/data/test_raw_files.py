@@ -287,11 +287,20 @@ def test_unusable_mirrors_are_reasons(tmp_path: Path, small: Small) -> None:
     dataset, _ = small()
     with pytest.raises(Unreachable, match="DPCOST_DATA_MIRROR is not a folder"):
         fetch(dataset, home=tmp_path, mirror=tmp_path / "none", offline=True)
-    with pytest.raises(Unreachable, match="no such file in the mirror"):
+    with pytest.raises(Unreachable, match=r"MIRROR/housing/cal_housing\.tgz: no such file"):
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
     (tmp_path / "housing" / "cal_housing.tgz").mkdir(parents=True)
     with pytest.raises(Unreachable, match="not a regular file"):
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
+
+
+def test_the_reasons_for_a_stand_in_name_no_place_of_this_machine(tmp_path: Path, small: Small) -> None:
+    """They are shown on the page of a report, which others read."""
+    dataset, _ = small()
+    for mirror in (tmp_path / "none", tmp_path):
+        raw = fetch_or_stand_in(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
+        assert raw.origin == "stand-in"
+        assert not [reason for reason in raw.reasons if str(tmp_path) in reason]
 
 
 def test_stand_in_only_when_nothing_was_delivered(tmp_path: Path, small: Small) -> None:

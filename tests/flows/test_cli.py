@@ -42,6 +42,8 @@ WRONG = {
         "got 'standrd'; did you mean 'standard'?",
     ),
     "reps 0": (["run", "housing", "--reps", "0"], "--reps must be a whole number of at least 1, got 0"),
+    "reps without end": (["run", "housing", "--reps", "1000000000"], "--reps must be at most 100,000, got"),
+    "workers": (["run", "housing", "--workers", "99999"], "--workers must be at most 1,024, got 99999"),
     "reps text": (["run", "housing", "--reps", "x"], "--reps must be a whole number, got 'x'"),
     "reps fraction": (["run", "housing", "--reps", "1.5"], "--reps must be a whole number, got '1.5'"),
     "workers 0": (["run", "housing", "--workers", "0"], "--workers must be a whole number of at least 1"),
@@ -88,10 +90,24 @@ def test_a_study_file_that_is_wrong_is_refused_before_anything_starts(dpcost, tm
 def test_two_studies_of_one_name_are_refused(dpcost, tmp_path):
     from flows.find_study import STUDIES
 
-    (tmp_path / "housing.toml").write_text((STUDIES / "housing.toml").read_text())
-    status, _, err = dpcost("run", "housing", tmp_path / "housing.toml")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.toml").write_text((STUDIES / "housing.toml").read_text())
+    status, _, err = dpcost("run", tmp_path / "a" / "mine.toml", tmp_path / "b" / "mine.toml")
     assert status == 2
-    assert "got 'housing' twice" in err
+    assert "got 'mine' twice" in err
+
+
+@pytest.mark.parametrize("name", ["housing", "scorecard"])
+def test_a_study_file_does_not_take_the_place_of_a_known_report(dpcost, tmp_path, name):
+    from flows.find_study import STUDIES, find_study
+
+    path = tmp_path / f"{name}.toml"
+    path.write_text((STUDIES / "housing.toml").read_text())
+    status, _, err = dpcost("run", path)
+    assert status == 2
+    assert f"must not be called '{name}', for its report would take the place" in err
+    assert find_study(str(STUDIES / "housing.toml")).name == "housing"
 
 
 @pytest.mark.parametrize("command", [[], ["cache"], ["--help"], ["run", "--help"]])

@@ -196,8 +196,8 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
         ({"params": "rng = 3"}, "dp_mean", "params.rng must be left out"),
         ({"y": 'y = "cost"'}, "dp_mean", "columns.y must be left out"),
         ({"y": 'user_id = "cost"'}, "dp_mean", "columns.user_id must be left out"),
-        ({"y": "colour = 1"}, "dp_mean", "columns.colour"),
         ({"y": 'y = "age"'}, "adassp", "columns must name each column once, got 'age' twice"),
+        ({"y": "colour = 1"}, "dp_mean", "columns.colour is not a known key; see the README"),
         ({"bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}, "adassp", "columns.y is needed"),
         (
             {
@@ -251,6 +251,30 @@ def test_bad_files(dpcost, tmp_path, config, content, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ('"age"', "columns.x must be a list, got 'age'; see the README"),
+        ("[]", "columns.x must have at least one entry"),
+        ('["age", "age"]', "columns must name each column once, got 'age' twice"),
+        ("[1]", "columns.x.0 must be a text, got 1"),
+    ],
+)
+def test_columns_are_checked_in_words(dpcost, data, config, x, message):
+    opened(dpcost)
+    path = config()
+    path.write_text(path.read_text().replace('["age", "weight"]', x))
+    status, _, err = ask(dpcost, data, path)
+    assert (status, err.count("\n")) == (2, 1)
+    assert message in err
+
+
+def test_a_delta_of_one_over_the_rows_draws_a_note(dpcost, data, config):
+    opened(dpcost, delta=0.1)
+    assert "note: delta 0.0025 is not below 1/400" in ask(dpcost, data, config(), delta=1 / 400)[2]
+    assert ask(dpcost, data, config(), delta=1e-6)[2] == ""
+
+
 def test_one_row_is_answered(dpcost, tmp_path, config):
     opened(dpcost)
     path = tmp_path / "one.csv"
@@ -294,6 +318,13 @@ def test_a_corrupt_ledger_is_one_sentence(dpcost, data, config, home):
     status, _, err = ask(dpcost, data, config())
     assert status == 2
     assert err.count("\n") == 1
+
+
+def test_an_audit_of_too_many_trials_is_refused_and_a_long_one_tells_how_far_it_is(dpcost, monkeypatch):
+    status, _, err = dpcost("audit", "dp_mean", "--trials", 10**12)
+    assert (status, "--trials must be at most 10,000,000" in err) == (2, True)
+    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_LINES", 0.0)
+    assert "auditing dp_mean tight: 1,000 runs\n" in dpcost("audit", "dp_mean", "--trials", 1000)[2]
 
 
 def test_an_audit_from_the_command_line(dpcost):
