@@ -266,39 +266,12 @@ def choose_evenly(n_snps_stored: int, n_snps: int) -> SnpChoice:
     return SnpChoice(index=index, private=True, note=_SELECTION_NOTES["evenly_spaced"])
 
 
-def subsample_groups(
-    group: npt.NDArray[np.int8], sizes: tuple[int, int], rng: np.random.Generator
-) -> npt.NDArray[np.bool_]:
-    """Draw a smaller study: so many people of each group, and nobody else.
-
-    Returns
-    -------
-    (n_people,) boolean array
-
-    Raises
-    ------
-    DataError
-        A group has fewer people than asked for.
-    """
-    kept = np.zeros(len(group), dtype=bool)
-    for code, size in enumerate(sizes):
-        members = np.flatnonzero(group == code)
-        if not 1 <= size <= len(members):
-            raise DataError(
-                f"sizes must be between 1 and the {len(members):,} people of each group, got {size}; "
-                "choose smaller ones"
-            )
-        kept[rng.choice(members, size, replace=False, shuffle=False)] = True
-    return kept
-
-
 def group_difference(
     genotypes: Genotypes,
     choice: SnpChoice,
     *,
     orientation: Orientation = "as_coded",
     max_missing: float = 0.1,
-    among: npt.NDArray[np.bool_] | None = None,
 ) -> GroupDifference:
     """Code the calls of both groups at the chosen SNPs.
 
@@ -313,8 +286,6 @@ def group_difference(
     max_missing : float, default 0.1
         People with a larger share of calls missing, among all SNPs of the dataset, are left out; PLINK's
         own default of ``--mind``.
-    among : (n_people,) boolean array, optional
-        From `subsample_groups`; by default everybody in the two groups.
 
     Returns
     -------
@@ -337,7 +308,7 @@ def group_difference(
             "read them with snps=choice.index"
         )
     eligible = genotypes.missing <= max_missing * genotypes.n_snps_stored
-    compared = (genotypes.group != NO_GROUP) & (True if among is None else among)
+    compared = genotypes.group != NO_GROUP
     rows = [np.flatnonzero(compared & eligible & (genotypes.group == code)) for code in (0, 1)]
     for members, name in zip(rows, genotypes.group_names, strict=True):
         if not len(members):
@@ -447,11 +418,6 @@ def paired_rows(X: FloatArray, draw: DrawnPeople, replicate: int) -> FloatArray:
         Entries in [−2, 2].
     """
     return (X[draw.first[:, replicate]] + X[draw.second[:, replicate]]) / VALUE_BOUND
-
-
-def shared_snps(names: Sequence[str], others: Sequence[str]) -> IntArray:
-    """Return the positions in `names` of the SNPs that `others` holds too, e.g. in a public panel."""
-    return np.flatnonzero(np.isin(np.asarray(names), np.asarray(others)))
 
 
 def _check_number(n_snps: int, available: int) -> None:

@@ -76,11 +76,6 @@ class ResultsError(ValueError):
     """A results table that breaks a rule; the message is one sentence."""
 
 
-def empty_results() -> pd.DataFrame:
-    """Return a results table without rows, with every column and its type."""
-    return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in COLUMNS.items()})
-
-
 def _one_of(allowed: tuple[str, ...]) -> pa.Check:
     return pa.Check.isin(allowed, error=f"must be one of {', '.join(allowed)}")
 

@@ -22,7 +22,7 @@ from dpalgos.accounting.events import (
     PureEvent,
     UnprotectedEvent,
 )
-from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.pld import Cost, pld_epsilon
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
@@ -113,17 +113,6 @@ def common_relation(events: Sequence[Event]) -> Relation | None:
             f"events must share one neighbouring relation, got {names}; account for each group by itself"
         )
     return next(iter(relations), None)
-
-
-def certified_delta(events: Sequence[Event], epsilon: float) -> float:
-    """Return the smallest proved δ at ε for the adaptive composition of the events."""
-    failure, releases = _without_failures(events, 0.0)
-    gaussians = [event for event in releases if isinstance(event, GaussianEvent)]
-    if len(gaussians) == len(releases):
-        return min(1.0, gaussian_delta(epsilon, total_mu(gaussians)) - failure)
-    curve = renyi_curve(releases)
-    log_delta = (ORDERS - 1) * (curve - epsilon) - np.log(ORDERS - 1) + ORDERS * np.log1p(-1 / ORDERS)
-    return float(min(1.0, np.exp(np.min(log_delta)) - failure))
 
 
 def total_mu(events: Sequence[GaussianEvent]) -> float:

@@ -49,27 +49,6 @@ def gaussian_auc_ceiling(mu: float) -> float:
     return float(ndtr(mu / np.sqrt(2)))
 
 
-def predicted_separation(n: int, d: int, *, release_std: float = 0.0, noise_std: float = 1.0) -> float:
-    """Return d' of the attack on a Gaussian mean, released with noise of a known standard deviation.
-
-    Given M, a non-member's standardised score ⟨x − μ, M − μ⟩ / (σ ‖M − μ‖) is N(0, 1). A member shifts
-    M − μ by (x_i − μ)/n, hence its score's mean by ‖x_i − μ‖² / (n σ ‖M − μ‖), where ‖x_i − μ‖² ≈ σ² d and
-    ‖M − μ‖² ≈ d (σ²/n + sd²):
-
-        d' = (√d σ / n) / √(σ²/n + sd²).
-
-    Parameters
-    ----------
-    n, d : int
-        Rows and columns.
-    release_std : float
-        sd of the noise on each coordinate; 0 without privacy.
-    noise_std : float
-        σ of the rows.
-    """
-    return float(np.sqrt(d) * noise_std / n / np.sqrt(noise_std**2 / n + release_std**2))
-
-
 def predicted_auc(separation: float) -> float:
     """Return the AUC of two unit normals whose means differ by d': Φ(d' / √2)."""
     return float(ndtr(separation / np.sqrt(2)))

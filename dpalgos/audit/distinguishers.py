@@ -21,8 +21,6 @@ from dpalgos.accounting.events import (
 from dpalgos.audit.trials import ReleasedVector, Runs
 from dpalgos.typing import FloatArray
 
-Score = Callable[[Runs], FloatArray]
-
 _TINY = 1e-30
 _SUMMARIES: tuple[Callable[..., FloatArray], ...] = (np.mean, np.min, np.max)
 _FAR = 20.0
@@ -33,7 +31,7 @@ _HUGE = 1e100
 def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> FloatArray | None:
     """Return log p(published | value) by the declared mechanism, (R,), up to what is the same on D and D'.
 
-    None where the event does not determine it (a quantile, a stability histogram). Selections by
+    None where the event does not determine it (a quantile). Selections by
     exponential mechanism have P ∝ exp(ε score / (2 sensitivity)), one after the other; this is also the
     score for selections by other noise. ``by_magnitude``: |score| in the place of score.
     """

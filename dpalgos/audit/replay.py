@@ -16,29 +16,22 @@ from dpalgos.typing import FloatArray
 
 
 class RecordingTranscript(Transcript):
-    """Also keeps the private values and what was published; for audits and tests, never for release."""
+    """Also keeps the private values and what was published; for audits and tests, never for release.
 
-    def __init__(self, noise: Noise, relation: Relation = Relation.CENTRAL) -> None:
+    With a ``script``, what an earlier run published, it publishes that instead of noise.
+    """
+
+    def __init__(
+        self, noise: Noise, relation: Relation = Relation.CENTRAL, script: Sequence[FloatArray] | None = None
+    ) -> None:
         super().__init__(noise, relation)
         self.values: list[FloatArray] = []
         self.published: list[FloatArray] = []
+        self._script = script or ()
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        # A run on the neighbour may ask for more releases than the script has: caught when compared.
+        index = len(self.published)
         self.values.append(np.array(value))
-        self.published.append(noisy())
-        return self.published[-1]
-
-
-class ReplayTranscript(RecordingTranscript):
-    """Publishes what an earlier run published."""
-
-    def __init__(
-        self, noise: Noise, published: Sequence[FloatArray], relation: Relation = Relation.CENTRAL
-    ) -> None:
-        super().__init__(noise, relation)
-        self._script = list(published)
-
-    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
-        self.values.append(np.array(value))
-        self.published.append(self._script[len(self.published)])
+        self.published.append(self._script[index] if index < len(self._script) else noisy())
         return self.published[-1]

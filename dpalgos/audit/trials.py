@@ -59,11 +59,6 @@ class BatchNoise(Noise):
         return rng.standard_normal(size) if kind == "standard_normal" else getattr(rng, kind)(size=size)
 
 
-def spawned_noise(rng: np.random.Generator, n_replicates: int) -> Noise:
-    """Return the source that estimators use, a generator per trial; slower, for audits of it."""
-    return Noise(rng.spawn(n_replicates))
-
-
 @dataclass(frozen=True)
 class ReleasedVector:
     """One release: the private value, what was published, and what it was charged as."""
@@ -107,24 +102,18 @@ class Pair:
 
 
 class AuditTranscript(RecordingTranscript):
-    """Records the events of each release beside it; with a script, publishes that instead of noise."""
+    """Records the events of each release beside it."""
 
     def __init__(self, noise: Noise, relation: Relation, script: Sequence[FloatArray] | None = None) -> None:
-        super().__init__(noise, relation)
+        super().__init__(noise, relation, script)
         self.releases: list[ReleasedVector] = []
-        self._script = script
         self._recorded = 0
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
-        # A run on the neighbour may ask for more releases than the script has: caught when compared.
-        index = len(self.releases)
-        scripted = self._script is not None and index < len(self._script)
-        published = self._script[index] if self._script is not None and scripted else noisy()
+        published = super()._publish(value, noisy)
         silent = FailureEvent | UnprotectedEvent
         events = [event for event in self.events[self._recorded :] if not isinstance(event, silent)]
         self._recorded = len(self.events)
-        self.values.append(np.array(value))
-        self.published.append(published)
         self.releases.append(ReleasedVector(self.values[-1], published, tuple(events)))
         return published
 

@@ -32,6 +32,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
@@ -39,7 +40,6 @@ from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, P
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_bound
-from dpalgos.mechanisms.histogram import bin_counts
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, checked, positive
@@ -237,7 +237,7 @@ def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
         differences = np.abs(X[1:even:2] - X[0:even:2])
         weights = np.ones((len(differences), 1))
         for j in range(sample.n_features):
-            counts[:, j, r] = bin_counts(differences[:, j], edges, weights)[:, 0]
+            counts[:, j, r] = _bin_counts(differences[:, j], edges, weights)[:, 0]
     return counts
 
 
@@ -251,8 +251,15 @@ def _center_counts(sample: Sample, std: FloatArray, last: FloatArray, most: int)
             chosen = std[j] == width
             outermost = last[j, chosen][0]  # values beyond count there
             position = np.clip(sample.X[:, j] / width, -outermost, outermost)
-            counts[:, j, chosen] = bin_counts(position, edges, _of(weights, chosen))
+            counts[:, j, chosen] = _bin_counts(position, edges, _of(weights, chosen))
     return counts
+
+
+def _bin_counts(values: FloatArray, edges: FloatArray, weights: FloatArray) -> FloatArray:
+    """Count rows in bins, (K, R); values beyond the outermost edges count in the outermost bins."""
+    index, n = np.searchsorted(edges[1:-1], values, side="right"), len(values)
+    bins = csr_array((np.ones(n), (index, np.arange(n))), shape=(len(edges) - 1, n))
+    return np.asarray(bins @ weights)
 
 
 def _truncated_means(sample: Sample, center: FloatArray, half: FloatArray) -> FloatArray:

@@ -31,12 +31,3 @@ def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:
 def clip_factor(norms: FloatArray, level: float | FloatArray) -> FloatArray:
     """Return min(1, level / norm), the factor that clips a vector of that norm."""
     return np.asarray(level / np.maximum(norms, level))
-
-
-def clip_rows_linf(X: FloatArray, bound: float) -> FloatArray:
-    """Scale the rows of X (n, d) whose largest entry exceeds ``bound`` down to it.
-
-    Keeps a row's direction; :func:`truncate` is the projection onto the same box, entry by entry.
-    """
-    largest = np.abs(X).max(axis=1, keepdims=True)
-    return np.asarray(X * clip_factor(largest, bound))

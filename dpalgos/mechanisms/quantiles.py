@@ -1,27 +1,18 @@
-"""Private quantiles: on a public range by the exponential mechanism, on the real line by Lei's histogram.
+"""Private quantiles on a public range, by the exponential mechanism.
 
-Public range [l, u] (:func:`exponential_quantiles`). Density ∝ exp(−(ε/2) |#{x_i < z} − qn|) on [l, u], x
-truncated to it. Replacing one row moves the count at any z by at most 1 (witness: a row that jumps over z),
-up for some z and down in score for others (a row that jumps over the quantile), so the log-density ratio
-spans at most 2 · ε/2 = ε: one bounded-range event per quantile, ε²/8 zCDP. The density is constant between
-neighbouring data points, so a draw inverts a cumulative sum; an interval of length 0 (ties) has no mass.
-
-Real line (:func:`real_line_quantiles`). Lei's Algorithm 1': noisy bin counts, thresholded, then the
-M-estimator on the bin centres, which for the quantile loss is the weighted quantile of the centres. The
-whole line is covered by adding noise to occupied bins only (the stability histogram). All quantiles come from
-one histogram. "Empty" is a possible answer: fall back to a public value then.
-
-Errors. Exponential: a rank error of about (2/ε) max(1, log(εnf(u − l)/4)), f the data's density there.
-Histogram: half a bin, plus the rank noise of the kept counts, plus what lies in bins below the threshold.
+Density ∝ exp(−(ε/2) |#{x_i < z} − qn|) on [l, u], x truncated to it. Replacing one row moves the count at any
+z by at most 1 (witness: a row that jumps over z), up for some z and down in score for others (a row that
+jumps over the quantile), so the log-density ratio spans at most 2 · ε/2 = ε: one bounded-range event per
+quantile, ε²/8 zCDP. The density is constant between neighbouring data points, so a draw inverts a cumulative
+sum; an interval of length 0 (ties) has no mass. The rank errs by about (2/ε) max(1, log(εnf(u − l)/4)), f the
+data's density there.
 
 References
 ----------
 Smith (2011), Privacy-preserving statistical estimation with optimal convergence rates, Algorithm 2.
-Lei (2011), Differentially private M-estimators, Algorithm 1'.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
@@ -29,29 +20,12 @@ from scipy.special import ndtr
 from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_positive, check_probability, check_rows
-from dpalgos.mechanisms.histogram import stability_histogram
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 RANK_SENSITIVITY = 1.0
 
 _PROBES = np.arange(1, 8) / 8
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RealLineQuantiles:
-    """Quantiles without a public range.
-
-    Attributes
-    ----------
-    values : (Q, R) array
-        One row per level; NaN where the histogram came back empty.
-    empty : (R,) bool array
-        Which replicates have no answer.
-    """
-
-    values: FloatArray
-    empty: BoolArray
 
 
 def exponential_quantiles(
@@ -134,71 +108,6 @@ def exponential_quantiles(
     )
     released = transcript.publish(probes.reshape(-1, n_replicates), draw, event)
     return released[0] if rows.ndim == 1 else released
-
-
-def real_line_quantiles(
-    transcript: Transcript,
-    values: FloatArray,
-    *,
-    levels: Sequence[float],
-    bin_width: float,
-    epsilon: float,
-    delta: float,
-    label: str,
-    row_mask: BoolArray | None = None,
-) -> RealLineQuantiles:
-    """Release quantiles of one column that has no public range.
-
-    Parameters
-    ----------
-    transcript : Transcript
-        Where the histogram is released and recorded.
-    values : (n,) array
-        Private values.
-    levels : sequence of Q floats
-        In (0, 1); any number of them, at the price of one histogram.
-    bin_width : float
-        Public; the resolution of the answer.
-    epsilon, delta : float
-        Of the histogram: see :func:`dpalgos.mechanisms.histogram.stability_histogram`.
-    label : str
-        Names the histogram in the record.
-    row_mask : (n, R) bool array, optional
-        The rows that each replicate uses.
-
-    Returns
-    -------
-    RealLineQuantiles
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range or a shape is wrong.
-    """
-    chosen = _check_levels(levels)
-    histogram = stability_histogram(
-        transcript,
-        values,
-        bin_width=bin_width,
-        epsilon=epsilon,
-        delta=delta,
-        label=label,
-        row_mask=row_mask,
-    )
-    return RealLineQuantiles(
-        values=weighted_quantiles(histogram.centers, histogram.counts, chosen), empty=histogram.empty
-    )
-
-
-def weighted_quantiles(centers: FloatArray, counts: FloatArray, levels: Sequence[float]) -> FloatArray:
-    """Return the first centre where the cumulative count reaches each level, (Q, R); NaN without counts."""
-    answers = np.full((len(levels), counts.shape[1]), np.nan)
-    cumulative = np.cumsum(counts, axis=0)
-    filled = np.flatnonzero((counts > 0).any(axis=0))
-    for answer, level in zip(answers, levels, strict=True):
-        reached = cumulative[:, filled] >= level * cumulative[-1:, filled]
-        answer[filled] = centers[reached.argmax(axis=0)] if len(filled) else answer[filled]
-    return answers
 
 
 def ordered_interval(

@@ -17,7 +17,7 @@ from dpalgos.accounting.events import (
 )
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.noise_source import Noise, NoNoise
 from dpalgos.params import describe
 from dpalgos.sample import Sample
@@ -90,7 +90,7 @@ def record(estimator, calibration, X, y, seed=2, n_replicates=1, transcript=Reco
 
 
 def replay(estimator, calibration, X, y, recorded):
-    again = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+    again = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
     sample = Sample(X, response(estimator, y), user_ids=whose(estimator, len(X)))
     run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), again)
     return again

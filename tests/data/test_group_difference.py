@@ -21,8 +21,6 @@ from data.group_difference import (
     paired_rows,
     people_by_frequency_rule,
     person_mask,
-    shared_snps,
-    subsample_groups,
 )
 from data.ingest import GenotypeRef, to_parquet
 from data.raw_files import fetch_or_stand_in, mirror_from_environment
@@ -164,10 +162,6 @@ def test_evenly_spaced_snps_are_distinct_and_spread() -> None:
     np.testing.assert_array_equal(choose_evenly(5, 5).index, np.arange(5))
 
 
-def test_shared_snps() -> None:
-    np.testing.assert_array_equal(shared_snps(["a", "b", "c"], ["c", "x", "a"]), [0, 2])
-
-
 @given(st.integers(1, 40), st.integers(1, 40), st.data(), st.integers(0, 2**32 - 1))
 def test_draws_are_distinct_and_smaller_ones_begin_the_larger(
     n_first: int, n_second: int, data: st.DataObject, seed: int
@@ -255,17 +249,6 @@ def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m() ->
         np.testing.assert_allclose(np.abs(one - other), 4 / m)
 
 
-def test_a_subsample_is_a_smaller_study() -> None:
-    genotypes = random_cohort()
-    kept = subsample_groups(genotypes.group, (8, 5), np.random.default_rng(1))
-    prepared = group_difference(genotypes, EVERY, among=kept)
-    assert prepared.sizes == (8, 5)
-    members = [genotypes.calls[kept & (genotypes.group == code)].mean(axis=0) for code in (0, 1)]
-    np.testing.assert_allclose(prepared.target, members[0] - members[1])
-    with pytest.raises(DataError, match="sizes must be between 1 and the 20 people of each group, got 21"):
-        subsample_groups(genotypes.group, (8, 21), np.random.default_rng(1))
-
-
 @pytest.mark.parametrize(
     ("question", "message"),
     [
@@ -276,7 +259,7 @@ def test_a_subsample_is_a_smaller_study() -> None:
         (lambda g: choose_evenly(6, 0), "n_snps must be between 1 and the 6 SNPs there are.*got 0"),
         (lambda g: people_by_frequency_rule(g.group, "public_panel"), "people outside both groups"),
         (lambda g: count_alleles(block_of(g), g.group == 9), "nobody is left to count alleles among"),
-        (lambda g: group_difference(g, EVERY, among=g.group == 0), "group 'controls' has nobody left"),
+        (lambda g: group_difference(cohort(g.calls, 0 * g.group), EVERY), "group 'controls' has nobody left"),
         (lambda g: draw_people((30, 20), 21, []), "m must be between 1 and the 20 people.*got 21"),
         (lambda g: draw_people((30, 20), 0, []), "m must be between 1 and the 20 people"),
     ],

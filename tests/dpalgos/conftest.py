@@ -6,7 +6,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, GaussianEvent
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.noise_source import Noise
 from dpalgos.sample import Sample
 
@@ -25,7 +25,7 @@ class Neighbors:
         return transcript
 
     def replay(self, X, y, recorded, user_ids=None):
-        transcript = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+        transcript = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
         run(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
         return transcript
 

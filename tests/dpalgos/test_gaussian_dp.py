@@ -6,10 +6,10 @@ from scipy.stats import norm
 
 from dpalgos.accounting.composition import (
     budget_shares,
-    certified_delta,
     certified_epsilon,
     renyi_epsilon,
     sketch_renyi,
+    total_mu,
 )
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
@@ -63,7 +63,7 @@ def test_composition_is_exact_for_gaussians():
         )
         composed = one if composed is None else composed.compose(one)
     assert certified == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=2e-3)
-    assert certified_delta(steps, certified) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_delta(certified, total_mu(steps)) == pytest.approx(1e-6, rel=1e-6)
     assert isinstance(dp_event.GaussianDpEvent(1.0), dp_event.DpEvent)
 
 

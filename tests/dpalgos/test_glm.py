@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
 from dpalgos.accounting.odometer import spending
 from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
-from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_glm import printed_multiplier
 from dpalgos.families import family_names, get_family
 from dpalgos.hardened_release import draw_release, plan_release
@@ -331,7 +331,7 @@ class Gradients:
 
     def moves(self, recorded, X, y):
         """How far each gradient moves on a neighbour, over its declared sensitivity."""
-        again = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+        again = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
         run(self.estimator, Sample(X, y), self.params, again)
         moved = [np.linalg.norm(a - b) for a, b in zip(recorded.values, again.values, strict=True)]
         return np.array(
@@ -367,7 +367,7 @@ def test_the_witness_attains_the_sensitivity_at_every_iterate(family, n_iteratio
     run_of = Gradients(family, n_iterations=n_iterations)
     recorded = run_of.record(np.ones((1, 3)), np.ones(1), seed=1)
     X, y, other_X, other_y = run_of.estimator.witnesses(run_of.params, 3, recorded.published)["gradient"]
-    script = ReplayTranscript(Noise([np.random.default_rng(0)]), recorded.published)
+    script = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
     run(run_of.estimator, Sample(X, y), run_of.params, script)
     reached = run_of.moves(script, other_X, other_y)[-1]
     exact = family != "multinomial" or n_iterations == 1

@@ -153,6 +153,6 @@ def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
 
 
 def test_a_selection_without_a_bounded_range_is_refused():
-    event = PureEvent(label="permute and flip", epsilon=0.5, sensitivity=1.0)
-    with pytest.raises(dpalgos.InputError, match="permute and flip has no hardened sampler"):
+    event = PureEvent(label="an unknown choice", epsilon=0.5, sensitivity=1.0)
+    with pytest.raises(dpalgos.InputError, match="an unknown choice has no hardened sampler"):
         SecureTranscript().choose(np.zeros((3, 1)), None, event)

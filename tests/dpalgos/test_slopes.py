@@ -1,11 +1,13 @@
 """Slopes of the privacy terms: the fit, and three estimators against theory."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-import dpalgos
-from dpalgos.theory.privacy_terms import EXPERIMENTS
-from dpalgos.theory.slopes import fit_slope, printed_sparse_mean_term, slope_table
+sys.path.insert(0, str(Path(__file__).parent))
+from privacy_terms import EXPERIMENTS, fit_slope, printed_sparse_mean_term, slope_table
 
 
 def test_a_power_law_is_found_with_its_error():
@@ -27,18 +29,6 @@ def test_logarithms_are_in_the_prediction():
     (slope,) = slope_table(lambda at: np.array([term(at)]), term, {}, {"n": (1e4, 2e4, 4e4)})
     assert slope.excess == pytest.approx(0.0, abs=1e-12)
     assert -1.75 < slope.predicted < -1.65
-
-
-@pytest.mark.parametrize(
-    ("values", "terms", "said"),
-    [
-        ((1.0, 2.0), [np.ones(2)] * 2, "at least 3 values, got 2"),
-        ((1.0, 2.0, 3.0), [np.ones(2), np.zeros(2), np.ones(2)], "must be positive"),
-    ],
-)
-def test_bad_input(values, terms, said):
-    with pytest.raises(dpalgos.InputError, match=said):
-        fit_slope(values, terms)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.audit.replay import RecordingTranscript, ReplayTranscript
+from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import Noise, NoNoise
@@ -30,8 +30,8 @@ class Transcripts:
         return RecordingTranscript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
 
     def replaying(self, recorded):
-        return ReplayTranscript(
-            Noise(np.random.default_rng(99).spawn(recorded.n_replicates)), recorded.published
+        return RecordingTranscript(
+            Noise(np.random.default_rng(99).spawn(recorded.n_replicates)), script=recorded.published
         )
 
 

@@ -1,4 +1,4 @@
-"""Quantiles on a public range and on the real line."""
+"""Quantiles on a public range."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,13 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import dpalgos
-from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, PureEvent
+from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.mechanisms.quantiles import (
     exponential_quantiles,
     ordered_interval,
-    real_line_quantiles,
-    weighted_quantiles,
 )
 
 RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
-LINE = {"bin_width": 0.25, "epsilon": 1.0, "delta": 1e-6, "label": "line"}
 
 
 def log_density(z, values, level, epsilon, lower, upper):
@@ -109,10 +106,6 @@ def test_quantiles_are_near_the_true_ones(transcripts):
     rank = (values[:, None, None] < drawn).mean(axis=0) * 5000
     assert np.abs(rank - 5000 * np.array(levels)[:, None]).mean() < 25
     np.testing.assert_allclose(drawn.mean(axis=1), truth, atol=0.1)
-    line = real_line_quantiles(transcripts.seeded(3, 200), values, levels=levels, **LINE)
-    assert not line.empty.any()
-    np.testing.assert_allclose(line.values.mean(axis=1), truth, atol=0.3)
-    assert np.abs(line.values[1] - truth[1]).max() < 0.3
 
 
 def test_large_epsilon_gives_the_empirical_quantile(transcripts):
@@ -161,38 +154,10 @@ def test_a_batch_equals_a_loop(transcripts, masked):
     mask = rng.random((400, n_replicates)) < np.linspace(0.2, 1, n_replicates) if masked else None
     transcript = transcripts.seeded(9, n_replicates)
     batch = exponential_quantiles(transcript, values, levels=[0.2, 0.5], row_mask=mask, **RANGE)
-    line = real_line_quantiles(transcript, values[:, 0], levels=[0.2, 0.5], row_mask=mask, **LINE)
     for r, single in enumerate(transcripts.singles(9, n_replicates)):
         rows = values if mask is None else values[mask[:, r]]
         alone = exponential_quantiles(single, rows, levels=[0.2, 0.5], **RANGE)
         np.testing.assert_allclose(alone[..., 0], batch[..., r], rtol=1e-10, atol=1e-10)
-        alone_line = real_line_quantiles(single, rows[:, 0], levels=[0.2, 0.5], **LINE)
-        np.testing.assert_allclose(alone_line.values[:, 0], line.values[:, r], rtol=1e-10)
-        assert alone_line.empty[0] == line.empty[r]
-
-
-def test_real_line_events_and_replay(transcripts):
-    values = np.random.default_rng(10).standard_normal(2000)
-    first = transcripts.recording(seed=1, n_replicates=3)
-    released = real_line_quantiles(first, values, levels=[0.5], **LINE)
-    assert [type(event) for event in first.events] == [PureEvent, FailureEvent]
-    again = real_line_quantiles(transcripts.replaying(first), values + 50, levels=[0.5], **LINE)
-    np.testing.assert_array_equal(released.values, again.values)
-
-
-def test_empty_is_returned_and_not_raised(transcripts):
-    line = real_line_quantiles(transcripts.seeded(2, 4), np.linspace(0, 1e5, 50), levels=[0.1, 0.9], **LINE)
-    assert line.empty.all()
-    assert np.isnan(line.values).all()
-    assert line.values.shape == (2, 4)
-
-
-def test_weighted_quantiles_by_hand():
-    counts = np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 5.0], [1.0, 0.0, 5.0]])
-    answers = weighted_quantiles(np.array([10.0, 20.0, 30.0]), counts, [0.25, 0.5, 0.99])
-    np.testing.assert_array_equal(answers[:, 0], [10, 20, 30])
-    np.testing.assert_array_equal(answers[:, 2], [20, 20, 30])
-    assert np.isnan(answers[:, 1]).all()
 
 
 def test_reversed_quantiles_are_swapped_and_widened():
@@ -223,10 +188,3 @@ def test_bad_arguments(transcripts, changes, message):
     with pytest.raises(dpalgos.InputError, match=message):
         exponential_quantiles(transcript, np.zeros(3), **{"levels": [0.5], **RANGE, **changes})
     assert transcript.events == []
-
-
-def test_bad_levels_on_the_line(transcripts):
-    with pytest.raises(dpalgos.InputError, match="levels must lie strictly between 0 and 1"):
-        real_line_quantiles(transcripts.seeded(), np.zeros(3), levels=[2.0], **LINE)
-    with pytest.raises(dpalgos.InputError, match="values must be finite"):
-        real_line_quantiles(transcripts.seeded(), np.array([np.inf]), levels=[0.5], **LINE)
