@@ -1,0 +1,575 @@
+"""Faults that someone could make, planted one by one in a copy of the project: fast tests must see each."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+CONTRACT = "tests/contract/test_estimators.py::"
+LEFT_OUT = shutil.ignore_patterns(".venv", ".git", ".dpcost", "out", "__pycache__", ".*_cache")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of the code, and the tests that must fail then.
+
+    Attributes
+    ----------
+    what : str
+        For the test's name.
+    file, old, new : str
+        Where, and which text becomes which; ``old`` stands there once.
+    tests : tuple of str
+        Ids of tests, or files, of the fast suite.
+    """
+
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def neighbors(*forms):
+    return tuple(f"{CONTRACT}test_random_neighbors_never_exceed_the_sensitivity[{form}]" for form in forms)
+
+
+def witness(*forms):
+    return tuple(f"{CONTRACT}test_the_witness_attains_the_sensitivity[{form}]" for form in forms)
+
+
+def scale(*forms):
+    return tuple(f"{CONTRACT}test_noise_has_the_declared_scale[{form}]" for form in forms)
+
+
+def law(*forms):
+    return tuple(f"{CONTRACT}test_selections_follow_their_law[{form}]" for form in forms)
+
+
+def order(*forms):
+    return tuple(f"{CONTRACT}test_noise_is_drawn_after_the_charge[{form}]" for form in forms)
+
+
+def certified(*forms):
+    return tuple(f"{CONTRACT}test_certified_epsilon[{form}]" for form in forms)
+
+
+def batch(*forms):
+    return tuple(f"{CONTRACT}test_a_batch_equals_a_loop[True-{form}]" for form in forms)
+
+
+def replayed(*forms):
+    test = "tests/dpalgos/audit/test_post_processing.py::test_the_answer_is_made_of_the_releases"
+    return tuple(f"{test}[1.0-{form}]" for form in forms)
+
+
+def hardened(*forms):
+    test = "tests/contract/test_hardened_law.py::test_noise_covers_what_a_row_moves_on_the_grid"
+    return tuple(f"{test}[{form}]" for form in forms)
+
+
+def hardened_law(*forms):
+    test = "tests/contract/test_hardened_law.py::test_what_a_hardened_run_publishes_follows_the_research_law"
+    return tuple(f"{test}[{form}]" for form in forms)
+
+
+FAULTS = (
+    # Sensitivities.
+    Fault(
+        "hold-out counts all rows",
+        "dpalgos/tuning/holdout.py",
+        "sensitivity=loss.length / n_rows",
+        "sensitivity=loss.length / sample.n_rows",
+        neighbors("dp_sparse_mean: s by hold-out-tight", "dp_sparse_linear_regression: s by hold-out-tight"),
+    ),
+    Fault(
+        "cross-validation scores move by half",
+        "dpalgos/tuning/cross_validation.py",
+        "        sensitivity=loss.length / sample.n_rows,\n        epsilon=epsilon,",
+        "        sensitivity=loss.length / sample.n_rows / 2,\n        epsilon=epsilon,",
+        witness("dp_sparse_mean: s by cross-validation-tight"),
+    ),
+    Fault(
+        "a mean moves by its widest column",
+        "dpalgos/central/dp_mean.py",
+        "np.linalg.norm(widths, axis=0) / n_rows",
+        "widths.max(axis=0) / n_rows",
+        witness("dp_mean-tight"),
+    ),
+    Fault(
+        "an entry moves by R/n",
+        "dpalgos/central/dp_sparse_mean.py",
+        "return np.asarray(2 * value_bound / n_rows)",
+        "return np.asarray(value_bound / n_rows)",
+        neighbors("dp_sparse_mean-tight", "dp_sparse_mean-paper"),
+    ),
+    Fault(
+        "a ball's diameter is its radius",
+        "dpalgos/comparators/clipped_mean.py",
+        "return np.asarray(2 * np.asarray(clip_norm) / n_rows)",
+        "return np.asarray(np.asarray(clip_norm) / n_rows)",
+        witness("clipped_mean: public centre-tight"),
+    ),
+    Fault(
+        "offsets from a public centre are not clipped",
+        "dpalgos/comparators/clipped_mean.py",
+        "offsets *= radius[0] / np.maximum(",
+        "offsets *= 1.0 + 0 * np.maximum(",
+        neighbors("clipped_mean: public centre-tight"),
+    ),
+    Fault(
+        "residuals are not clipped",
+        "dpalgos/central/dp_linear_regression.py",
+        "            np.clip(residual, -bound, bound, out=residual)\n",
+        "",
+        neighbors("dp_linear_regression: residual-clipped-tight"),
+    ),
+    Fault(
+        "rows are clipped to twice their bound",
+        "dpalgos/mechanisms/clipping.py",
+        "(bound / np.maximum(norms, bound))[:, None]",
+        "(2 * bound / np.maximum(norms, 2 * bound))[:, None]",
+        neighbors("adassp-tight"),
+    ),
+    Fault(
+        "the gradient of one row only",
+        "dpalgos/central/dp_linear_regression.py",
+        "change = 2 * covariate_bound * (a * t + response_bound)",
+        "change = covariate_bound * (a * t + response_bound)",
+        neighbors("dp_linear_regression-tight"),
+    ),
+    Fault(
+        "scores of opposite rows",
+        "dpalgos/comparators/screened_sparse_regression.py",
+        "return np.asarray(2 * _SELECTION_LEVEL**2 * covariate_bound",
+        "return np.asarray(_SELECTION_LEVEL**2 * covariate_bound",
+        neighbors("screened_sparse_regression-tight"),
+    ),
+    Fault(
+        "moments without the response",
+        "dpalgos/comparators/screened_sparse_regression.py",
+        "return np.asarray(2 * np.sqrt(2) * clip_norm**2 / n_rows)",
+        "return np.asarray(np.sqrt(2) * clip_norm**2 / n_rows)",
+        witness("screened_sparse_regression-tight"),
+    ),
+    Fault(
+        "ranks move by a half",
+        "dpalgos/mechanisms/quantiles.py",
+        "RANK_SENSITIVITY = 1.0",
+        "RANK_SENSITIVITY = 0.5",
+        witness("dp_mean: private quantiles-tight"),
+    ),
+    Fault(
+        "scores of a second screening move by half",
+        "dpalgos/comparators/screened_sparse_glm.py",
+        "return np.asarray(2 * screening_bound * largest_residual / n_rows)",
+        "return np.asarray(screening_bound * largest_residual / n_rows)",
+        neighbors("screened_sparse_glm: two screenings-tight"),
+    ),
+    Fault(
+        "a vertex' score moves by half",
+        "dpalgos/comparators/private_frank_wolfe_lasso.py",
+        "return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)",
+        "return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows / 2)",
+        witness("private_frank_wolfe_lasso-tight"),
+    ),
+    Fault(
+        "second moments move by the square of the level",
+        "dpalgos/central/preconditioned_regression.py",
+        "sensitivity = np.sqrt(2) * level**2 / sample.n_rows",
+        "sensitivity = level**2 / sample.n_rows",
+        witness("preconditioned_regression: public levels-tight"),
+    ),
+    Fault(
+        "a GLM's gradient moves by its radius",
+        "dpalgos/central/dp_glm.py",
+        "return np.asarray(2 * covariate_bound * family.gradient_radius(predictor_bound) / n_rows)",
+        "return np.asarray(covariate_bound * family.gradient_radius(predictor_bound) / n_rows)",
+        witness("dp_glm-tight"),
+    ),
+    Fault(
+        "X'X counts one of two rows",
+        "dpalgos/comparators/adassp.py",
+        "return float(np.sqrt(2) * row_bound**2)",
+        "return float(row_bound**2)",
+        witness("adassp-tight"),
+    ),
+    Fault(
+        "released coordinates move by λ together",
+        "dpalgos/mechanisms/top_k.py",
+        "root = float(np.sqrt(k))",
+        "root = 1.0",
+        ("tests/dpalgos/mechanisms/test_top_k.py",),
+    ),
+    # Answers made of more than was released.
+    Fault(
+        "what is pruned depends on the true means",
+        "dpalgos/central/dp_sparse_mean.py",
+        "np.where(prune(released.values, noise_std) != 0, values, 0.0)",
+        "np.where(prune(np.take_along_axis(_means(sample, params, transcript), released.support, axis=0), "
+        "noise_std) != 0, values, 0.0)",
+        replayed("dp_sparse_mean: s by noise level-tight"),
+    ),
+    Fault(
+        "the James-Stein factor is that of the true mean",
+        "dpalgos/central/dp_mean.py",
+        "released = james_stein(released, (multiplier * sensitivity) ** 2)",
+        "released = released * james_stein(means, (multiplier * sensitivity) ** 2)[:1] / means[:1]",
+        replayed("dp_mean: shrunk-tight"),
+    ),
+    Fault(
+        "a form leaks the mean",
+        "dpalgos/central/dp_mean.py",
+        '    if params.shrinkage == "james_stein":\n',
+        '    if params.truncation == "private_quantiles":\n        released = (released + means) / 2\n'
+        '    if params.shrinkage == "james_stein":\n',
+        replayed("dp_mean: private quantiles-tight"),
+    ),
+    Fault(
+        "the radius is found without noise",
+        "dpalgos/comparators/clipped_mean.py",
+        "too_many = released > wanted",
+        "too_many = outside > wanted",
+        replayed("clipped_mean: private radius-tight"),
+    ),
+    Fault(
+        "the exact moments are solved",
+        "dpalgos/comparators/adassp.py",
+        "system = released + ridge",
+        "system = gram + ridge",
+        replayed("adassp-tight"),
+    ),
+    Fault(
+        "a sensitivity is that of the largest row",
+        "dpalgos/central/dp_mean.py",
+        "widths = np.full(shape, 2 * bound)",
+        "widths = np.full(shape, 2 * min(bound, sample.rows.largest))",
+        replayed("dp_mean-tight") + neighbors("dp_mean-tight"),
+    ),
+    # Noise.
+    Fault(
+        "Karwa-Vadhan's Gumbel noise is halved",
+        "dpalgos/comparators/karwa_vadhan_mean.py",
+        "noisy = counts + 2 / epsilon * noise",
+        "noisy = counts + 1 / epsilon * noise",
+        law("karwa_vadhan_mean-tight", "karwa_vadhan_mean-paper"),
+    ),
+    Fault(
+        "noise is drawn before the charge",
+        "dpalgos/mechanisms/transcript.py",
+        "        std = noise_multiplier * np.asarray(l2_sensitivity)\n"
+        "        return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))",
+        "        std = noise_multiplier * np.asarray(l2_sensitivity) * self._noise.normal(value.shape[0])\n"
+        "        return self._publish(value, lambda: value + std)",
+        order("dp_mean-tight"),
+    ),
+    Fault(
+        "the second release has half its noise",
+        "dpalgos/mechanisms/transcript.py",
+        "        std = noise_multiplier * np.asarray(l2_sensitivity)\n",
+        "        std = noise_multiplier * np.asarray(l2_sensitivity) / (2 if len(self.events) == 2 else 1)\n",
+        scale("adassp-tight"),
+    ),
+    Fault(
+        "Laplace noise of half its scale",
+        "dpalgos/mechanisms/top_k.py",
+        "lambda: np.asarray(values + scale * transcript.noise.laplace(len(values)))",
+        "lambda: np.asarray(values + scale / 2 * transcript.noise.laplace(len(values)))",
+        scale("dp_sparse_mean-paper"),
+    ),
+    Fault(
+        "one Gumbel scale for two choices",
+        "dpalgos/mechanisms/top_k.py",
+        '    scale = noise_multiplier * check_sensitivity("sensitivity", sensitivity)\n',
+        '    scale = noise_multiplier * check_sensitivity("sensitivity", sensitivity) / 2\n',
+        law("dp_sparse_mean-tight"),
+    ),
+    Fault(
+        "peeling takes a coordinate twice",
+        "dpalgos/mechanisms/peeling.py",
+        "            left[np.arange(n_replicates), chosen] = -np.inf\n",
+        "",
+        ("tests/dpalgos/mechanisms/test_top_k.py",),
+    ),
+    Fault(
+        "all replicates share their noise",
+        "dpalgos/noise_source.py",
+        "rng.standard_normal(count) if kind",
+        "self._rngs[0].standard_normal(count) if kind",
+        batch("dp_mean-tight"),
+    ),
+    Fault(
+        "replicates ignore which rows they use",
+        "dpalgos/sample.py",
+        "return np.asarray(Z.T @ self._float_mask / self.n_rows)",
+        "return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)",
+        batch("sample_mean-None"),
+    ),
+    # Hardened releases.
+    Fault(
+        "the grid's rounding is not covered",
+        "dpalgos/mechanisms/secure.py",
+        "on_grid = sensitivity / step + 2 * sqrt(size)",
+        "on_grid = sensitivity / step / 2",
+        hardened("dp_mean", "adassp"),
+    ),
+    Fault(
+        "hardened Laplace noise is halved",
+        "dpalgos/mechanisms/secure.py",
+        "scale = self._inflation * (sensitivity / step + 2 * size) / epsilon",
+        "scale = self._inflation * (sensitivity / step + 2 * size) / epsilon / 2",
+        ("tests/dpalgos/test_hardened_release.py",),
+    ),
+    Fault(
+        "hardened choices count one direction",
+        "dpalgos/mechanisms/secure.py",
+        "return event, step, 2 * (sensitivity / step + 2) / spent",
+        "return event, step, (sensitivity / step + 2) / spent",
+        ("tests/dpalgos/test_hardened_release.py",),
+    ),
+    Fault(
+        "hardened bins of all columns are one list",
+        "dpalgos/comparators/karwa_vadhan_mean.py",
+        "return transcript.choose_each(counts, draw, event, allowed=allowed)",
+        "return transcript.choose(counts.reshape(-1, counts.shape[-1]), draw, event)",
+        hardened_law("karwa_vadhan_mean"),
+    ),
+    Fault(
+        "the grid is finer than float64",
+        "dpalgos/mechanisms/secure.py",
+        "_LARGEST_INDEX = 2.0**40",
+        "_LARGEST_INDEX = 2.0**62",
+        (
+            "tests/contract/test_hardened_law.py::test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",
+        ),
+    ),
+    Fault(
+        "a public centre is added before the noise",
+        "dpalgos/comparators/clipped_mean.py",
+        "    released = center + transcript.gaussian(\n        _mean_offset(sample, center, radius),",
+        "    released = transcript.gaussian(\n        center + _mean_offset(sample, center, radius),",
+        ("tests/contract/test_hardened_law.py::test_a_public_centre_far_from_its_radius_is_covered",),
+    ),
+    Fault(
+        "hardened noise is not inflated",
+        "dpalgos/mechanisms/secure.py",
+        "multiplier = noise_multiplier * self._inflation",
+        "multiplier = noise_multiplier",
+        ("tests/dpalgos/test_hardened_release.py",),
+    ),
+    # Accounting.
+    Fault(
+        "steps are not composed",
+        "dpalgos/central/dp_linear_regression.py",
+        "alone = noise_multiplier(epsilon, delta, params.n_iterations)",
+        "alone = noise_multiplier(epsilon, delta)",
+        certified("dp_linear_regression-tight"),
+    ),
+    Fault(
+        "repeated Gaussian releases count once",
+        "dpalgos/accounting/composition.py",
+        "sum(event.count / event.noise_multiplier**2 for event in events)",
+        "sum(1 / event.noise_multiplier**2 for event in events)",
+        ("tests/dpalgos/test_gaussian_dp.py",),
+    ),
+    Fault(
+        "the Gaussian tail is one-sided",
+        "dpalgos/accounting/gaussian_dp.py",
+        "first = log_ndtr(-epsilon / mu + mu / 2)",
+        "first = log_ndtr(-epsilon / mu)",
+        ("tests/dpalgos/test_gaussian_dp.py",),
+    ),
+    Fault(
+        "selections cost half in the accountant",
+        "dpalgos/accounting/composition.py",
+        "return count * np.minimum(orders * epsilon**2 / 8, epsilon)",
+        "return count * np.minimum(orders * epsilon**2 / 16, epsilon)",
+        ("tests/independent/test_results.py::test_both_accountants_agree",),
+    ),
+    Fault(
+        "selections cost half in the odometer",
+        "dpalgos/accounting/odometer.py",
+        "return Spending(rho=count * epsilon**2 / 8",
+        "return Spending(rho=count * epsilon**2 / 16",
+        ("tests/dpalgos/test_hardened_release.py",),
+    ),
+    Fault(
+        "steps that may fail are free",
+        "dpalgos/accounting/composition.py",
+        "return delta - failure, releases",
+        "return delta, releases",
+        ("tests/dpalgos/test_gaussian_dp.py",),
+    ),
+    Fault(
+        "the stability threshold has twice its failures",
+        "dpalgos/mechanisms/histogram.py",
+        "float(np.log(1 / (2 * delta)))",
+        "float(np.log(1 / (8 * delta)))",
+        ("tests/dpalgos/mechanisms/test_histogram.py",),
+    ),
+    Fault(
+        "a sketch has half its ridge",
+        "dpalgos/comparators/sheffet_ols.py",
+        "ridge = row_bound_squared * least_ridge",
+        "ridge = row_bound_squared / 2 * least_ridge",
+        certified("sheffet_ols-tight"),
+    ),
+    # Guards.
+    Fault(
+        "a cell's settings override its budget",
+        "tasks/work_units.py",
+        "return {**self.params, **budget}",
+        "return {**budget, **self.params}",
+        ("tests/tasks/test_work_units.py",),
+    ),
+    Fault(
+        "a config may set delta",
+        "dpalgos/params.py",
+        '"epsilon", "delta", "calibration", "rng"',
+        '"epsilon", "calibration", "rng"',
+        ("tests/flows/test_privacy_cli.py::test_refused_requests_cost_nothing",),
+    ),
+    Fault(
+        "a plan is not compared with what was asked",
+        "tasks/release.py",
+        "    _check_plan(plan, epsilon, delta)\n",
+        "",
+        ("tests/flows/test_privacy_cli.py::test_a_plan_that_is_not_what_was_asked_is_never_charged",),
+    ),
+    Fault(
+        "the same question is answered anew",
+        "tasks/release.py",
+        "replayed = charge.release is not None",
+        "replayed = False",
+        ("tests/flows/test_privacy_cli.py::test_a_release_is_charged_once_and_replayed",),
+    ),
+    Fault(
+        "a budget never ends",
+        "data/ledger/charging_rules.py",
+        "    if verdict.accepted is True:\n",
+        "    if verdict.accepted in (True, False):\n",
+        ("tests/flows/test_privacy_cli.py::test_the_budget_ends",),
+    ),
+    Fault(
+        "a renamed copy gets a budget of its own",
+        "data/ledger/charging_rules.py",
+        "    if names:\n        raise ContentRefused(",
+        "    if len(names) > 1:\n        raise ContentRefused(",
+        ("tests/flows/test_privacy_cli.py::test_a_renamed_copy_gets_no_new_budget",),
+    ),
+    Fault(
+        "noise may vanish",
+        "dpalgos/mechanisms/checks.py",
+        "values >= np.finfo(float).tiny",
+        "values >= 0",
+        ("tests/contract/test_absurd_bounds.py::test_a_transcript_refuses_what_no_noise_can_cover",),
+    ),
+    Fault(
+        "bounds may be absurd",
+        "dpalgos/mechanisms/checks.py",
+        "if not SMALLEST_BOUND <= number <= LARGEST_BOUND:",
+        "if not number <= LARGEST_BOUND:",
+        ("tests/contract/test_absurd_bounds.py::test_absurd_bounds_are_refused_by_name[dp_mean-tight]",),
+    ),
+    Fault(
+        "a sample keeps the caller's array",
+        "dpalgos/blocked_design.py",
+        "        array = array.copy()\n",
+        "        array = array.view()\n",
+        ("tests/dpalgos/test_blocked_design.py",),
+    ),
+    Fault(
+        "a stream may grow",
+        "dpalgos/blocked_design.py",
+        "if not (np.abs(block) <= self.largest).all():",
+        "if False:",
+        ("tests/dpalgos/test_blocked_design.py",),
+    ),
+    # Results.
+    Fault(
+        "a private preparation is taken for granted",
+        "tasks/run/block.py",
+        "protected = problem.protected",
+        "protected = True",
+        ("tests/tasks/test_block.py",),
+    ),
+    Fault(
+        "the standard error is the standard deviation",
+        "reports/results.py",
+        "by_cell.std(ddof=1) / np.sqrt(by_cell.count())",
+        "by_cell.std(ddof=1)",
+        ("tests/reports/test_results.py",),
+    ),
+    Fault(
+        "genotypes are flipped",
+        "data/group_difference.py",
+        "centred = (counted - CENTER)",
+        "centred = (CENTER - counted)",
+        ("tests/data/test_group_difference.py",),
+    ),
+    Fault(
+        "an audit is doubled",
+        "tasks/run/audit_cell.py",
+        "bound = found.epsilon_lower_bound",
+        "bound = 2 * found.epsilon_lower_bound",
+        ("tests/tasks/test_tasks.py",),
+    ),
+    Fault(
+        "half of the rows are dropped",
+        "tasks/run/collect.py",
+        "for part in parts], ignore_index=True)",
+        "for part in parts], ignore_index=True).iloc[::2]",
+        ("tests/tasks/test_tasks.py",),
+    ),
+    Fault(
+        "a claim holds at twice its epsilon",
+        "tasks/scorecard/claims.py",
+        "if shares.max() > 1 + 1e-9:",
+        "if shares.max() > 2:",
+        ("tests/tasks/test_claims.py",),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the project, to be spoilt."""
+    folder = tmp_path_factory.mktemp("copy") / "project"
+    shutil.copytree(PROJECT, folder, ignore=LEFT_OUT)
+    return folder
+
+
+def run_tests(folder, tests):
+    """Return pytest's exit status and what it printed, of the fast tests among these."""
+    marks = "not slow and not network and not server and not browser and not audit"
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_the_tests_pass_where_nothing_is_planted(copy):
+    tests = sorted({test for fault in FAULTS for test in fault.tests})
+    status, printed = run_tests(copy, tests)
+    assert status == 0, printed[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
+def test_a_planted_fault_is_caught(copy, fault):
+    path = copy / fault.file
+    whole = path.read_text()
+    assert whole.count(fault.old) == 1, f"{fault.file} has changed; plant the fault where it belongs now"
+    path.write_text(whole.replace(fault.old, fault.new))
+    try:
+        status, printed = run_tests(copy, fault.tests)
+    finally:
+        path.write_text(whole)
+    assert status == 1, f"not caught (exit status {status}):\n{printed[-3000:]}"
