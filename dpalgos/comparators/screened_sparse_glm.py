@@ -10,10 +10,10 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all key
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
 thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
 
-Why it is private. A residual is at most ρ = the family's ``largest_residual`` at the bound a on |x_S'β|, to
+Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), public since β is. Entries of v move
-by at most 2 c₁ ρ(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
-β, ‖h(x) r‖ ≤ c₂ ρ(a), so that a step's mean moves by at most 2 c₂ ρ(a) / n (:func:`step_sensitivity`): one
+by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
+β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n (:func:`step_sensitivity`): one
 Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for the
 selection (`dpalgos.mechanisms.batched_top_k`), the rest for the steps, growing threefold; then all noise is
 scaled down to what is just proved. v is a product with the whole design, in its precision: see
@@ -145,14 +145,14 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
 
 
 def score_sensitivity(largest_residual: FloatArray, screening_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return how far replacing a row moves any entry of v: 2 c₁ ρ / n; opposite x, the same residual."""
+    """Return how far replacing a row moves any entry of v: 2 c₁ L / n; opposite x, the same residual."""
     return np.asarray(2 * screening_bound * largest_residual / n_rows)
 
 
 def step_sensitivity(largest_residual: FloatArray, radius: float, n_rows: FloatArray) -> FloatArray:
-    """Return how far replacing a row moves a step's mean in ℓ2: 2 c₂ ρ / n.
+    """Return how far replacing a row moves a step's mean in ℓ2: 2 c₂ L / n.
 
-    A row contributes a vector of norm at most c₂ ρ. Attained by opposite x_S of norm c₂ with the same
+    A row contributes a vector of norm at most c₂ L. Attained by opposite x_S of norm c₂ with the same
     residual: at β = 0 by the same y; later where the residual is clipped on both, else approached by rows
     nearly at a right angle to β.
     """
@@ -273,7 +273,7 @@ class _Selected:
         self._X = [design.columns(support[:, r])[rows] for r, rows in enumerate(self._rows)]
 
     def largest_residual(self, coef: FloatArray) -> FloatArray:
-        """Return ρ(a), (R,)."""
+        """Return L(a), (R,)."""
         return self._family.largest_residual(predictor_bound(self.params, coef))
 
     def residual(self, coef: FloatArray, r: int) -> FloatArray:
