@@ -50,7 +50,7 @@ class ProjectWorker(ProcessWorker):
         if flow_run.deployment_id is None:
             return "only deployments are run here, and this run has none"
         if self.work_pool.base_job_template != ProcessWorker.get_default_base_job_template():
-            return f"the work pool {self.work_pool.name} was changed; delete it and start `make serve` again"
+            return f"the work pool {self.work_pool.name} was changed; start `make serve` again"
         deployment = await self.client.read_deployment(flow_run.deployment_id)
         return foreign(deployment, flow_run.job_variables)
 

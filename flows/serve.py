@@ -131,19 +131,15 @@ class Standing:
         self._starts: dict[UUID, int] = {}
 
     def mark_crashed(self, worker_ended: datetime | None = None) -> None:
-        """Mark the runs that died; if the server is away, the next look does."""
-        import httpx
-
+        """Mark the runs that died; what the server does not answer now, the next look asks again."""
         before = worker_ended or self.worker.started or datetime.now(UTC)
-        with contextlib.suppress(httpx.HTTPError):
+        with _patience():
             dead_runs.mark_crashed(self.home, self.server.api_url, before, self.say)
 
     def mend(self) -> None:
         """Mark the runs that died, and run them again."""
-        import httpx
-
         self.mark_crashed()
-        with contextlib.suppress(httpx.HTTPError):
+        with _patience():
             dead_runs.run_again(self.say, self._starts)
 
     def has_worker(self) -> bool:
@@ -152,6 +148,14 @@ class Standing:
 
         with get_client(sync_client=True) as client:
             return any(each.name == self.worker_name for each in client.read_workers_for_work_pool(POOL))
+
+
+def _patience() -> contextlib.AbstractContextManager[None]:
+    """Pass over what a server that is starting again, or a run that was just deleted, leads to."""
+    import httpx
+    from prefect.exceptions import PrefectException
+
+    return contextlib.suppress(httpx.HTTPError, PrefectException)
 
 
 @contextlib.contextmanager
@@ -190,16 +194,20 @@ def worker_process(home: Path, name: str, *, say: Say) -> SupervisedProcess:
 
 
 def ensure_pool() -> None:
-    """Create the work pool unless it is there."""
+    """Create the work pool, or take back what was changed about how it runs things; the rest stays."""
     from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
     from prefect.workers.process import ProcessWorker
 
     template = ProcessWorker.get_default_base_job_template()
-    pool = WorkPoolCreate(name=POOL, type=ProcessWorker.type, base_job_template=template)
-    with get_client(sync_client=True) as client, contextlib.suppress(ObjectAlreadyExists):
-        client.create_work_pool(pool)
+    with get_client(sync_client=True) as client:
+        try:
+            client.create_work_pool(
+                WorkPoolCreate(name=POOL, type=ProcessWorker.type, base_job_template=template)
+            )
+        except ObjectAlreadyExists:
+            client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
 
 
 def prefect(*arguments: str) -> None:
