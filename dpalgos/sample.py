@@ -71,6 +71,8 @@ class Sample:
     keeps_moments : bool
         Whether gradients of squared errors are taken on X'X, made once: worth it where many fits, or fits of
         many steps, share the rows.
+    public_rows : (m, d) array, optional
+        Rows of people who have published them, which come with the data; an estimator's keyword comes first.
 
     Raises
     ------
@@ -88,8 +90,10 @@ class Sample:
         n_replicates: int = 1,
         user_ids: object = None,
         keeps_moments: bool = False,
+        public_rows: FloatArray | None = None,
     ) -> None:
         self.keeps_moments = keeps_moments
+        self.public_rows = public_rows
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
         self.y = None if y is None else _finite_vector("y", y)
@@ -122,6 +126,7 @@ class Sample:
         """
         taken = object.__new__(Sample)
         taken.keeps_moments = False
+        taken.public_rows = self.public_rows
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
         taken.y = self.y if self.y is None or rows is None else self.y[rows]
         taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates

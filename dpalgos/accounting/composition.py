@@ -126,8 +126,10 @@ def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
     """Return how the budget is split among the labels of the events; the shares sum to 1.
 
     Shares of μ² for a purely Gaussian run, else of the Rényi divergence at the order that gives the
-    certified ε. Failure events, which spend δ, are left out.
+    certified ε. Failure events, which spend δ, are left out. Of disjoint groups of people the first is told.
     """
+    if any(event.group is not None for event in events):
+        events = by_group(events)[0]
     delta, releases = _without_failures(events, delta)
     curves: dict[str, FloatArray] = {}
     for event in releases:

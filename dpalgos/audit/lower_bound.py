@@ -144,7 +144,9 @@ def audit_estimator(
     estimator = get_estimator(name)
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
-    given = {**estimator.example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
+    # Arrays of an example have its own number of columns; a trial's sample brings public rows.
+    example = {k: value for k, value in estimator.example.items() if not isinstance(value, np.ndarray)}
+    given = {**example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
     n_begun = 0
 
     def noise(rng: np.random.Generator, n_replicates: int) -> Noise:

@@ -8,12 +8,11 @@ import numpy as np
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.audit.trials import BatchNoise, Pair, one_user
+from dpalgos.audit.trials import BatchNoise, Pair, trial_sample
 from dpalgos.blocked_design import LARGEST_VALUE
 from dpalgos.catalog import Estimator
 from dpalgos.local.rounds import neighbors
 from dpalgos.params import Params
-from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 _FAR = 1e6
@@ -64,7 +63,7 @@ def _publish_few_rows(
     n = _PEOPLE if estimator.relation is Relation.LOCAL else 1
     X = rng.uniform(-1, 1, (n, n_features))
     y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
-    run(estimator, Sample(X, y, user_ids=one_user(estimator, X)), params, recorded)
+    run(estimator, trial_sample(estimator, X, y), params, recorded)
     return recorded.published
 
 

@@ -173,6 +173,13 @@ def one_user(estimator: Estimator, X: FloatArray) -> IntArray | None:
     return np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
 
 
+def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_replicates: int = 1) -> Sample:
+    """Return the rows of a trial, one user's where users are protected, and public rows beside them."""
+    public = np.random.default_rng(0).uniform(-1, 1, (4 * X.shape[1], X.shape[1]))
+    ids = one_user(estimator, X)
+    return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)
+
+
 def _runs(
     estimator: Estimator,
     params: Params,
@@ -205,6 +212,6 @@ def _run(
     transcript = AuditTranscript(source, estimator.relation or Relation.CENTRAL, script)
     # Rows that overflow on purpose: whether they can be told by what is released is the question.
     with np.errstate(all="ignore"):
-        sample = Sample(pair.X, pair.y, n_replicates=n_trials, user_ids=one_user(estimator, pair.X))
+        sample = trial_sample(estimator, pair.X, pair.y, n_trials)
         answer = run(estimator, sample, params, transcript)
     return transcript, answer.reshape(-1, n_trials)

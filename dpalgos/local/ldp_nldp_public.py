@@ -25,7 +25,7 @@ Paper C (ICLR 2024), Algorithm 3 and its theorem.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +47,9 @@ from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 
-def _public_rows(name: str, value: Any) -> FloatArray:
+def _public_rows(name: str, value: Any) -> FloatArray | None:
+    if value is None:
+        return None
     rows = float_array(name, value, n_dimensions=2).astype(float)
     if len(rows) == 0:
         raise InputError(f"{name} must have at least one row, got none; use ldp_nldp without public rows")
@@ -59,7 +61,11 @@ def _public_rows(name: str, value: Any) -> FloatArray:
 class LDPNLDPPublicParams(ThresholdParams):
     """Keywords of :func:`ldp_nldp_public`."""
 
-    public_X: FloatArray = checked("(m, d) public rows, with the columns of X", _public_rows)  # noqa: RUF009
+    public_X: FloatArray | None = checked(  # noqa: RUF009
+        "(m, d) public rows, with the columns of X; None: those that the sample brings",
+        _public_rows,
+        default=None,
+    )
     mechanism: str = mechanism_choice("gaussian")
 
     def __post_init__(self) -> None:
@@ -69,6 +75,8 @@ class LDPNLDPPublicParams(ThresholdParams):
     def check_columns(self, n_features: int) -> None:
         """Refuse public rows of other columns, too."""
         super().check_columns(n_features)
+        if self.public_X is None:
+            raise InputError("public_X must be given, got none; pass public rows with the columns of X")
         if self.public_X.shape[1] != n_features:
             raise InputError(
                 f"public_X must have the columns of X, {n_features}, got {self.public_X.shape[1]}"
@@ -114,6 +122,8 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
 )
 def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
+    if params.public_X is None:
+        params = replace(params, public_X=sample.public_rows)
     return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
 
 
@@ -132,6 +142,7 @@ class PublicMoments:
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         """Return the estimate."""
+        assert self.params.public_X is not None
         rows = self._clipped(self.params.public_X)
         gram = np.broadcast_to(
             rows.T @ rows / len(rows), (means[0].shape[1], self.n_features, self.n_features)

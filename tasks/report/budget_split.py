@@ -34,8 +34,7 @@ def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int], ta
     delta = delta_at(spec.headline.delta, spec.headline.n)
     result = dpalgos.estimate(
         estimator.name,
-        X,
-        None if task == "mean" else y,
+        dpalgos.Sample(X, None if task == "mean" else y, public_rows=X),
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta,

@@ -246,7 +246,7 @@ def test_files_that_hold_no_reports_are_refused(played, data, dpcost, tmp_path):
             "must be a positive finite",
         ),
         ({"params": "response_bound = 3.0", "bounds": ""}, "params.response_bound must stand in [bounds]"),
-        ({"estimator": "ldp_nldp_public"}, "ldp_nldp_public needs the keyword public_X"),
+        ({"estimator": "ldp_nldp_public"}, "public_X must be given, got none"),
     ],
     ids=str,
 )

@@ -1,0 +1,74 @@
+"""Regression where nobody is trusted: simulated people, each with one report, and public rows beside them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+import dpalgos
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, spread_over_blocks
+from tasks.problems.simulation import SimulatedProblem
+from tasks.work_units import Block, replicate_generator
+
+SUP_ERROR = "sup_error"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoefficientDraw(Estimation):
+    """Data with a target, of which the largest error of a coefficient is measured, too."""
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return the ℓ2 and the largest errors, (2, R)."""
+        largest = np.abs(self.columns(estimate) - self.target[:, None]).max(axis=0)
+        return np.stack([super().measure(estimate), largest])
+
+
+class LocalRegression(SimulatedProblem):
+    """Estimation of the coefficients of a simulation; ``public_rows`` more rows are public, without y."""
+
+    kind: Literal["local_regression"]
+    public_rows: int = Field(default=20_000, ge=1)
+
+    def check(self, n: int, task: str) -> None:
+        """Refuse a problem whose number of coefficients other than zero is not known."""
+        super().check(n, task)
+        if self.s is None:
+            raise ValueError("s must be given, the number of coefficients other than zero; add e.g. s = 2")
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return blocks of about as much data each: reports have up to d (d + 3)/2 numbers."""
+        d = self.sizes(n)["d"]
+        return spread_over_blocks(replicates, (n_cells + 1) * (n * d * (d + 3) // 4 + ELEMENTS_BESIDE))
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set, and of its rows in their groups."""
+        return 3 * 8 * n * self.sizes(n)["d"]
+
+    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+        """Yield one data set after another; one at a time is in memory."""
+        seed = self.data_seed(block)
+        for replicate in range(block.first, block.first + block.replicates):
+            rng = replicate_generator(seed, replicate)
+            data = self.simulate(rng, block.n)
+            beside = self.simulate(rng, self.public_rows)
+            yield CoefficientDraw(
+                sample=dpalgos.Sample(data.X, data.y, public_rows=beside.X),
+                first=replicate,
+                replicates=1,
+                target=data.truth,
+                batched=False,
+            )
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return both errors."""
+        both = np.concatenate(measured, axis=1)
+        return {self.metric: both[0], SUP_ERROR: both[1]}
+
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the paper's rates and lower bounds."""
+        from dpalgos.theory.local_rates import local_rates
+
+        sizes = self.sizes(n)
+        return local_rates(n, sizes["d"], sizes["s"], epsilon, delta)
