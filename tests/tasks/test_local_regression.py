@@ -1,0 +1,93 @@
+"""The study of local privacy: its problem brings public rows, measures two errors, and knows its rates."""
+
+import numpy as np
+import pytest
+
+from data.simulations import simulator
+from flows.find_study import find_study
+from tasks.problems.kinds import kinds
+from tasks.run.block import compute_block
+from tasks.work_units import Block, Cell
+
+PROBLEM = {
+    "kind": "local_regression",
+    "model": "sign_regression",
+    "d": 4,
+    "s": 2,
+    "settings": {"sparsity": "s"},
+    "public_rows": 500,
+}
+
+
+def cell(estimator, **params):
+    private = estimator.startswith("ldp")
+    return Cell(
+        estimator=estimator,
+        variant="people",
+        calibration="tight" if private else "none",
+        epsilon=4.0 if private else None,
+        delta=1e-6 if private else None,
+        delta_rule="1e-06" if private else "",
+        n=2000,
+        params=params,
+    )
+
+
+def block(*cells, replicates=2):
+    return Block(
+        study="s",
+        dataset="sign_regression",
+        data_source="simulated",
+        panel="people",
+        problem=kinds()["local_regression"](**PROBLEM),
+        n=2000,
+        replicates=replicates,
+        seed=1,
+        first=0,
+        of=replicates,
+        work=1,
+        cells=cells,
+    )
+
+
+def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
+    bounds = {"covariate_bound": 1.0, "response_bound": 2.0}
+    rows = compute_block(block(cell("ols"), cell("ldp_nldp_public", **bounds)))
+    assert (rows["status"] == "ok").all()
+    assert set(rows["metric"]) == {"l2_error", "sup_error"}
+    wide = rows.pivot_table(index=["estimator", "replicate"], columns="metric", values="value")
+    assert (wide["sup_error"] <= wide["l2_error"]).all()
+    assert (wide["l2_error"] <= 2 * wide["sup_error"]).all()
+    assert wide.loc["ols", "l2_error"].max() < 0.1 < wide.loc["ldp_nldp_public", "l2_error"].max() < 2
+    private = rows[rows["estimator"] == "ldp_nldp_public"]
+    assert set(private["privacy_model"]) == {"local"}
+    assert ((private["certified_epsilon"] > 3.99) & (private["certified_epsilon"] <= 4)).all()
+
+
+def test_a_sparsity_is_needed():
+    problem = kinds()["local_regression"](**{**PROBLEM, "s": None, "settings": {"sparsity": 2}})
+    with pytest.raises(ValueError, match="s must be given"):
+        problem.check(100, "linear_regression")
+
+
+def test_signs_and_bounded_responses():
+    for norm, largest in (("absolute", 2.0), ("euclidean", 1 + np.sqrt(3))):
+        data = simulator("sign_regression")(np.random.default_rng(0), 4000, 6, sparsity=3, coef_norm=norm)
+        assert set(np.unique(data.X)) == {-1.0, 1.0}
+        assert np.abs(data.y).max() <= largest
+        assert np.count_nonzero(data.truth) == 3
+        assert np.linalg.norm(data.truth, 1 if norm == "absolute" else 2) == pytest.approx(1)
+        assert np.linalg.lstsq(data.X, data.y, rcond=None)[0] == pytest.approx(data.truth, abs=0.06)
+
+
+def test_the_study_shows_what_it_is_for():
+    spec = find_study("ldp_regression")
+    names = {panel.name for panel in spec.panels}
+    assert {"people", "d 4", "d 8", "d 16", "k 2", "k 8", "housing"} == names
+    rates = spec.head_panel.problem.rates("linear_regression", 10**6, 1.0, 1e-6)
+    assert [label.split(",")[0] for label in rates] == [
+        "Algorithm 1's rate",
+        "Algorithm 2's rate",
+        "the lower bound for one round",
+        "the lower bound",
+    ]
