@@ -26,6 +26,7 @@ from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded
 from tasks.fetch import fetch
 from tasks.parquet import parquet
+from tasks.report.artifact import standalone_markdown
 from tasks.report.manifest import now
 from tasks.report.render import render, write_index
 from tasks.run.audit_cell import audit
@@ -297,11 +298,8 @@ def recorded(study: str, profile: str) -> Iterator[None]:
 
 def _attach(spec: StudySpec, report: Record) -> None:
     """Attach the report to the flow run as an artifact of the server."""
-    folder = Path(report["report"]).parent
-    markdown = (
-        f"# {spec.title}\n\n{report['headline']}\n\n[Open the report]({(folder / 'report.html').as_uri()})\n"
-    )
-    body = (folder / "report.md").read_text(encoding="utf-8")
     create_markdown_artifact(
-        key=f"report-{spec.name.replace('_', '-')}", markdown=f"{markdown}\n{body}", description=spec.title
+        key=f"report-{spec.name.replace('_', '-')}",
+        markdown=standalone_markdown(Path(report["report"])),
+        description=spec.title,
     )

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from reports import chart, label_placement, palette, svg
 from reports.attack_series import AUC, CHANCE, AttackPanel, AttackView, Line
 from reports.axis_text import add_banner
-from reports.chart import LETTER, Size, decade_ticks
+from reports.chart import LETTER, Size, decade_ticks, labelled_ticks
 from reports.figures import PRINTED_DASH, ZERO_DOTS, bare_axes, set_ticks
 from reports.numbers import num, setting
 from reports.page import Guide
@@ -69,7 +69,7 @@ def _auc(view: AttackView, panel: AttackPanel, size: Size, name: str = "", *, pn
         ax.set_xlim(low, high)
         bottom = min([CHANCE, *(c.mean(AUC) for line in panel.lines for c in line.cells)]) - 0.02
         ax.set_ylim(bottom, 1.02)
-        set_ticks(ax, "x", decade_ticks(low, high, (1, 2, 5)), decade_ticks(low, high, range(2, 10)))
+        set_ticks(ax, "x", labelled_ticks(low, high, (1, 2, 5)), decade_ticks(low, high, range(2, 10)))
         set_ticks(ax, "y", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], [])
         _reference(ax, (low, high), (CHANCE, CHANCE), palette.ZERO_LINE, ZERO_DOTS)
         ends: list[tuple[float, str, str, bool]] = [(CHANCE, "a coin", palette.MUTED, False)]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from reports import palette
 from reports.axis_text import add_banner
-from reports.chart import decade_ticks, line_color, text_color
+from reports.chart import labelled_ticks, line_color, text_color
 from reports.figures import bare_axes, set_ticks
 from reports.numbers import setting, span
 from reports.series import Series
@@ -54,7 +54,7 @@ def draw_certified(spec: CertifiedFigure) -> Figure:
         ax.set_xlim(low, high)
         ax.set_ylim(max(1, len(rows)) - 0.5, -0.5)
         bare_axes(ax)
-        set_ticks(ax, "x", decade_ticks(low, high, (1, 2, 5) if high / low < 1e3 else (1,)), [])
+        set_ticks(ax, "x", labelled_ticks(low, high, (1, 2, 5) if high / low < 1e3 else (1,)), [])
         ax.set_yticks([])
         ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=FONT * 0.92, length=4)
         ax.axvline(spec.asked, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from matplotlib.ticker import MaxNLocator
+
 from reports import palette
 from reports.numbers import setting
 from reports.series import Point, Series
@@ -48,6 +50,7 @@ WIDE = Size(960, 590, left=52, right=232, top=48, bottom=62, font=12.5, dense_ti
 NARROW = Size(390, 620, left=36, right=140, top=66, bottom=60, font=10.5, phone=True)
 PANEL = Size(430, 345, left=40, right=132, top=51, bottom=40, font=11.5, full_labels=False, bands=False)
 CARD = Size(430, 325, left=40, right=132, top=51, bottom=38, font=11.5, full_labels=False)
+_LEAST_LABELS = 3
 LETTER = 0.6  # width of a letter as a share of the font size, generous
 MAIN_REACH, PANEL_REACH = 25.0, 6.0
 
@@ -141,7 +144,7 @@ class Frame:
         )
         if sizes and apart:
             return sizes
-        return decade_ticks(*self.x_range, (1, 2, 5) if self.size.dense_ticks else (1,))
+        return labelled_ticks(*self.x_range, (1, 2, 5) if self.size.dense_ticks else (1,))
 
     @cached_property
     def failures(self) -> tuple[tuple[Series, Point], ...]:
@@ -193,3 +196,12 @@ def decade_ticks(low: float, high: float, steps: Sequence[int]) -> list[float]:
     """Return the multiples `steps` of every power of ten within a range."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [s * 10.0**p for p in powers for s in steps if low <= s * 10.0**p <= high]
+
+
+def labelled_ticks(low: float, high: float, steps: Sequence[int]) -> list[float]:
+    """Return `decade_ticks`, with finer steps where fewer than three would be left to read the axis by."""
+    for finer in (steps, (1, 3), (1, 2, 5), range(1, 10)):
+        if len(found := decade_ticks(low, high, finer)) >= _LEAST_LABELS:
+            return found
+    even = MaxNLocator(nbins=4, min_n_ticks=_LEAST_LABELS).tick_values(low, high)
+    return [float(f"{tick:.12g}") for tick in even if low <= tick <= high]

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
 
 from reports import palette
 from reports.axis_text import add_end_labels, add_references, add_words
-from reports.chart import Frame, LineFigure, Size, decade_ticks, line_color, means, text_color
+from reports.chart import Frame, LineFigure, Size, decade_ticks, labelled_ticks, line_color, means, text_color
 from reports.numbers import num, setting
 from reports.series import Point, Series
 from reports.svg import drawing, new_figure
@@ -75,7 +75,7 @@ def _axes(ax: Axes, frame: Frame) -> None:
     low, high = frame.spec.limits
     decades = math.log10(high / low)
     steps = (1, 2, 5) if decades <= 2.2 else (1, 3) if decades < 4 else (1,)
-    set_ticks(ax, "y", decade_ticks(low, high, steps), [])
+    set_ticks(ax, "y", labelled_ticks(low, high, steps), [])
     ax.tick_params(which="both", colors=palette.AXIS, labelcolor=palette.MUTED, length=0, pad=4)
     ax.tick_params(which="major", labelsize=size.font * 0.92)
     ax.tick_params(axis="x", which="major", length=4)

@@ -244,7 +244,7 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
             texts = [
                 finding.text.rstrip(".")
                 for finding in view.page.findings
-                if (finding.research_only, finding.about) == (private, about)
+                if (finding.research_only, finding.about) == (private, about) and not finding.panel
             ]
             if texts:
                 out.append(f"{about}{note}. {'. '.join(texts)}.")

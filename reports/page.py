@@ -106,6 +106,7 @@ class Finding:
     """A number about the data themselves, computed for research and not private.
 
     `drawn` findings become a thin horizontal line at `value` in the main figure; `about` heads their texts.
+    Those of a `panel` are told in a table instead, with `floor`, below which no private mean error goes.
     """
 
     label: str
@@ -114,6 +115,8 @@ class Finding:
     research_only: bool = True
     drawn: bool = True
     about: str = "The data's own limit"
+    panel: str = ""
+    floor: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from reports.chart import PANEL_REACH, LineFigure, Reference, Size
 from reports.exhibits import draw_exhibits
 from reports.figures import draw
 from reports.headline import condition, guides_of, rank
+from reports.limit_table import limit_table
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
 from reports.picture import Picture, Shown, banner
@@ -82,7 +83,7 @@ def draw_all(view: View, summary: pd.DataFrame) -> Pictures:
         rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
-    shown = (*draw_exhibits(view, summary), *slope_table(view))
+    shown = (*limit_table(view.page), *draw_exhibits(view, summary), *slope_table(view))
     return Pictures(main, narrow, card, _certified(view, where, series), groups, shown)
 
 

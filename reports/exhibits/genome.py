@@ -157,14 +157,15 @@ def _recalls(view: View, summary: pd.DataFrame, genome: Genome, where: Setting) 
         if not np.isfinite(means).any():
             continue
         rows.append((one.label, *(f"{100 * mean:.0f} %" if np.isfinite(mean) else "" for mean in means)))
-        last.append(f"{one.label} {num(genome.s * means[-1])}")
+        if np.isfinite(means[-1]):
+            last.append(f"{one.label} {num(genome.s * means[-1])}")
     if not rows:
         return None
     symbol = view.page.x_symbol
     text = (
         f"Share of the {count(genome.s, 'SNP')} that differ most among everybody found among as many largest "
-        f"entries of an answer, means over repetitions. At {symbol} = {setting(sizes[-1])}: "
-        f"{'; '.join(last)} of {genome.s}. Choosing at random would find "
+        f"entries of an answer, means over repetitions. Counted at {symbol} = {setting(sizes[-1])}, of the "
+        f"{genome.s} are found: {'; '.join(last)}; by choosing at random, "
         f"{num(genome.s**2 / len(genome.truth))}."
     )
     columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))

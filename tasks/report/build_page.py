@@ -1,5 +1,6 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -206,7 +207,7 @@ def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:
 
 
 def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
-    findings, epsilon = [], spec.headline.epsilon
+    findings, epsilon, bound = [], spec.headline.epsilon, math.nan
     table = results[results["metric"] == DELETION_SHIFT]
     several = table["variant"].nunique() > 1
     for row in table.itertuples():
@@ -214,8 +215,7 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
         shift = cast(float, row.value)
         what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
         answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
-        panel = f"Panel “{row.variant}”: d" if several else "D"
-        text = f"{panel}eleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
+        text = f"Deleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
         if deleted == 1:
             bound = two_point_bound(shift, epsilon)
             text += (
@@ -223,5 +223,14 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
                 f"{bound:.3f} on average, both on these data and on the data without that row."
             )
         drawn = row.variant == spec.headline.panel and deleted in (1, 10)
-        findings.append(Finding(label=f"deleting {what}", value=shift, text=text, drawn=drawn))
+        findings.append(
+            Finding(
+                label=f"deleting {what}",
+                value=shift,
+                text=text,
+                drawn=drawn,
+                panel=str(row.variant) if several else "",
+                floor=bound if deleted == 1 else math.nan,
+            )
+        )
     return tuple(findings)

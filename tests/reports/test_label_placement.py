@@ -1,12 +1,14 @@
 import itertools
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import palette
-from reports.chart import PANEL, WIDE, Frame, LineFigure, error_limits
+from reports.chart import PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
 from reports.label_placement import clearest, interpolate_log, spread
+from reports.numbers import setting
 
 PLACES = st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=12)
 
@@ -59,8 +61,20 @@ def test_sizes_are_labelled_where_their_numbers_fit():
         assert ticks((20000.0, 50000.0), size) == [20000, 50000]
     many = (5000.0, 10000.0, 20000.0, 40000.0, 60000.0, 80000.0, 100000.0)
     assert ticks(many, WIDE) == [5000, 10000, 20000, 50000, 100000]
-    assert ticks(many, PANEL) == [10000, 100000]
+    assert ticks(many, PANEL) == [10000, 30000, 100000]
     assert ticks((100.0,), WIDE) == [100]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.1, 1.0), (0.3, 2.9), (0.011, 0.019), (0.31, 0.34), (9.0, 9.2), (1e-5, 1e3), (100, 250)],
+)
+@pytest.mark.parametrize("steps", [(1,), (1, 3), (1, 2, 5)])
+def test_at_least_three_labels_tell_the_scale_of_a_logarithmic_axis(low, high, steps):
+    ticks = labelled_ticks(low, high, steps)
+    assert 3 <= len(ticks) == len({setting(tick) for tick in ticks})
+    assert all(low <= tick <= high for tick in ticks)
+    assert ticks == sorted(ticks)
 
 
 def test_interpolation_outside_is_nan():

@@ -8,7 +8,8 @@ import pytest
 
 from reports import numbers
 from reports.headline import build_headline, guide_at, rank
-from reports.page import Guide, split_variant
+from reports.limit_table import limit_table
+from reports.page import Finding, Guide, split_variant
 from reports.results import summarise
 from reports.series import View
 from reports.tables import error_table, failures
@@ -90,6 +91,26 @@ def test_noise_and_limits_are_stated(view):
     assert "It matters most for Noisy gradient descent" in head.noise
     assert any("Theory" in text and "0.030" in text for text in head.limits)
     assert any("not private" in text and "0.051" in text for text in head.limits)
+
+
+def test_limits_of_several_data_sets_are_a_table(page):
+    one, ten = "deleting the most influential row", "deleting the 10 most influential rows"
+    findings = (
+        Finding(one, 0.051, "Deleting…", panel="CEU", floor=0.0125),
+        Finding(ten, 0.114, "Deleting…", panel="CEU"),
+        Finding(one, 0.2, "Deleting…", panel="cases", floor=0.05),
+    )
+    (shown,) = limit_table(replace(page, findings=findings))
+    assert shown.columns == ("Panel", one, ten, "no private answer below")
+    assert shown.rows == (("CEU", "0.051", "0.114", "0.013"), ("cases", "0.200", "", "0.050"))
+    assert "not private" in shown.text
+    assert limit_table(page) == ()
+
+
+def test_limits_in_the_table_are_no_bullet(results, page):
+    moved = replace(page.findings[0], panel="CEU")
+    head = build_headline(View.build(summarise(results), replace(page, findings=(moved,))))
+    assert not any("own limit" in text for text in head.limits)
 
 
 def test_worse_than_zero_is_said_plainly(results, page):

@@ -1,0 +1,39 @@
+"""The report as it is shown on the server's pages, where nothing lies beside it."""
+
+import base64
+
+from tasks.report import artifact
+from tasks.report.artifact import standalone_markdown
+
+REPORT = """# A study
+
+![Error against size](figures/main.png)
+
+![Certified ε](figures/certified.png)
+
+See [every repetition](results.parquet), [above](#top) and [the paper](https://example.org/1).
+"""
+
+
+def report(folder):
+    (folder / "figures").mkdir()
+    (folder / "figures" / "main.png").write_bytes(b"main figure")
+    (folder / "figures" / "certified.png").write_bytes(b"another one, larger than the first")
+    (folder / "report.md").write_text(REPORT)
+    return folder / "report.html"
+
+
+def test_figures_are_inside_and_links_lead_somewhere(tmp_path):
+    text = standalone_markdown(report(tmp_path))
+    assert f"![Error against size](data:image/png;base64,{base64.b64encode(b'main figure').decode()})" in text
+    assert "](figures/" not in text
+    assert "See every repetition, [above](#top) and [the paper](https://example.org/1)." in text
+    assert "file:" not in text
+    assert f"`{tmp_path / 'report.html'}`" in text
+
+
+def test_figures_beyond_the_limit_leave_their_description(tmp_path, monkeypatch):
+    monkeypatch.setattr(artifact, "MAX_BYTES", 20)
+    text = standalone_markdown(report(tmp_path))
+    assert "![Error against size](data:" in text
+    assert "\n*Certified ε*\n" in text
