@@ -287,7 +287,8 @@ def require_access(api_url: str, authentication: str) -> None:
                 f"the Prefect server at {api_url} asks for another authentication string; set "
                 "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
             ) from None
-        raise
+    except OSError:  # it answered a moment ago; the watch tells if it is gone
+        pass
 
 
 def client_settings(home: Path, api_url: str, authentication: str) -> dict[str, str]:

@@ -1,3 +1,4 @@
+import base64
 import contextlib
 import json
 import os
@@ -5,8 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import uuid4
 
 import pytest
@@ -225,6 +228,61 @@ def test_a_private_server_ignores_settings_meant_for_another(tmp_path, monkeypat
 @pytest.mark.parametrize("url", ["", "nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])
 def test_what_is_no_server_does_not_answer(url):
     assert not server.answers(url)
+
+
+@pytest.fixture
+def a_server_that_says():
+    """Return a function that starts a server with one answer to everything, and keeps the headers."""
+    running, headers = [], []
+
+    def start(status):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                headers.append(self.headers)
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        running.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=running[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{running[-1].server_port}/api", headers
+
+    yield start
+    for each in running:
+        each.shutdown()
+        each.server_close()
+
+
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_a_server_that_knows_us_or_not_the_question_is_used(a_server_that_says, status):
+    api_url, headers = a_server_that_says(status)
+    server.require_access(api_url, "dpcost:secret")
+    assert base64.b64decode(headers[0]["Authorization"].removeprefix("Basic ")) == b"dpcost:secret"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(a_server_that_says, status):
+    api_url, _ = a_server_that_says(status)
+    with pytest.raises(ServerError, match="asks for another authentication string") as refused:
+        server.require_access(api_url, "dpcost:secret")
+    assert "secret" not in str(refused.value)
+
+
+def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+    string = server.own_authentication(tmp_path / "home")
+    assert server.own_authentication(tmp_path / "home") == string
+    assert len(string) > 30
+    assert server.authentication_file(tmp_path / "home").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["prefect.authentication"]
+    assert server.authentication_for(tmp_path / "home", "http://127.0.0.1:4200/api") == string
+    assert server.authentication_for(tmp_path / "home", "https://prefect.example.org/api") == ""
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "chosen")
+    assert server.authentication_for(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
 
 
 def test_sigterm_unwinds_the_stack():
