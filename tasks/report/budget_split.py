@@ -32,13 +32,16 @@ def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int], ta
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.integers(0, 2, 50)  # responses to every model
     delta = delta_at(spec.headline.delta, spec.headline.n)
+    keywords = estimator.keywords(sizes, max(estimator.steps, default=None))
+    if dpalgos.get_estimator(estimator.name).unit_of_privacy == "user":
+        keywords["range_failure"] = 1.0  # too few to find any range
     result = dpalgos.estimate(
         estimator.name,
-        dpalgos.Sample(X, None if task == "mean" else y, public_rows=X),
+        dpalgos.Sample(X, None if task == "mean" else y, public_rows=X, user_ids=np.arange(50)),
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta,
         calibration="tight" if "tight" in estimator.calibrations else estimator.calibrations[0],
-        **estimator.keywords(sizes, max(estimator.steps, default=None)),
+        **keywords,
     )
     return budget_shares(result.events, delta)

@@ -1,0 +1,31 @@
+"""Shows how far users lie apart on a map, and what that does to a promise made for equal users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from reports.numbers import num
+from reports.picture import Shown
+from reports.series import View
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return a table of spreads, as they are and with rows dealt at random, and a sentence."""
+    rows = content["rows"]
+    first, last = rows[0], rows[-1]
+    text = (
+        f"{content['n_users']} users, cells of {num(content['degrees'])}° with enough rows. From {first[0]} "
+        f"to {last[0]} rows a user the standard deviation of users' means falls from {num(first[1])} to "
+        f"{num(last[1])} where they live, and from {num(first[2])} to {num(last[2])} if rows are dealt at "
+        "random. Theory promises an error in proportion to the second, of users who are alike. Neighbours "
+        "are not: the radius τ has to cover the first, and more rows of a user buy little. With a radius "
+        "for users who are alike the answer is biased, and as private as before. Theorem 10 covers users who "
+        "differ by 1/(mn) or so in total variation: nothing like these. The spreads are read from the data, "
+        "without protection, for this page."
+    )
+    table = tuple((str(m), num(apart), num(dealt), num(apart / dealt)) for m, apart, dealt in rows)
+    columns = ("rows of a user, m", "spread of users' means", "rows dealt at random", "ratio")
+    return (Shown("Users who live next to each other", text, columns=columns, rows=table, n_labels=0),)

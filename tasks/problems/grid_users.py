@@ -1,0 +1,143 @@
+"""Users that are cells of a public grid on the map: what geography does to the promise of equal users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+import dpalgos
+from data.prepared_table import PreparedTable
+from data.refs import DatasetRef, read_table
+from data.table_design import prepare_table, read_prepared_table, table_bytes
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun
+from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.work_units import Block, derive_seed, replicate_generator
+
+_USER = "user"
+_SHUFFLES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class GriddedTable:
+    """A prepared table, and the user of each row: 0, 1, …, or −1 in cells with too few rows."""
+
+    table: PreparedTable
+    users: np.ndarray
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(self.users.max()) + 1
+
+
+class GridUsers(RegisteredTableProblem):
+    """A user is a cell of a latitude–longitude grid with enough rows, m random ones of which are drawn.
+
+    The grid, and which cells have enough rows, are public. The truth is the mean over users of each one's
+    mean over all its rows; with ``shuffled`` rows are dealt to users at random, and it is the mean of all
+    rows: users are equal then, as theory wants them.
+
+    Attributes
+    ----------
+    degrees : float
+        Side of a cell.
+    least_rows : int
+        That a cell must have to count as a user; sizes m go up to that.
+    shuffled : bool
+    """
+
+    kind: Literal["grid_users"]
+    degrees: Annotated[float, Field(gt=0)]
+    least_rows: Annotated[int, Field(strict=True, ge=1)]
+    shuffled: bool = False
+
+    size_symbol: ClassVar[str] = "m"
+    has_exhibits: ClassVar[bool] = True
+
+    def check(self, n: int, task: str) -> None:
+        """Refuse regressions, whose users are not compared here, and more rows of a user than a cell has."""
+        super().check(n, task)
+        if task != "mean":
+            raise ValueError(f"response must be left out, which makes it a mean, got {self.response!r}")
+        if n > self.least_rows:
+            raise ValueError(f"grid.n must be at most least_rows = {self.least_rows}, got {n}")
+
+    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+        """Put the columns into their units, and number the users in a column beside them."""
+        rows = read_table(table)
+        prepared = prepare_table(rows, self._about, response="", covariates=self.covariates, units=self.units)
+        places = rows[["longitude", "latitude"]].to_numpy(float) / self.degrees
+        _, cell, n_rows = np.unique(np.floor(places), axis=0, return_inverse=True, return_counts=True)
+        numbers = np.where(n_rows >= self.least_rows, np.cumsum(n_rows >= self.least_rows) - 1, -1)
+        X = np.column_stack([prepared.X, numbers[cell.ravel()]])
+        return ".parquet", table_bytes(replace(prepared, X=X, column_names=(*prepared.column_names, _USER)))
+
+    def load(self, path: Path) -> GriddedTable:  # type: ignore[override]
+        """Read the table and the users."""
+        whole = read_prepared_table(path)
+        alone = replace(whole, X=whole.X[:, :-1].copy(), column_names=whole.column_names[:-1])
+        return GriddedTable(alone, whole.X[:, -1].astype(int))
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return one block: the data are small."""
+        return [(0, replicates, n_cells * replicates * ELEMENTS_BESIDE)]
+
+    def draws(self, block: Block, prepared: GriddedTable) -> Iterator[Draw]:
+        """Yield every replicate's own draw of rows."""
+        seed = derive_seed(block.seed, block.study, "rows", block.panel, block.n)
+        X, m = prepared.table.X, block.n
+        for replicate in range(block.first, block.first + block.replicates):
+            rows = self.drawn_rows(prepared, m, replicate_generator(seed, replicate))
+            yield Estimation(
+                sample=dpalgos.Sample(X[rows], user_ids=np.repeat(np.arange(prepared.n_users), m)),
+                first=replicate,
+                replicates=1,
+                target=prepared.table.to_standard @ self._truth(prepared),
+                to_target=prepared.table.to_standard,
+                batched=False,
+            )
+
+    def drawn_rows(self, prepared: GriddedTable, m: int, rng: np.random.Generator) -> np.ndarray:
+        """Return m rows of every user, one user after another."""
+        order = rng.permutation(len(prepared.users))
+        if self.shuffled:
+            return np.asarray(order[: m * prepared.n_users])
+        order = order[np.argsort(prepared.users[order], kind="stable")]
+        starts = np.searchsorted(prepared.users[order], np.arange(prepared.n_users))
+        return np.asarray(order[starts[:, None] + np.arange(m)].ravel())
+
+    def _truth(self, prepared: GriddedTable) -> np.ndarray:
+        X = prepared.table.X
+        if self.shuffled:
+            return np.asarray(X.mean(axis=0))
+        there = prepared.users >= 0
+        n_rows = np.bincount(prepared.users[there])
+        totals = [np.bincount(prepared.users[there], weights=column) for column in X[there].T]
+        return np.array([(total / n_rows).mean() for total in totals])
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return how far users' means lie apart, as they are and with rows dealt at random, for each m."""
+        assert run.design is not None
+        prepared, rng = self.load(run.design), np.random.default_rng(0)
+        assert prepared.table.to_standard is not None
+        unit = np.diag(prepared.table.to_standard)
+        rows = []
+        for m in (m for m in (1, 2, 5, 10, 20, 40) if m <= self.least_rows):
+            spreads = []
+            for shuffled in (False, True):
+                dealt = self.model_copy(update={"shuffled": shuffled})
+                means = [
+                    prepared.table.X[dealt.drawn_rows(prepared, m, rng)]
+                    .reshape(prepared.n_users, m, -1)
+                    .mean(axis=1)
+                    .std(axis=0)
+                    for _ in range(_SHUFFLES)
+                ]
+                spreads.append(float((np.mean(means, axis=0) * unit).max()))
+            rows.append([m, *spreads])
+        return {"user_spread": {"n_users": prepared.n_users, "degrees": self.degrees, "rows": rows}}

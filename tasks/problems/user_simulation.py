@@ -1,0 +1,100 @@
+"""Means of simulated users of m rows each: what errors owe to the numbers of users, rows and columns."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+import dpalgos
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
+from tasks.rules import RuleError, whole
+from tasks.work_units import Block, derive_seed, replicate_generator
+
+
+class UserSimulation(Problem):
+    """Users whose rows are N(μ, I), every entry of μ the same.
+
+    A user's mean is drawn as one row, whose law it has.
+
+    Attributes
+    ----------
+    users, samples : int or str
+        Numbers of users and of rows of each, which may be rules in n, the size of the study's grid.
+    d : int
+    center : float
+        Every entry of μ.
+    value_bound : float
+        Of what is known of it beforehand: it lies in ± this.
+    """
+
+    kind: Literal["user_simulation"]
+    users: int | str
+    samples: int | str
+    d: int
+    center: float = 0.5
+    value_bound: float = 10.0
+
+    size_symbol: ClassVar[str] = "m"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is no dataset to bring."""
+        return True
+
+    @property
+    def source(self) -> str:
+        """Name of the model."""
+        return "Gaussian users"
+
+    @property
+    def task(self) -> str:
+        """What is estimated."""
+        return "mean"
+
+    def check(self, n: int, task: str) -> None:
+        """Refuse fewer than two users, no rows, or no columns."""
+        if self.n_users(n) < 2 or self.n_samples(n) < 1 or self.d < 1:
+            raise RuleError("users must be at least 2, samples and d at least 1; take larger ones")
+
+    def sizes(self, n: int) -> dict[str, int]:
+        """Return the size and d."""
+        return {"n": n, "d": self.d}
+
+    def n_users(self, n: int) -> int:
+        """Return the number of users."""
+        return whole(self.users, {"n": n}, what="users")
+
+    def n_samples(self, n: int) -> int:
+        """Return the number of rows of a user."""
+        return whole(self.samples, {"n": n}, what="samples")
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return blocks of about as much data each."""
+        return spread_over_blocks(replicates, (n_cells + 1) * (self.n_users(n) * self.d + ELEMENTS_BESIDE))
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set, with what its rotation takes."""
+        return 40 * self.n_users(n) * self.d
+
+    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+        """Yield one data set after another."""
+        n_users, spread = self.n_users(block.n), float(self.n_samples(block.n)) ** -0.5
+        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
+        for replicate in range(block.first, block.first + block.replicates):
+            X = replicate_generator(seed, replicate).normal(self.center, spread, (n_users, self.d))
+            yield Estimation(
+                sample=dpalgos.Sample(X, user_ids=np.arange(n_users)),
+                first=replicate,
+                replicates=1,
+                target=np.full(self.d, self.center),
+                batched=False,
+            )
+
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the rate of users' means, with what remains however many rows they have."""
+        from dpalgos.theory.user_level_rates import user_floor, user_mean_rate
+
+        users, samples = self.n_users(n), self.n_samples(n)
+        rate = user_mean_rate(users, samples, self.d, epsilon)
+        floor = user_floor(users, epsilon, self.value_bound)
+        return {"rate of users' means, no constants": max(rate, floor)}

@@ -1,0 +1,134 @@
+"""Users of many rows: simulated ones, and cells of a map, as they are and with rows dealt at random."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from data.prepared_table import PreparedTable
+from data.registry import get_dataset
+from flows.find_study import find_study
+from reports.exhibits import user_spread
+from tasks.problems.grid_users import GriddedTable, GridUsers
+from tasks.problems.problem import HeadlineRun
+from tasks.problems.user_simulation import UserSimulation
+from tasks.work_units import Block
+
+SIMULATED = UserSimulation(kind="user_simulation", users="2*n", samples=25, d=3)
+MAP = GridUsers(
+    kind="grid_users",
+    dataset="housing",
+    covariates=("median_house_value",),
+    units="public",
+    degrees=1.0,
+    least_rows=5,
+)
+
+
+def block(problem, n, replicates=3):
+    return Block(
+        study="mine",
+        dataset=problem.source,
+        data_source="simulated",
+        panel="users",
+        problem=problem,
+        n=n,
+        first=0,
+        replicates=replicates,
+        of=replicates,
+        seed=7,
+        work=1,
+        cells=(),
+    )
+
+
+def gridded(problem, prepared, tmp_path):
+    path = tmp_path / "design.parquet"
+    path.write_bytes(prepared[1])
+    return problem.load(path), path
+
+
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    """Four cells of the map, one of which has too few rows."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    cell = np.repeat([0, 1, 2, 3], [5, 40, 7, 3])
+    table = pd.DataFrame(
+        {column.name: rng.uniform(1, 2, len(cell)) for column in get_dataset("housing").columns}
+    )
+    table["longitude"], table["latitude"] = -120.5 + cell, 35.5
+    table["median_house_value"] = 100_000.0 * cell + rng.uniform(0, 1000, len(cell))
+    monkeypatch.setattr("tasks.problems.grid_users.read_table", lambda ref: table)
+    made, path = gridded(MAP, MAP.prepare(None), tmp_path)
+    return made, path, table, cell
+
+
+def test_simulated_users_have_the_law_of_a_mean_of_their_rows():
+    assert (SIMULATED.n_users(500), SIMULATED.n_samples(500)) == (1000, 25)
+    draws = list(SIMULATED.draws(block(SIMULATED, 500), None))
+    for draw in draws:
+        assert draw.sample.users[0].n_users == len(draw.sample.X) == 1000
+        assert draw.sample.X.std() == pytest.approx(0.2, rel=0.05)
+        np.testing.assert_array_equal(draw.target, np.full(3, 0.5))
+    assert (draws[0].sample.X != draws[1].sample.X).any()
+    later = replace(block(SIMULATED, 500), first=1, replicates=1)
+    np.testing.assert_array_equal(next(SIMULATED.draws(later, None)).sample.X, draws[1].sample.X)
+
+
+def test_users_on_a_map_are_the_cells_with_enough_rows(prepared):
+    made, _, table, cell = prepared
+    assert isinstance(made, GriddedTable)
+    assert made.n_users == 3
+    np.testing.assert_array_equal(made.users, np.where(cell == 3, -1, cell))
+    assert isinstance(made.table, PreparedTable)
+    assert made.table.column_names == ("median_house_value",)
+    np.testing.assert_allclose(made.table.X[:, 0], table["median_house_value"] / 100_000 - 2)
+
+
+def test_every_user_gives_m_different_rows_and_counts_once(prepared):
+    made, _, table, cell = prepared
+    for m in (1, 5):
+        for draw in MAP.draws(block(MAP, m), made):
+            users = draw.sample.users[0]
+            assert users.n_rows.tolist() == [m] * 3
+            values = users.X.reshape(3, m)
+            assert np.unique(values).size == 3 * m
+            np.testing.assert_allclose(np.floor(values + 2).max(axis=1), [0, 1, 2])
+            wanted = table["median_house_value"].groupby(cell).mean()[:3].mean() / 100_000 - 2
+            np.testing.assert_allclose(draw.target, made.table.to_standard[0] * wanted)
+
+
+def test_rows_dealt_at_random_come_from_everywhere(prepared):
+    made, *_ = prepared
+    dealt = MAP.model_copy(update={"shuffled": True})
+    draw = next(dealt.draws(block(dealt, 5), made))
+    assert draw.sample.users[0].n_rows.tolist() == [5] * 3
+    np.testing.assert_allclose(draw.target, made.table.to_standard @ made.table.X.mean(axis=0))
+    assert np.ptp(draw.sample.users[0].means(draw.sample.X)) < 2  # cells lie 2 apart
+
+
+def test_the_page_tells_how_far_users_lie_apart(prepared):
+    _, path, *_ = prepared
+    content = MAP.exhibits(HeadlineRun(table=None, design=path, block=block(MAP, 5), selected={}))
+    (shown,) = user_spread.draw(None, None, content["user_spread"])
+    assert shown.text.startswith("3 users, cells of 1.00° with enough rows.")
+    assert [row[0] for row in shown.rows] == ["1", "2", "5"]
+    assert float(shown.rows[-1][3]) > 1.5  # dealt at random they lie nearer to each other
+
+
+def test_settings_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match=r"grid\.n must be at most least_rows = 5, got 6"):
+        MAP.check(6, "mean")
+    with pytest.raises(ValueError, match="response must be left out"):
+        MAP.check(5, "linear_regression")
+    with pytest.raises(ValueError, match="users must be at least 2"):
+        SIMULATED.model_copy(update={"users": 1}).check(5, "mean")
+
+
+def test_the_studies_of_users_expand_into_blocks():
+    for name in ("user_level", "user_neighbourhoods"):
+        spec = find_study(name)
+        blocks = spec.blocks("smoke", replicates=1, seed=0)
+        assert {each.panel for each in blocks} == {panel.name for panel in spec.panels}
