@@ -143,7 +143,9 @@ class PublicMoments:
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         """Return the estimate."""
         assert self.params.public_X is not None
-        rows = self._clipped(self.params.public_X)
+        rows = self.params.public_X
+        if self.params.calibration == "tight":
+            rows = self._clipped(rows)
         gram = np.broadcast_to(
             rows.T @ rows / len(rows), (means[0].shape[1], self.n_features, self.n_features)
         )
@@ -152,12 +154,13 @@ class PublicMoments:
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return x̃ỹ/(Rτ₂)."""
-        rows = truncate(self._clipped(X), self.params.covariate_bound)
-        return np.asarray(rows * (truncate(y, self.response_level) / self._bound)[:, None])[:, :, None]
+        return np.asarray(self._clipped(X) * (truncate(y, self.response_level) / self._bound)[:, None])[
+            :, :, None
+        ]
 
     def _clipped(self, X: FloatArray) -> FloatArray:
         if self.params.calibration == "paper":
-            return X
+            return truncate(X, self.params.covariate_bound)
         return box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
 
     @cached_property

@@ -1,0 +1,130 @@
+"""Faults that someone could make in a randomizer or a device, one at a time, and what sees each."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import dpalgos
+from dpalgos.api import build_params
+from dpalgos.audit.lower_bound import audit
+from dpalgos.local import randomizers
+from dpalgos.local.randomizers import CapRandomizer, HalfSpaceRandomizer
+from dpalgos.noise_source import Noise
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
+from faults import HalvedNoise
+
+N = 100_000
+CLIENTS = ["ldp_nldp", "ldp_nldp_public", "ldp_iht", "ldp_iht_general"]
+
+
+def means(kind=HalfSpaceRandomizer, epsilon=2.0):
+    """Return how many standard errors the mean report of a vector is away from it, along and across."""
+    z = np.array([0.6, -0.5, 0.0, 0.0])
+    randomizer = kind(epsilon=epsilon, radius=1.0, size=4)
+    source = Noise([np.random.default_rng(0)])
+    reports = randomizer.perturb(np.broadcast_to(z[None, :, None], (N, 4, 1)), source)[:, :, 0]
+    return np.abs(reports.mean(axis=0) - z).max() / (reports.std() / np.sqrt(N))
+
+
+def audited(name, epsilon=2.0, n_trials=20_000, noise=None, **keywords):
+    estimator = dpalgos.get_estimator(name)
+    given = {**estimator.example, **keywords, "epsilon": epsilon, "delta": 1e-5}
+    rng = np.random.default_rng(0)
+    more = {} if noise is None else {"noise": noise}
+    return audit(estimator, build_params(estimator, given), n_trials=n_trials, rng=rng, **more)
+
+
+@pytest.mark.parametrize("kind", [HalfSpaceRandomizer, CapRandomizer])
+def test_sound_randomizers_are_centred(kind):
+    assert means(kind) < 4.5
+
+
+def test_a_scale_that_is_off_by_two_is_seen_in_the_mean(monkeypatch):
+    right = HalfSpaceRandomizer.scale.func
+    monkeypatch.setattr(HalfSpaceRandomizer, "scale", property(lambda self: right(self) / 2))
+    assert means() > 20
+
+
+@pytest.mark.parametrize("kind", [HalfSpaceRandomizer, CapRandomizer])
+def test_half_of_epsilon_in_the_probability_is_seen_in_the_mean(kind, monkeypatch):
+    monkeypatch.setattr(randomizers, "expit", lambda x: expit(x / 2))
+    assert means(kind) > 20
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("mechanism", ["l2", "privunit"])
+def test_twice_epsilon_in_the_probability_is_seen_by_an_audit(mechanism, monkeypatch):
+    monkeypatch.setattr(randomizers, "expit", lambda x: expit(2 * x))
+    assert audited("ldp_iht", epsilon=1.0, n_rounds=1, mechanism=mechanism).violated
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize(
+    ("name", "module", "clip"),
+    [
+        ("ldp_nldp", "ldp_nldp", "box_and_ball"),
+        ("ldp_nldp", "ldp_nldp", "truncate"),
+        ("ldp_nldp_public", "ldp_nldp_public", "box_and_ball"),
+        ("ldp_nldp_public", "ldp_nldp_public", "truncate"),
+        ("ldp_iht", "gradient_rounds", "box_and_ball"),
+        ("ldp_iht", "gradient_rounds", "truncate"),
+        ("ldp_iht_general", "gradient_rounds", "truncate"),
+    ],
+)
+def test_a_clip_that_is_left_out_is_seen_by_an_audit(name, module, clip, monkeypatch):
+    monkeypatch.setattr(f"dpalgos.local.{module}.{clip}", lambda values, *bounds: values)
+    assert audited(name, n_trials=2000).violated
+
+
+@pytest.mark.audit
+def test_a_gaussian_clip_that_is_left_out_is_seen_by_an_audit(monkeypatch):
+    monkeypatch.setattr("dpalgos.local.ldp_nldp.clip_rows_l2", lambda rows, bound: rows)
+    assert audited("ldp_nldp", n_trials=2000, mechanism="gaussian").violated
+
+
+@pytest.mark.audit
+def test_halved_gaussian_noise_is_seen_by_an_audit():
+    assert audited("ldp_nldp_public", noise=HalvedNoise, mechanism="gaussian", n_trials=100_000).violated
+
+
+def test_a_zero_that_is_divided_by_its_norm_is_seen(monkeypatch):
+    def unguarded(values, radius, noise):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return values / np.linalg.norm(values, axis=1, keepdims=True)
+
+    zero = np.zeros((2, 3, 1))
+    reports = HalfSpaceRandomizer(epsilon=1.0, radius=1.0, size=3)
+    assert np.linalg.norm(
+        reports.perturb(zero, Noise([np.random.default_rng(0)]))[:, :, 0], axis=1
+    ) == pytest.approx(reports.scale)
+    monkeypatch.setattr(randomizers, "_directions", unguarded)
+    spoiled = CapRandomizer(epsilon=1.0, radius=1.0, size=3)
+    assert not np.isfinite(spoiled.perturb(zero, Noise([np.random.default_rng(0)]))).all()
+
+
+@pytest.mark.audit
+def test_people_asked_twice_are_charged_twice(monkeypatch):
+    """All groups are the same people: no longer disjoint, and the audit of one person's reports tells."""
+    estimator = dpalgos.get_estimator("ldp_iht")
+    monkeypatch.setattr("dpalgos.local.rounds.public_groups", lambda n, n_rounds: [np.arange(n)] * n_rounds)
+    monkeypatch.setattr(
+        "dpalgos.local.gradient_rounds.public_groups", lambda n, n_rounds: [np.arange(n)] * n_rounds
+    )
+    no_witness = replace(estimator, witnesses=None)
+    given = {**estimator.example, "n_rounds": 3, "epsilon": 1.0, "delta": 1e-5, "coef_bound": 1e-3}
+    found = audit(no_witness, build_params(estimator, given), n_trials=50_000, rng=np.random.default_rng(0))
+    assert found.violated
+
+
+@pytest.mark.audit
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_million_runs_of_a_client_prove_no_more_than_its_epsilon(name):
+    result = audited(name, epsilon=1.0, n_trials=1_000_000)
+    assert not result.violated
+    assert result.epsilon_lower_bound > 0.5
