@@ -17,6 +17,7 @@ def field_fault(where: str, error: ErrorDetails) -> str:
         "literal_error": f"must be {context.get('expected')}",
         "union_tag_invalid": f"must have kind {context.get('expected_tags')}",
         "greater_than_equal": f"must be at least {context.get('ge')}",
+        "less_than_equal": f"must be at most {context.get('le')}",
         "too_short": "must have at least one entry",
         "float_type": "must be a number",
         "int_type": "must be a whole number",

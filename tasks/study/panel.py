@@ -15,7 +15,7 @@ from tasks.problems.problem import Strict
 from tasks.rules import delta_at, evaluate_all
 
 Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
-Count = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 DeltaRule = Annotated[str, BeforeValidator(lambda value: _delta_text(value))]
 
 _STEPS = "T"  # what rules, forms and figures call an estimator's number of steps

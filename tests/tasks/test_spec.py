@@ -39,6 +39,7 @@ WRONG = {
         "delta must be made of numbers, n, d, s,",
     ),
     "n too large": (SIZES, "n = [20000, 50000]", "must be at most the 20,640 rows of housing, got 50000"),
+    "n of 191 digits": (SIZES, f"n = [{'9' * 191}]", "grid.n.0 must be at most 1000000000000, got 999"),
     "n zero": (SIZES, "n = [0, 20000]", "grid.n.0 must be at least 1, got 0"),
     "n text": (SIZES, 'n = ["many"]', "grid.n.0 must be a whole number, got 'many'"),
     "n fraction": (SIZES, "n = [0.5]", "grid.n.0 must be a whole number, got 0.5"),
