@@ -62,7 +62,7 @@ def prune(home: Path, out: Path, *, everything: bool) -> tuple[int, int]:
         if entry.state == "current" and not everything:
             kept |= {
                 entry.path,
-                *(str(Path(entry.path).with_name(name)) for name in record.get("beside", {})),
+                *(str(Path(entry.path).parent / name) for name in record.get("beside", {})),
             }
             continue
         (records_folder(home) / entry.name).unlink(missing_ok=True)

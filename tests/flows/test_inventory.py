@@ -42,6 +42,10 @@ def stocked(home):
     (blocks / "c.parquet").write_bytes(b"cut")
     store(home, key("d"), written(UNCACHED, home.parent / "out" / "results.parquet", b"rows"))
     (home.parent / "out" / "results.parquet").write_bytes(b"of a later run")
+    page = home.parent / "out" / "small" / "figures" / "main.svg"
+    beside = {"figures/main.svg": written(UNCACHED, page, b"<svg/>")["sha256"]}
+    report = written(UNCACHED, page.parents[1] / "report.html", b"<html>", beside=beside)
+    store(home, key("e").replace("block", "page"), report)
     (home / "cache" / "records" / "7156a137c9b244ab9cf6b872bcc3edb0").write_text("gASV")
     (blocks / "unnamed.parquet").write_bytes(b"rows")
     return home
@@ -49,18 +53,25 @@ def stocked(home):
 
 def test_states(stocked):
     states = {entry.name[-1]: entry.state for entry in entries(stocked)}
-    assert states == {"a": "current", "b": "stale", "c": "damaged", "d": "stale", "0": "stale"}
+    assert states == {
+        "a": "current",
+        "b": "stale",
+        "c": "damaged",
+        "d": "stale",
+        "e": "current",
+        "0": "stale",
+    }
 
 
 def test_pruning_keeps_what_is_current_and_every_report(stocked):
     removed, freed = prune(stocked, stocked.parent / "out", everything=False)
     assert removed == 4
     assert freed > 0
-    assert [entry.state for entry in entries(stocked)] == ["current"]
+    assert [entry.state for entry in entries(stocked)] == ["current", "current"]
     names = {path.name for path in (stocked / "cache" / "blocks").iterdir()}
     assert names == {"a.parquet", "a.timings.parquet"}
     assert (stocked.parent / "out" / "results.parquet").exists()
-    assert prune(stocked, stocked.parent / "out", everything=True)[0] == 1
+    assert prune(stocked, stocked.parent / "out", everything=True)[0] == 2
     assert entries(stocked) == []
 
 
