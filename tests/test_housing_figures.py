@@ -4,12 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.ingest import to_parquet
-from data.raw_files import fetch, mirror_from_environment
-from data.refs import read_table
-from data.registry import get_dataset
-from data.table_design import design
 from flows.find_study import find_study
+from tasks.fetch import fetch
+from tasks.parquet import parquet
 from tasks.run.block import compute_block
 from tasks.run.deletion_influence import compute_limit
 
@@ -23,24 +20,19 @@ def study():
 
 
 @pytest.fixture(scope="module")
-def designs(study, tmp_path_factory):
-    dataset = get_dataset("housing")
-    raw = fetch(dataset, home=tmp_path_factory.mktemp("home"), mirror=mirror_from_environment(), offline=True)
-    table = read_table(to_parquet(dataset, raw, home=tmp_path_factory.mktemp("store")))
-    return {
-        panel.name: design(
-            table,
-            dataset,
-            response=panel.problem.response,
-            covariates=panel.problem.covariates,
-            variant=panel.problem.prepare,
-        )
-        for panel in study.panels
-    }
+def prepared(study, tmp_path_factory):
+    """Return the preparation in public units."""
+    problem = next(panel.problem for panel in study.panels if panel.name == "public")
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPCOST_HOME", str(home))
+        suffix, content = problem.prepare(parquet.fn(fetch.fn("housing", offline=True)))
+    (home / f"table{suffix}").write_bytes(content)
+    return problem.load(home / f"table{suffix}")
 
 
 @pytest.fixture(scope="module")
-def results(study, designs):
+def results(study, prepared):
     wanted = ("preconditioned_regression", "adassp", "dp_linear_regression", "ols", "zero")
     tables = []
     for block in study.blocks("standard", replicates=30, seed=SEED):
@@ -49,7 +41,7 @@ def results(study, designs):
                 cell for cell in block.cells if cell.estimator in wanted and cell.epsilon in (None, 0.5)
             )
             chosen = type(block)(**{**vars(block), "cells": cells})
-            tables.append(compute_block(chosen, designs["public"]))
+            tables.append(compute_block(chosen, prepared))
     rows = pd.concat(tables)
     assert (rows["status"] == "ok").all()
     return rows
@@ -66,12 +58,12 @@ def error(results, estimator, n, calibration="tight", rule="10/n^1.1", form="pub
 
 
 @pytest.mark.parametrize(("n", "bound"), [(20_000, 0.125), (10_000, 0.15), (5_000, 0.18), (2_000, 0.22)])
-def test_preconditioned_regression(results, n, bound):
+def test_errors_of_preconditioned_regression_stay_below_the_published(results, n, bound):
     assert error(results, "preconditioned_regression", n) <= bound
     assert error(results, "ols", n) < error(results, "preconditioned_regression", n)
 
 
-def test_preconditioned_regression_at_a_respectable_delta(results):
+def test_preconditioned_regression_errs_below_a_fifth_at_delta_of_one_over_n_squared(results):
     assert error(results, "preconditioned_regression", 20_000, rule="1/n^2") < 0.2
 
 
@@ -91,7 +83,7 @@ def test_tight_noise_halves_the_error_of_the_printed(results):
     assert tight <= 0.5 * paper
 
 
-def test_certificates(results):
+def test_tight_certificates_use_at_least_99_percent_of_the_budget(results):
     private = results[results["calibration"] != "none"]
     tight = private[private["calibration"] == "tight"]
     assert (tight["certified_epsilon"] <= tight["epsilon"]).all()
@@ -99,11 +91,11 @@ def test_certificates(results):
     assert np.isfinite(private["certified_epsilon"]).all()
 
 
-def test_the_data_limit(study, designs):
+def test_deleting_the_most_influential_rows_moves_the_answer_as_published(study, prepared):
     block = next(b for b in study.blocks("smoke", replicates=1, seed=0) if b.panel == "public")
-    shifts = compute_limit(block, designs["public"], [1, 10])["value"]
+    shifts = compute_limit(block, prepared, [1, 10])["value"]
     assert shifts.tolist() == pytest.approx([0.051, 0.114], rel=0.05)
 
 
-def test_zero_is_as_far_as_the_target_is_long(results):
+def test_error_of_the_zero_vector_is_the_norm_of_the_target(results):
     assert error(results, "zero", 2000) == pytest.approx(1.156, abs=1e-3)
