@@ -6,6 +6,9 @@ RUNTIME_STAMP := $(VENV)/.runtime-installed
 TEST_STAMP    := $(VENV)/.test-installed
 PIP_INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 STUDIES ?= housing snp swarm
+FAST := not slow and not network and not server and not browser and not audit
+# A process per core, of one thread each; servers and browsers are tested one at a time.
+PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
 .PHONY: setup run test test-all bench serve serve-postgres clean lint
 
@@ -13,11 +16,12 @@ run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
 
 test: $(TEST_STAMP) lint
-	$(BIN)/pytest -m "not slow and not network and not server and not browser and not audit"
+	$(PYTEST_PARALLEL) -m "$(FAST)"
 
 test-all: $(TEST_STAMP) lint
 	tests/install-browser.sh
-	$(BIN)/pytest -m "not network"
+	$(PYTEST_PARALLEL) -m "$(FAST)"
+	$(BIN)/pytest -m "not network and not ($(FAST))"
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
