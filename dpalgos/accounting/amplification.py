@@ -30,6 +30,9 @@ from dpalgos.accounting.gaussian_dp import check_budget, gaussian_epsilon
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray, IntArray
 
+# What estimators call these in their notes, and results tables in their metrics.
+SHUFFLED, AGGREGATED = CENTRAL_NOTES = ("shuffled_epsilon", "aggregated_epsilon")
+
 _DEVIATIONS = 10.0
 _STEPS = 60
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.accounting.amplification import aggregated_epsilon, shuffled_epsilon
+from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED, aggregated_epsilon, shuffled_epsilon
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.events import Event, GaussianEvent, PureEvent
 from dpalgos.accounting.relation import Relation
@@ -187,9 +187,9 @@ def _central_epsilon(events: Sequence[Event], delta: float, n_people: int) -> di
     """Return the central ε at δ of a group's reports: shuffled if pure, summed if Gaussian."""
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
     if gaussian:
-        return {"aggregated_epsilon": aggregated_epsilon(total_mu(gaussian), delta, n_people)}
+        return {AGGREGATED: aggregated_epsilon(total_mu(gaussian), delta, n_people)}
     epsilon = sum(event.epsilon for event in events if isinstance(event, PureEvent))
-    return {"shuffled_epsilon": shuffled_epsilon(epsilon, delta, n_people)}
+    return {SHUFFLED: shuffled_epsilon(epsilon, delta, n_people)}
 
 
 def _reports(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
+from dpalgos.accounting.amplification import CENTRAL_NOTES
 from tasks.problems.problem import Draw, Problem
 from tasks.work_units import Block, Cell, derive_seed
 
@@ -63,7 +64,10 @@ def compute_block(
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """What a cell gave on a draw; ``measured`` is None where there is no answer."""
+    """What a cell gave on a draw; ``measured`` is None where there is no answer.
+
+    ``beside`` are metrics that the estimator tells of itself.
+    """
 
     draw: Draw
     measured: np.ndarray | None
@@ -72,11 +76,13 @@ class _Outcome:
     status: str
     message: str
     selected: dict[str, int]
+    beside: dict[str, float]
 
 
 def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     measured, certified = None, np.nan
     selected: dict[str, int] = {}
+    beside: dict[str, float] = {}
     status, message = "ok", ""
     start = time.perf_counter()
     try:
@@ -85,6 +91,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
         selected = draw.selection(result.estimate)
+        beside = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
@@ -92,7 +99,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     seconds = (time.perf_counter() - start) / draw.replicates
     if measured is not None and not np.isfinite(measured).all():
         measured, status, message = None, "failed", "the estimate is not finite"
-    return _Outcome(draw, measured, certified, seconds, status, message, selected)
+    return _Outcome(draw, measured, certified, seconds, status, message, selected, beside)
 
 
 def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> pd.DataFrame:
@@ -115,6 +122,10 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
             "message": [outcome.message for outcome in repeated],
         }
     )
+    for name in CENTRAL_NOTES:
+        values = np.array([outcome.beside.get(name, np.nan) for outcome in repeated])
+        if np.isfinite(values).any():
+            metrics[name] = values[answered]
     parts = [shared[answered].assign(metric=name, value=values) for name, values in metrics.items()]
     if not answered.all():
         parts.append(shared[~answered])
