@@ -21,10 +21,10 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         f"to {last[0]} rows a user the standard deviation of users' means falls from {num(first[1])} to "
         f"{num(last[1])} where they live, and from {num(first[2])} to {num(last[2])} if rows are dealt at "
         "random. Theory promises an error in proportion to the second, of users who are alike. Neighbours "
-        "are not: the radius τ has to cover the first, and more rows of a user buy little. With a radius "
-        "for users who are alike the answer is biased, and as private as before. Theorem 10 covers users who "
-        "differ by 1/(mn) or so in total variation: nothing like these. The spreads are read from the data, "
-        "without protection, for this page."
+        "are not: a radius τ that covers the first buys little with more rows of a user, and one for users "
+        "who are alike cuts off those who are not, which is a bias against less noise; the errors weigh it. "
+        "Privacy is the same for any τ. Theorem 10 covers users who differ by 1/(mn) or so in total "
+        "variation: nothing like these. Spreads are read from the data, without protection, for this page."
     )
     table = tuple((str(m), num(apart), num(dealt), num(apart / dealt)) for m, apart, dealt in rows)
     columns = ("rows of a user, m", "spread of users' means", "rows dealt at random", "ratio")

@@ -38,9 +38,9 @@ class GriddedTable:
 class GridUsers(RegisteredTableProblem):
     """A user is a cell of a latitude–longitude grid with enough rows, m random ones of which are drawn.
 
-    The grid, and which cells have enough rows, are public. The truth is the mean over users of each one's
-    mean over all its rows; with ``shuffled`` rows are dealt to users at random, and it is the mean of all
-    rows: users are equal then, as theory wants them.
+    The grid, and which cells have enough rows, are public. The truth is the mean, or the least-squares
+    regression, of all rows of the users, each user of weight 1; with ``shuffled`` rows are dealt to users at
+    random, and it is that of all rows: users are equal then, as theory wants them.
 
     Attributes
     ----------
@@ -60,17 +60,19 @@ class GridUsers(RegisteredTableProblem):
     has_exhibits: ClassVar[bool] = True
 
     def check(self, n: int, task: str) -> None:
-        """Refuse regressions, whose users are not compared here, and more rows of a user than a cell has."""
+        """Refuse generalized linear models, and more rows of a user than a cell has."""
         super().check(n, task)
-        if task != "mean":
-            raise ValueError(f"response must be left out, which makes it a mean, got {self.response!r}")
+        if self.family:
+            raise ValueError(f"family must be left out for users on a map, got {self.family!r}")
         if n > self.least_rows:
             raise ValueError(f"grid.n must be at most least_rows = {self.least_rows}, got {n}")
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Put the columns into their units, and number the users in a column beside them."""
         rows = read_table(table)
-        prepared = prepare_table(rows, self._about, response="", covariates=self.covariates, units=self.units)
+        prepared = prepare_table(
+            rows, self._about, response=self.response, covariates=self.covariates, units=self.units
+        )
         places = rows[["longitude", "latitude"]].to_numpy(float) / self.degrees
         _, cell, n_rows = np.unique(np.floor(places), axis=0, return_inverse=True, return_counts=True)
         numbers = np.where(n_rows >= self.least_rows, np.cumsum(n_rows >= self.least_rows) - 1, -1)
@@ -90,11 +92,15 @@ class GridUsers(RegisteredTableProblem):
     def draws(self, block: Block, prepared: GriddedTable) -> Iterator[Draw]:
         """Yield every replicate's own draw of rows."""
         seed = derive_seed(block.seed, block.study, "rows", block.panel, block.n)
-        X, m = prepared.table.X, block.n
+        X, y, m = prepared.table.X, prepared.table.y, block.n
         for replicate in range(block.first, block.first + block.replicates):
             rows = self.drawn_rows(prepared, m, replicate_generator(seed, replicate))
             yield Estimation(
-                sample=dpalgos.Sample(X[rows], user_ids=np.repeat(np.arange(prepared.n_users), m)),
+                sample=dpalgos.Sample(
+                    X[rows],
+                    None if y is None else y[rows],
+                    user_ids=np.repeat(np.arange(prepared.n_users), m),
+                ),
                 first=replicate,
                 replicates=1,
                 target=prepared.table.to_standard @ self._truth(prepared),
@@ -112,13 +118,15 @@ class GridUsers(RegisteredTableProblem):
         return np.asarray(order[starts[:, None] + np.arange(m)].ravel())
 
     def _truth(self, prepared: GriddedTable) -> np.ndarray:
-        X = prepared.table.X
-        if self.shuffled:
-            return np.asarray(X.mean(axis=0))
-        there = prepared.users >= 0
-        n_rows = np.bincount(prepared.users[there])
-        totals = [np.bincount(prepared.users[there], weights=column) for column in X[there].T]
-        return np.array([(total / n_rows).mean() for total in totals])
+        X, y, users = prepared.table.X, prepared.table.y, prepared.users
+        weights = np.ones(len(X))
+        if not self.shuffled:
+            there = users >= 0
+            weights = np.where(there, 1 / np.bincount(users[there], minlength=prepared.n_users)[users], 0)
+        if y is None:
+            return np.asarray(np.average(X, axis=0, weights=weights))
+        root = np.sqrt(weights)
+        return np.asarray(np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0])
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return how far users' means lie apart, as they are and with rows dealt at random, for each m."""
@@ -138,6 +146,6 @@ class GridUsers(RegisteredTableProblem):
                     .std(axis=0)
                     for _ in range(_SHUFFLES)
                 ]
-                spreads.append(float((np.mean(means, axis=0) * unit).max()))
+                spreads.append(float((np.mean(means, axis=0)[: len(unit)] * unit).max()))
             rows.append([m, *spreads])
         return {"user_spread": {"n_users": prepared.n_users, "degrees": self.degrees, "rows": rows}}

@@ -100,6 +100,20 @@ def test_every_user_gives_m_different_rows_and_counts_once(prepared):
             np.testing.assert_allclose(draw.target, made.table.to_standard[0] * wanted)
 
 
+def test_the_truth_of_a_regression_gives_every_user_the_same_weight(prepared, tmp_path):
+    _, _, table, cell = prepared
+    slopes = MAP.model_copy(update={"covariates": ("median_income",), "response": "median_house_value"})
+    made, _ = gridded(slopes, slopes.prepare(None), tmp_path)
+    draw = next(slopes.draws(block(slopes, 5), made))
+    assert draw.sample.y.shape == (15,)
+    there = cell < 3
+    weights = 1 / np.bincount(cell)[cell[there]]
+    x, y = table["median_income"][there], table["median_house_value"][there]
+    slope = np.polyfit(x, y, 1, w=np.sqrt(weights))[0]
+    expected = slope * table["median_income"].std(ddof=0) / table["median_house_value"].std(ddof=0)
+    np.testing.assert_allclose(draw.target, [expected])
+
+
 def test_rows_dealt_at_random_come_from_everywhere(prepared):
     made, *_ = prepared
     dealt = MAP.model_copy(update={"shuffled": True})
@@ -121,14 +135,14 @@ def test_the_page_tells_how_far_users_lie_apart(prepared):
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match=r"grid\.n must be at most least_rows = 5, got 6"):
         MAP.check(6, "mean")
-    with pytest.raises(ValueError, match="response must be left out"):
-        MAP.check(5, "linear_regression")
+    with pytest.raises(ValueError, match="family must be left out"):
+        MAP.model_copy(update={"family": "logistic"}).check(5, "glm")
     with pytest.raises(ValueError, match="users must be at least 2"):
         SIMULATED.model_copy(update={"users": 1}).check(5, "mean")
 
 
 def test_the_studies_of_users_expand_into_blocks():
-    for name in ("user_level", "user_neighbourhoods"):
+    for name in ("user_level", "user_neighbourhoods", "user_regression"):
         spec = find_study(name)
         blocks = spec.blocks("smoke", replicates=1, seed=0)
         assert {each.panel for each in blocks} == {panel.name for panel in spec.panels}
