@@ -82,13 +82,12 @@ def canonical_cells(column: pa.Array) -> Cells:
 
 
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return numbers of which copies in single and in double precision agree.
+    """Return the numbers with the 24 leading bits that single precision has, so that such copies agree.
 
-    Whole numbers stay as they are; others keep the 24 leading bits that single precision has.
+    Whole numbers of more bits are no exception: what is printed of one in single precision is shorter, too.
     """
     mantissa, exponent = np.frexp(numbers)
-    rounded = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent)
-    numbers = np.where(numbers == np.rint(numbers), numbers, rounded) + 0.0  # -0 becomes 0
+    numbers = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent) + 0.0  # -0 becomes 0
     numbers[np.isnan(numbers)] = np.nan  # one bit pattern of many
     return numbers
 

@@ -53,7 +53,7 @@ class Fingerprinter:
     know; the owner is responsible.
 
     The other way round, tables are one and the same if they differ only in what the canonical form leaves
-    out, such as everything beyond single precision in numbers that are not whole.
+    out, such as what single precision (seven digits) cannot tell apart.
 
     Parameters
     ----------
