@@ -38,6 +38,12 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     return float(np.exp(brentq(excess, -700.0, np.log(epsilon + 10), xtol=1e-12))) * (1 - 1e-8)
 
 
+def printed_rho(epsilon: float, delta: float) -> float:
+    """Return the ρ that papers put for (ε, δ): ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
+    log_term = -np.log(delta)
+    return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """An (ε, δ) under one neighbouring relation, split into named shares that sum to at most 1.

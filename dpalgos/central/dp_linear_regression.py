@@ -45,6 +45,7 @@ from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
@@ -147,7 +148,8 @@ def dp_linear_regression(
         transcript, sample, params.response_bound, params.truncation, quantile_epsilon
     )
     if params.residual_bound is not None:
-        gradient_at = _residual_clipped_gradient(sample, params.covariate_bound, params.residual_bound)
+        rows = clip_rows_l2(sample.X, params.covariate_bound)
+        gradient_at = clipped_residual_gradient(sample, rows, params.residual_bound)
     else:
         gradient_at = _gradient(sample, params.covariate_bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
@@ -269,23 +271,5 @@ def _gradient(
 
     def at(coef: FloatArray) -> FloatArray:
         return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T
-
-    return at
-
-
-def _residual_clipped_gradient(
-    sample: Sample, covariate_bound: float, bound: float
-) -> Callable[[FloatArray], FloatArray]:
-    groups = [(group, clip_rows_l2(group.X, covariate_bound)) for group in sample.groups()]
-
-    def at(coef: FloatArray) -> FloatArray:
-        gradient = np.empty_like(coef)
-        for group, X in groups:
-            residual = X @ coef[:, group.replicates]
-            residual -= group.y[:, None]
-            np.clip(residual, -bound, bound, out=residual)
-            residual *= group.weights
-            gradient[:, group.replicates] = X.T @ residual
-        return np.asarray(gradient / sample.n_rows)
 
     return at

@@ -90,7 +90,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
         noise_multiplier=multipliers["eigenvalue"],
         label="least eigenvalue",
     )[0]
-    released = _release_gram(gram, multipliers["gram"], params, transcript)
+    released = release_gram(gram, multipliers["gram"], row, params.calibration, transcript)
     cross = transcript.gaussian(
         cross, l2_sensitivity=2 * row * response, noise_multiplier=multipliers["cross"], label="X'y"
     )
@@ -107,9 +107,12 @@ def gram_sensitivity(row_bound: float) -> float:
     return float(np.sqrt(2) * row_bound**2)
 
 
-def _release_gram(gram: FloatArray, z: float, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
-    sensitivity, d = gram_sensitivity(params.covariate_bound), gram.shape[-1]
-    if params.calibration == "tight":
+def release_gram(
+    gram: FloatArray, z: float, row_bound: float, calibration: str, transcript: Transcript
+) -> FloatArray:
+    """Release X'X, (R, d, d), with noise multiplier z; as printed, as noisy off the diagonal as on it."""
+    sensitivity, d = gram_sensitivity(row_bound), gram.shape[-1]
+    if calibration == "tight":
         vector = transcript.gaussian(svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z, label="X'X")
         return unsvec(vector, d)
     # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.

@@ -159,7 +159,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
     multiplier = budget.gaussian_multiplier("mean")
     sensitivity = mean_sensitivity(radius, sample.n_rows)
     released = center + transcript.gaussian(
-        _mean_offset(sample, center, radius),
+        mean_offset(sample, center, radius),
         l2_sensitivity=sensitivity,
         noise_multiplier=multiplier,
         label="mean",
@@ -210,7 +210,7 @@ def _private_center(
         radius = root_d * np.sqrt(high**2 + error**2) + 2 * high
         sensitivity = mean_sensitivity(radius, sample.n_rows)
         offset = transcript.gaussian(
-            _mean_offset(sample, center, radius),
+            mean_offset(sample, center, radius),
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label="center",
@@ -254,7 +254,7 @@ def _searched_level(
     return np.asarray(levels[high, replicates])
 
 
-def _mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
+def mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the mean of rows less the centre, clipped to the radius, (d, R); centres (d, R) or (d, 1)."""
     if center.shape[1] == 1 and np.ptp(radius) == 0:
         offsets = sample.X - center.T

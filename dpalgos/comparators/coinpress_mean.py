@@ -1,0 +1,108 @@
+"""CoinPress: the mean of rows clipped to balls that shrink round after round (Biswas et al. 2020).
+
+    m ← m + [ (1/n) Σ_i clip(x_i − m, r_t) + N(0, s_t² I) ],   t = 1 … T,   from m = 0 and ρ_0 = √d B
+
+    r_t = min( √(ρ² + 6 ρ σ + γ² σ²), ρ + γ σ ),   γ² = d + 2 √(d log 1/β) + 2 log 1/β,   β = .01
+    ρ_t = γ √(σ²/n + s_t²)   bounds how far m is off after round t, s_t the round's noise sd
+
+clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in the authors' code.
+
+Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
+lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
+
+Why it is private: a round releases the mean offset from the centre, which opposite rows on the ball's surface
+move by 2r/n (:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`), with Gaussian noise; the centre
+and the radius come from the rounds before. The rounds before the last share a quarter of the budget evenly,
+and the last takes three quarters.
+
+Calibrations
+    ``tight``: shares of μ², so that all rounds are exactly (ε, δ).
+    ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
+
+Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike.
+
+References
+----------
+Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
+Algorithms 1 and 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.budget import Budget, printed_rho
+from dpalgos.catalog import Neighbors, register
+from dpalgos.comparators.clipped_mean import mean_offset, mean_sensitivity
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.params import PrivateParams, count, positive
+from dpalgos.sample import Sample
+from dpalgos.typing import FloatArray
+
+_LAST_SHARE = 0.75
+_MISS = 0.01  # β; affects accuracy only
+_TAIL = 3.0  # printed for √log(2/β)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoinPressMeanParams(PrivateParams):
+    """Keywords of :func:`coinpress_mean`."""
+
+    mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
+    std_bound: float = positive("σ: the standard deviation in every direction is at most that")
+    n_rounds: int = count("T, number of balls", default=4)
+
+
+def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+    """Return far rows on opposite sides."""
+    far, response = np.zeros((1, d)), np.zeros(1)
+    far[0, 0] = 1e9 * max(params.mean_bound, params.std_bound)
+    opposite = (far, response, -far, response)
+    return {"center": opposite, "mean": opposite} if params.n_rounds > 1 else {"mean": opposite}
+
+
+@register(
+    name="coinpress_mean",
+    title="CoinPress",
+    order=42,
+    task="mean",
+    reference="Biswas et al. (2020), Algorithms 1 and 2",
+    summary="Means of rows clipped to a shrinking ball, each centred at the one before.",
+    parameters=CoinPressMeanParams,
+    example={"mean_bound": 1.0, "std_bound": 0.6},
+    witnesses=witnesses,
+)
+def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:
+    """Return the mean, (d, R)."""
+    d, sigma, n = sample.n_features, params.std_bound, sample.n_rows
+    log_term = -np.log(_MISS)
+    tail = np.sqrt(d + 2 * np.sqrt(d * log_term) + 2 * log_term) * sigma
+    center: FloatArray = np.zeros((d, sample.n_replicates))
+    error = np.full(sample.n_replicates, np.sqrt(d) * params.mean_bound)
+    for label, multiplier in _rounds(params):
+        radius = np.minimum(np.sqrt(error**2 + 2 * _TAIL * error * sigma + tail**2), error + tail)
+        sensitivity = mean_sensitivity(radius, n)
+        center = center + transcript.gaussian(
+            mean_offset(sample, center, radius),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label=label,
+        )
+        error = tail * np.sqrt(1 / n + (multiplier * sensitivity / sigma) ** 2)
+    return center
+
+
+def _rounds(params: CoinPressMeanParams) -> list[tuple[str, float]]:
+    """Return the label and the noise multiplier of every round."""
+    coarse = params.n_rounds - 1
+    last = _LAST_SHARE if coarse else 1.0
+    if params.calibration == "paper":
+        rho = printed_rho(params.epsilon, params.delta)
+        center, mean = (np.sqrt(parts / (2 * rho)) for parts in (coarse / (1 - _LAST_SHARE), 1 / last))
+    else:
+        shares = {"center": 1 - last, "mean": last} if coarse else {"mean": last}
+        budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+        center = budget.gaussian_multiplier("center", coarse) if coarse else 0.0
+        mean = budget.gaussian_multiplier("mean")
+    return [("center", float(center))] * coarse + [("mean", float(mean))]

@@ -1,0 +1,162 @@
+"""The peers of the literature: each is the algorithm that its paper states, and about as good."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.composition import total_mu
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
+from dpalgos.api import build_params, run
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.noise_source import NoNoise
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+COEF = np.array([0.5, -0.5, 0.5, 0.5])
+
+
+def regression(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, len(COEF)))
+    return X, X @ COEF + rng.standard_normal(n)
+
+
+def silent(name, X, y=None, **keywords):
+    estimator = dpalgos.get_estimator(name)
+    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
+    budget = BUDGET if estimator.private else {}
+    return run(estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript)[:, 0]
+
+
+def typical_error(name, X, y, truth, **keywords):
+    answers = dpalgos.estimate(
+        name, X, y, rng=np.random.default_rng(1), replicates=40, **BUDGET, **keywords
+    ).estimate
+    return float(np.linalg.norm(answers - truth[:, None], axis=0).mean())
+
+
+def certified(name, X, y=None, **keywords):
+    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
+
+
+def test_without_noise_clipped_gradient_descent_is_the_papers_loop():
+    X, y = regression(300)
+    coef = np.zeros(4)
+    for _ in range(5):
+        gradients = X * (X @ coef - y)[:, None]
+        norms = np.linalg.norm(gradients, axis=1)
+        assert (norms > 1.5).any()
+        gradients[norms > 1.5] *= (1.5 / norms[norms > 1.5])[:, None]
+        coef = coef - gradients.mean(axis=0) / 3
+    answer = silent("clipped_gradient_descent", X, y, clip_norm=1.5)
+    np.testing.assert_allclose(answer, coef, rtol=1e-12)
+
+
+def test_clipped_gradient_descent_is_about_as_far_off_as_its_noise():
+    X, y = regression(4000)
+    step = (2 * 10 / 4000) * np.sqrt(5) / gaussian_mu(1.0, 1e-6) / 3
+    # Four coordinates; what a step adds shrinks by about 2/3 in each of those that follow.
+    noise = step * np.sqrt(4 * sum((2 / 3) ** (2 * k) for k in range(5)))
+    limit = silent("clipped_gradient_descent", X, y, clip_norm=10.0)
+    error = typical_error("clipped_gradient_descent", X, y, limit, clip_norm=10.0)
+    assert 0.8 < error / noise < 1.2
+
+
+def test_printed_noise_of_clipped_gradient_descent_is_a_guarantee():
+    X, y = regression(50)
+    for epsilon in (0.1, 1.0, 5.0):
+        result = dpalgos.estimate(
+            "clipped_gradient_descent",
+            X,
+            y,
+            rng=np.random.default_rng(0),
+            epsilon=epsilon,
+            delta=1e-6,
+            calibration="paper",
+            clip_norm=1.0,
+        )
+        assert 0.5 * epsilon < result.certified_epsilon <= epsilon
+
+
+def test_a_row_of_zeros_has_no_gradient():
+    X, y = regression(50)
+    X[3] = 0
+    y[3] = 1e9
+    other = y.copy()
+    other[3] = -1e9
+    answers = [silent("clipped_gradient_descent", X, each, clip_norm=1.5) for each in (y, other)]
+    np.testing.assert_array_equal(*answers)
+
+
+def test_without_noise_boosting_ends_at_least_squares():
+    X, y = regression(20_000)
+    bounds = {"covariate_bound": 10.0, "response_bound": 50.0, "n_rounds": 60}
+    ols = np.linalg.lstsq(X, y)[0]
+    np.testing.assert_allclose(silent("boosted_adassp", X, y, epsilon=50.0, **bounds), ols, atol=1e-8)
+
+
+def test_boosting_undoes_the_ridge_of_adassp():
+    X, y = regression(1000)
+    bounds = {"covariate_bound": 5.0, "response_bound": 40.0}
+    limit = silent("ols", X, y)
+    once, often = (
+        np.linalg.norm(silent("boosted_adassp", X, y, n_rounds=t, **bounds) - limit) for t in (1, 50)
+    )
+    assert once > 0.1
+    assert often < 1e-3 * once
+
+
+def test_boosting_is_about_as_far_off_as_its_noise():
+    X, y = regression(20_000)
+    bounds = {"covariate_bound": 5.0, "response_bound": 4.0}
+    error = typical_error("boosted_adassp", X, y, COEF, n_rounds=5, **bounds)
+    last = np.sqrt(4 * 7) / gaussian_mu(1.0, 1e-6) * 2 * 5 * 4 / 20_000  # a round's noise by X'X = n I
+    assert 0.8 < error / last < 1.5
+
+
+def test_printed_noise_of_boosting_is_that_for_adding_a_row():
+    X, y = regression(50)
+    bounds = {"covariate_bound": 5.0, "response_bound": 4.0}
+    result = certified("boosted_adassp", X, y, calibration="paper", n_rounds=100, **bounds)
+    sigma = np.sqrt(102) / gaussian_mu(1.0, 1e-6)
+    assert total_mu(result.events) == pytest.approx(np.sqrt(403) / sigma)
+
+
+def test_what_the_later_code_of_boosting_proves():
+    assert gaussian_epsilon(1e-6, np.sqrt(102) / gaussian_mu(1.0, 1e-6)) == pytest.approx(1112, abs=0.5)
+
+
+def test_one_ball_of_coinpress_is_the_clipped_mean():
+    X = np.random.default_rng(0).standard_normal((500, 3)) + 2
+    answer = silent("coinpress_mean", X, mean_bound=0.1, std_bound=0.3, n_rounds=1)
+    log_term = np.log(100)
+    tail = 0.3 * np.sqrt(3 + 2 * np.sqrt(3 * log_term) + 2 * log_term)
+    error = np.sqrt(3) * 0.1
+    radius = min(np.sqrt(error**2 + 6 * error * 0.3 + tail**2), error + tail)
+    norms = np.linalg.norm(X, axis=1)
+    np.testing.assert_allclose(answer, (X * np.minimum(1, radius / norms)[:, None]).mean(axis=0), rtol=1e-12)
+
+
+def test_more_balls_find_a_mean_whose_bound_is_loose():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 5)) + 40
+    truth = np.full(5, 40.0)
+    one, four = (
+        typical_error("coinpress_mean", X, None, truth, mean_bound=1000.0, std_bound=1.0, n_rounds=t)
+        for t in (1, 4)
+    )
+    sampling = np.linalg.norm(X.mean(axis=0) - truth)
+    assert four < sampling + 0.1 < 0.05 * one
+
+
+@pytest.mark.parametrize("n_rounds", [1, 4])
+def test_budget_of_coinpress(n_rounds):
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    keywords = {"mean_bound": 1.0, "std_bound": 1.0, "n_rounds": n_rounds}
+    result = certified("coinpress_mean", X, **keywords)
+    assert len(result.events) == n_rounds
+    assert result.certified_epsilon == pytest.approx(1.0)
+    if n_rounds > 1:
+        shares = np.array([event.noise_multiplier**-2 for event in result.events]) / gaussian_mu(1, 1e-6) ** 2
+        np.testing.assert_allclose(shares, [1 / 12] * 3 + [0.75])
+    assert 0.5 < certified("coinpress_mean", X, calibration="paper", **keywords).certified_epsilon <= 1
