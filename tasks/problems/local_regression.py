@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 import dpalgos
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, spread_over_blocks
+from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun, spread_over_blocks
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Block, replicate_generator
 
@@ -29,6 +30,9 @@ class LocalRegression(SimulatedProblem):
     """Estimation of the coefficients of a simulation; ``public_rows`` more rows are public, without y."""
 
     kind: Literal["local_regression"]
+
+    has_exhibits: ClassVar[bool] = True
+
     public_rows: int = Field(default=20_000, ge=1)
 
     def check(self, n: int, task: str) -> None:
@@ -65,6 +69,14 @@ class LocalRegression(SimulatedProblem):
         """Return both errors."""
         both = np.concatenate(measured, axis=1)
         return {self.metric: both[0], SUP_ERROR: both[1]}
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return the metric whose growth with d is shown, and what central columns are called."""
+        named = {SHUFFLED: "shuffled", AGGREGATED: "summed"}
+        return {
+            "column_growth": {"metric": SUP_ERROR},
+            "central_epsilon": {"metrics": named, "n": run.block.n},
+        }
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the paper's rates and lower bounds."""

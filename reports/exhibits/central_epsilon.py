@@ -1,0 +1,34 @@
+"""Shows which central ε the same local reports would give if somebody shuffled or summed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from reports.numbers import num, setting
+from reports.picture import Shown
+from reports.series import View
+
+_DIFFERENT = ["estimator", "calibration", "variant", "epsilon", "metric"]
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return a table by estimator, ε and number of people; nothing where no reports were sent."""
+    rows = summary[summary["metric"].isin(content["metrics"]) & (summary["n"] == content["n"])]
+    table = []
+    for _, row in rows.drop_duplicates(_DIFFERENT).iterrows():
+        form = str(row["variant"]).partition(", ")[2]
+        label = f"{view.page.estimator(str(row['estimator'])).title} {form}".strip()
+        how = content["metrics"][row["metric"]]
+        table.append((label, str(row["calibration"]), how, setting(row["epsilon"]), num(float(row["mean"]))))
+    if not table:
+        return ()
+    text = (
+        f"Beside the local guarantee, at n = {content['n']:,}: what whoever sees the reports only shuffled "
+        "(Feldman, McMillan & Talwar 2021, Theorem 3.1, computed numerically), or only their sum, could tell "
+        "of a person. It needs trust in whoever shuffles or sums, and is never the ε of this report."
+    )
+    columns = ("", "noise", "reports are", "local ε", "central ε")
+    return (Shown("If somebody shuffled the reports", text, None, columns, tuple(sorted(table)), 3),)
