@@ -80,6 +80,56 @@ def hardened_law(*forms):
 
 
 FAULTS = (
+    # Whole users.
+    Fault(
+        "a user moves a ball's mean by its radius",
+        "dpalgos/mechanisms/ball_mean.py",
+        "return np.asarray(2 * radius / n_rows)",
+        "return np.asarray(radius / n_rows)",
+        witness("user_level_mean: clipped-tight"),
+    ),
+    Fault(
+        "a user moves a truncated mean by half of the interval",
+        "dpalgos/mechanisms/winsorized_mean.py",
+        "return np.asarray(2 * half_width / n_rows)",
+        "return np.asarray(half_width / n_rows)",
+        witness("user_level_mean-paper"),
+    ),
+    Fault(
+        "users' means are not clipped",
+        "dpalgos/mechanisms/ball_mean.py",
+        "factor = clip_factor(np.sqrt(np.maximum(squares, 0)), radii)",
+        "factor = 0 * clip_factor(np.sqrt(np.maximum(squares, 0)), radii) + 1",
+        neighbors("user_level_mean: clipped-tight"),
+    ),
+    Fault(
+        "bins are drawn with twice the ε",
+        "dpalgos/mechanisms/private_range.py",
+        "np.log(n_within) - epsilon / 2 * costs",
+        "np.log(n_within) - epsilon * costs",
+        ("tests/dpalgos/mechanisms/test_private_range.py",),
+    ),
+    Fault(
+        "one range is charged for all columns",
+        "dpalgos/mechanisms/private_range.py",
+        "sensitivity=COUNT_SENSITIVITY, count=k)",
+        "sensitivity=COUNT_SENSITIVITY, count=1)",
+        certified("user_level_mean-tight"),
+    ),
+    Fault(
+        "random stopping costs two scores",
+        "dpalgos/mechanisms/random_stopping.py",
+        "SCORE_FACTOR = 3.0",
+        "SCORE_FACTOR = 2.0",
+        ("tests/dpalgos/mechanisms/test_random_stopping.py",),
+    ),
+    Fault(
+        "draws stop at a cap",
+        "dpalgos/mechanisms/random_stopping.py",
+        "reached = uniform if most_draws is None else -uniform * np.expm1(most_draws * log_go_on)",
+        "reached = uniform",
+        ("tests/dpalgos/mechanisms/test_random_stopping.py",),
+    ),
     # Sensitivities.
     Fault(
         "hold-out counts all rows",
