@@ -157,16 +157,7 @@ def objective_perturbation_glm(
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
     X = clip_rows_l2(sample.rows.array(), params.covariate_bound)
     risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
-    most, step = params.n_iterations, params.step_size
-    if sample.n_features <= _FEW_COLUMNS:
-        minimum = minimize(risk, most_steps=most, step_size=step).coef
-    else:
-        minimum = minimize_by_products(risk, tolerance, most_steps=most, step_size=step)
-    if not (np.linalg.norm(risk.gradient(minimum), axis=0) <= tolerance).all():
-        raise InputError(
-            f"n_iterations must let the solver reach the public tolerance, got {params.n_iterations} with "
-            f"step_size {params.step_size:g}, and nothing is released; raise n_iterations, with step_size=1.0"
-        )
+    minimum = reached_minimum(risk, tolerance, params.n_iterations, params.step_size)
     output_std = noise.output * tolerance / ridges
     released = transcript.publish(
         minimum,
@@ -176,6 +167,23 @@ def objective_perturbation_glm(
     if params.sparsity is not None:
         released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
+
+
+def reached_minimum(
+    risk: Risk, tolerance: FloatArray, n_iterations: int, step_size: float = 1.0
+) -> FloatArray:
+    """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
+    coef: FloatArray
+    if risk.shape[0] <= _FEW_COLUMNS:
+        coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
+    else:
+        coef = minimize_by_products(risk, tolerance, most_steps=n_iterations, step_size=step_size)
+    if not (np.linalg.norm(risk.gradient(coef), axis=0) <= tolerance).all():
+        raise InputError(
+            f"n_iterations must let the solver reach the public tolerance, got {n_iterations} with "
+            f"step_size {step_size:g}, and nothing is released; raise n_iterations, with step_size=1.0"
+        )
+    return coef
 
 
 def proved_delta(epsilon: float, noise: PerturbationNoise, *, one_sided: bool) -> float:

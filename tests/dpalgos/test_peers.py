@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import dpalgos
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Sample
 
@@ -160,3 +162,47 @@ def test_budget_of_coinpress(n_rounds):
         shares = np.array([event.noise_multiplier**-2 for event in result.events]) / gaussian_mu(1, 1e-6) ** 2
         np.testing.assert_allclose(shares, [1 / 12] * 3 + [0.75])
     assert 0.5 < certified("coinpress_mean", X, calibration="paper", **keywords).certified_epsilon <= 1
+
+
+def labelled(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, len(COEF)))
+    return X, (rng.random(n) < expit(2 * X @ COEF)).astype(float)
+
+
+LOGISTIC = {"family": "logistic", "covariate_bound": 2.0}
+
+
+def test_output_perturbation_releases_the_minimum_of_the_regularized_risk():
+    X, y = labelled(500)
+    answer = silent("output_perturbation_glm", X, y, ridge=0.05, **LOGISTIC)
+    gradient = X.T @ (expit(X @ answer) - y) / 500 + 0.05 * answer
+    assert np.linalg.norm(gradient) < 1e-9
+
+
+@pytest.mark.parametrize("ridge", [0.01, 0.3])
+def test_minima_of_neighbors_are_as_far_apart_as_the_ridge_lets_them(ridge):
+    X, y = labelled(40)
+    far = np.zeros(len(COEF))
+    far[0] = 1e6
+    minima = []
+    for sign in (1, -1):
+        moved_X, moved_y = X.copy(), y.copy()
+        moved_X[0], moved_y[0] = sign * far, 1.0
+        minima.append(silent("output_perturbation_glm", moved_X, moved_y, ridge=ridge, **LOGISTIC))
+    bound = minimum_sensitivity(2.0, ridge, np.array([40.0]))[0]
+    assert 0.05 * bound < np.linalg.norm(minima[0] - minima[1]) <= bound
+
+
+def test_output_perturbation_adds_the_noise_of_its_sensitivity():
+    X, y = labelled(2000)
+    limit = silent("output_perturbation_glm", X, y, ridge=0.05, **LOGISTIC)
+    error = typical_error("output_perturbation_glm", X, y, limit, ridge=0.05, **LOGISTIC)
+    noise = 2 * (2 * 2.0 / (2000 * 0.05)) / gaussian_mu(1.0, 1e-6)
+    assert 0.8 < error / noise < 1.2
+
+
+def test_output_perturbation_releases_nothing_short_of_its_minimum():
+    X, y = labelled(500)
+    with pytest.raises(dpalgos.InputError, match="n_iterations must let the solver reach"):
+        silent("output_perturbation_glm", X, y, ridge=0.001, n_iterations=1, **LOGISTIC)
