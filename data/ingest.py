@@ -75,7 +75,7 @@ def to_parquet(
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
     code = _code_digest(dataset, [file.sha256 for file in raw.companions])[:8]
     path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet"
-    if not again and (stored := _stored(path)):
+    if not again and (stored := stored_table(path)):
         return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
     try:
         ref = _store(dataset, raw, path, n_rows)
@@ -87,7 +87,7 @@ def to_parquet(
             ) from None
         raise
     ref = replace(ref, sha256=sha256_file(path))
-    atomic_write(_sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
+    atomic_write(sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
     return ref
 
 
@@ -172,13 +172,13 @@ def stale_tables(home: Path) -> list[Path]:
     stale, registry = [], load_registry()
     for path in (store_dir(home) / "parquet").glob("*.parquet"):
         try:
-            ref = ref_from_dict(json.loads(_sidecar(path).read_bytes()))
+            ref = ref_from_dict(json.loads(sidecar(path).read_bytes()))
             companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
             current = path.stem.endswith(_code_digest(registry[ref.name], companions)[:8])
         except (OSError, ValueError, KeyError, TypeError):
             current = False
         if not current:
-            stale += [path, _sidecar(path)]
+            stale += [path, sidecar(path)]
     return stale
 
 
@@ -199,16 +199,17 @@ def _code_digest(dataset: Dataset, companions: list[str]) -> str:
     return digest.hexdigest()
 
 
-def _sidecar(path: Path) -> Path:
+def sidecar(path: Path) -> Path:
+    """Return where the reference of a stored table lies."""
     return path.with_suffix(".json")
 
 
-def _stored(path: Path) -> DatasetRef | None:
+def stored_table(path: Path) -> DatasetRef | None:
     """Return the reference of a table stored before, or None if it is absent or damaged."""
     if not path.exists():
         return None
     try:
-        ref = ref_from_dict(json.loads(_sidecar(path).read_bytes()))
+        ref = ref_from_dict(json.loads(sidecar(path).read_bytes()))
         if sha256_file(path) == ref.sha256:
             return ref
     except (OSError, ValueError, KeyError, TypeError):

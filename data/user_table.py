@@ -58,7 +58,7 @@ def load_user_table(
         text, blanks, NaN or infinity. The message names column, kind of fault and number of rows.
     """
     path = Path(path)
-    with _opened(path) as (names, batches):
+    with opened_table(path) as (names, batches):
         for name in (*columns, *labels):
             if name not in names:
                 raise DataError(
@@ -105,8 +105,14 @@ def _cells(batch: pa.RecordBatch, name: str, complaint: str) -> Cells:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
-    """Open a file; yield its columns and, once, its rows in pieces."""
+def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces.
+
+    Raises
+    ------
+    DataError
+        As `load_user_table`.
+    """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")

@@ -101,6 +101,22 @@ def run(
 
 
 @app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
+    response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
+    family: Annotated[
+        str, typer.Option(help="linear, logistic or poisson; by the response's type if left out.")
+    ] = "",
+) -> None:
+    """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
+    from flows.init_study import init_study
+
+    for line in init_study(name, data, response=response, family=family, folder=Path()):
+        typer.echo(line)
+
+
+@app.command()
 def rerun(
     study: str,
     task: Annotated[
@@ -239,7 +255,10 @@ def status(as_json: AsJson = False) -> None:
         return
     width = 2 + max((len(item["study"]) for item in runs), default=0)
     for item in runs:
-        typer.echo(f"{item['started']}  {item['study']:<{width}}{item['profile']:<10}{item['status']}")
+        remark = f", {item['publication']}" if item["publication"] else ""
+        typer.echo(
+            f"{item['started']}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}"
+        )
     if not runs:
         typer.echo("nothing has run yet; start with: dpcost run housing")
     for kind, total in stored.items():

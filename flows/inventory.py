@@ -102,6 +102,7 @@ def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
             "study": entry.study,
             "profile": str(entry.details.get("profile", "")),
             "status": "crashed" if entry.flow_run_id in dead else entry.status,
+            "publication": "not for publication" if entry.details.get("own_data") else "",
             "flow_run_id": entry.flow_run_id,
         }
         for entry in journal.history(home)[:limit]

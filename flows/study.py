@@ -25,9 +25,11 @@ from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded
 from tasks.fetch import fetch
+from tasks.own_parquet import own_parquet
 from tasks.parquet import parquet
+from tasks.problems.own_data import OwnData
 from tasks.report.artifact import standalone_markdown
-from tasks.report.manifest import now
+from tasks.report.manifest import last_content, now
 from tasks.report.render import render, write_index
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
@@ -92,7 +94,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with recorded(study, profile), journal.exclusive_run(home(), say):
+    with recorded(study, profile, own=spec.own is not None), journal.exclusive_run(home(), say):
         clear_leftovers(home(), run.out)
         tables = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
@@ -130,12 +132,27 @@ class _Run:
 
     def table(self, dataset: str, offline: bool, profile: Profile) -> DatasetRef:
         """Bring a dataset: the store is its own cache, verified on every use."""
+        if self.spec.own and dataset == self.spec.name:
+            return self._own_table(dataset, self.spec.own)
         self.n_task_runs += 2
         raw = fetch(dataset, offline, again=self._task == fetch.name)
         rows = self.spec.stand_in_rows(dataset, profile)
         table = parquet(raw, again=self._task == parquet.name, stand_in_rows=rows)
         if table.data_source != "real":
             say(f"note: {dataset} is a {table.data_source}, since {'; '.join(table.reasons)}")
+        return table
+
+    def _own_table(self, dataset: str, own: OwnData) -> DatasetRef:
+        """Bring a file of one's own, and say whether it changed since the last report."""
+        self.n_task_runs += 1
+        table = own_parquet(dataset, own)
+        self.spec.check_rows(dataset, table.n_rows)
+        last, content = last_content(self.out / self.spec.name, dataset), table.source_sha256
+        if last not in ("", content):
+            file = Path(own.path).name
+            say(f"note: {file} changed since the last run: its sha256 began {last[:8]}, now {content[:8]}")
+        for repair in table.repairs:
+            say(f"note: {repair.count:,} of {table.rows_read:,} rows left out: {repair.reason}")
         return table
 
     def design(self, tables: dict[str, DatasetRef], panel: Panel) -> Record | None:
@@ -282,10 +299,10 @@ class _Run:
 
 
 @contextmanager
-def recorded(study: str, profile: str) -> Iterator[None]:
+def recorded(study: str, profile: str, *, own: bool = False) -> Iterator[None]:
     """Keep the run in the journal, so that a run whose process dies is known for what it is."""
     flow_run_id, status = str(runtime.flow_run.id), journal.INTERRUPTED
-    journal.begin(home(), flow_run_id, study, profile=profile)
+    journal.begin(home(), flow_run_id, study, profile=profile, own_data=own)
     try:
         yield
         status = journal.COMPLETED

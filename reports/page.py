@@ -221,6 +221,8 @@ class StudyPage:
         Which module of `reports.layouts` shows the page.
     layout_facts : AttackFacts or None
         What that layout shows beside the results table.
+    warning : str
+        What must be said above everything else.
     """
 
     name: str
@@ -256,6 +258,7 @@ class StudyPage:
     exhibits: Mapping[str, Any] = field(default_factory=dict)
     layout: str = "error_page"
     layout_facts: AttackFacts | None = None
+    warning: str = ""
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""

@@ -66,7 +66,7 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
     return {
         "page": page,
         "data": page.dataset,
-        "banner": banner(page.dataset.data_source),
+        "banner": banner(page.dataset.data_source) or page.warning,
         "pictures": pictures,
         "tables": tables,
         "setting_title": setting_title(view, head) if head else "",

@@ -71,7 +71,7 @@ class GridUsers(RegisteredTableProblem):
         """Put the columns into their units, and number the users in a column beside them."""
         rows = read_table(table)
         prepared = prepare_table(
-            rows, self._about, response=self.response, covariates=self.covariates, units=self.units
+            rows, self.about, response=self.response, covariates=self.covariates, units=self.units
         )
         places = rows[["longitude", "latitude"]].to_numpy(float) / self.degrees
         _, cell, n_rows = np.unique(np.floor(places), axis=0, return_inverse=True, return_counts=True)

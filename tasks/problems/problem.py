@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 import dpalgos
 from data.refs import DatasetRef
-from data.registry import Column, get_dataset
+from data.registry import Column, Dataset, get_dataset
 from tasks.work_units import Block, Cell, derive_seed, replicate_generator
 
 if TYPE_CHECKING:
@@ -149,6 +149,11 @@ class Problem(Strict, ABC):
         """Name of the dataset or of the simulation's model."""
 
     @property
+    def about(self) -> Dataset:
+        """What is public about the dataset."""
+        return get_dataset(self.source)
+
+    @property
     def simulated(self) -> bool:
         """Whether there is no dataset to bring."""
         return False
@@ -209,7 +214,7 @@ class Problem(Strict, ABC):
 
     def columns(self) -> tuple[Column, ...]:
         """Return the registered columns that the problem reads; none where data are simulated."""
-        return () if self.simulated else get_dataset(self.source).columns
+        return () if self.simulated else self.about.columns
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Return what is prepared once of a dataset, as the file's suffix and content."""

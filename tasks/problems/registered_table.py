@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 import dpalgos
 from data.frame_features import Scales, load_frames, scales
@@ -14,6 +14,7 @@ from data.prepared_table import PreparedTable, Units
 from data.refs import DatasetRef, FramesRef, read_table
 from data.registry import Column, Dataset, get_dataset
 from data.table_design import prepare_table, read_prepared_table, table_bytes
+from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Problem
 
 
@@ -35,6 +36,8 @@ class RegisteredTableProblem(Problem, ABC):
     units : {"public", "standardised"}
         By the registry's public centres and scales, or by means and standard deviations of the data, which is
         not private.
+    own : OwnData or None
+        The study's own table, where it has one; no part of keys, which hold the table's content instead.
     """
 
     dataset: str
@@ -42,6 +45,7 @@ class RegisteredTableProblem(Problem, ABC):
     covariates: tuple[str, ...] = ()
     family: str = ""
     units: Units
+    own: OwnData | None = Field(default=None, exclude=True)
 
     @field_validator("covariates")
     @classmethod
@@ -87,12 +91,12 @@ class RegisteredTableProblem(Problem, ABC):
 
     def check(self, n: int, task: str) -> None:
         """Refuse a table without covariates."""
-        if not self.covariates and self._about.kind == "table":
+        if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
 
     def check_data(self, n: int) -> None:
         """Refuse a dataset without columns, an unknown column, and more rows than there are."""
-        about = self._about
+        about = self.about
         if about.kind == "genotypes":
             raise ValueError(f"dataset must hold a table or frames, got {about.name!r}")
         self.columns()
@@ -104,7 +108,7 @@ class RegisteredTableProblem(Problem, ABC):
 
     def columns(self) -> tuple[Column, ...]:
         """Return the covariates, then the response; of frames the features of one boid."""
-        about = self._about
+        about = self.about
         if about.kind == "frames":
             return about.columns
         return tuple(about.column(name) for name in (*self.covariates, self.response) if name)
@@ -115,14 +119,14 @@ class RegisteredTableProblem(Problem, ABC):
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d, with the intercept where one is fitted."""
-        about = self._about
+        about = self.about
         if about.kind == "frames":
             return {"n": n, "d": about.n_boids * len(about.columns) + 1}
         return {"n": n, "d": len(self.covariates) + self._has_intercept}
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Put the columns into their units; of frames only how: they are read anew."""
-        about = self._about
+        about = self.about
         if isinstance(table, FramesRef):
             return ".json", json.dumps(scales(table, about, self.units).to_dict()).encode()
         prepared = prepare_table(
@@ -142,8 +146,9 @@ class RegisteredTableProblem(Problem, ABC):
         return read_prepared_table(path)
 
     @property
-    def _about(self) -> Dataset:
-        return get_dataset(self.dataset)
+    def about(self) -> Dataset:
+        """The registry's entry, or what the owner declares."""
+        return self.own.dataset(self.dataset) if self.own else get_dataset(self.dataset)
 
     @property
     def _has_intercept(self) -> bool:

@@ -131,13 +131,13 @@ class TrainTestSplit(RegisteredTableProblem):
     def check(self, n: int, task: str) -> None:
         """Refuse a table without response."""
         super().check(n, task)
-        if not self.response and self._about.kind == "table":
+        if not self.response and self.about.kind == "table":
             raise ValueError("response is missing; name the column that is to be predicted")
 
     def check_data(self, n: int) -> None:
         """Refuse a size that leaves nothing to test on."""
         super().check_data(n)
-        about = self._about
+        about = self.about
         if n >= about.n_rows:
             raise ValueError(
                 f"grid.n must be below the {about.n_rows:,} rows of {about.name}, so that some are left to "
@@ -150,11 +150,11 @@ class TrainTestSplit(RegisteredTableProblem):
 
     def stand_in_rows(self, profile: "Profile") -> int | None:
         """Return how many rows of a stand-in profile ``smoke`` needs."""
-        return SMOKE_ROWS if profile == "smoke" and self._about.kind == "frames" else None
+        return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of all rows, once in a block, whatever n is."""
-        return 4 * self._about.n_rows * self.sizes(n)["d"]
+        return 4 * self.about.n_rows * self.sizes(n)["d"]
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of a few replicates, which run together."""

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pandas as pd
 
 import dpalgos
-from data.registry import get_dataset
 from dpalgos.audit.deletion_shifts import two_point_bound
 from reports.page import (
     Assumption,
@@ -88,6 +87,7 @@ def build_page(
         exhibits=exhibits,
         layout=problem.layout,
         layout_facts=problem.layout_facts(spec, results),
+        warning=manifest.get("warning", ""),
     )
 
 
@@ -143,7 +143,7 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
             origin="simulation",
             privacy_unit="one row",
         )
-    datasets = [get_dataset(one["name"]) for one in data]
+    datasets = [spec.about(one["name"]) for one in data]
 
     def each(values: Iterable[str], between: str = "; ") -> str:
         return between.join(dict.fromkeys(value for value in values if value))

@@ -1,5 +1,6 @@
 """The manifest of a report: what it was made from, with what, when and where."""
 
+import json
 import os
 import platform
 import shlex
@@ -16,6 +17,10 @@ from tasks.cache.records import Record
 from tasks.report.budget_split import budget_split
 from tasks.study.spec import Profile, StudySpec
 
+NOT_FOR_PUBLICATION = (
+    "NOT FOR PUBLICATION: errors are distances to the true answer on data of your own, and answers without "
+    "privacy are among them; publish what dpcost release answers"
+)
 _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 
@@ -41,6 +46,7 @@ def build_manifest(
     options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
     return {
         "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
+        **({"warning": NOT_FOR_PUBLICATION} if spec.own else {}),
         "dpcost": version("dpcost"),
         "commit": _commit(),
         "code_sha256": _code_digests(spec),
@@ -52,7 +58,7 @@ def build_manifest(
         "finished": now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "budgets": budget_split(spec),
-        "ledger": {"epsilon_spent": 0.0, "note": "research runs on public data charge no ledger"},
+        "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             shlex.join(["dpcost", "run", *again, *options]),
             shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
@@ -68,6 +74,15 @@ def _code_digests(spec: StudySpec) -> dict[str, str]:
         "computing": code_digest(["tasks.run.run_block", "tasks.run.collect", *code]),
         "rendering": code_digest(["tasks.report.render", *code], of_page=True),
     }
+
+
+def last_content(folder: Path, dataset: str) -> str:
+    """Return the sha256 of the raw file that the report in a folder was made from; empty if there is none."""
+    try:
+        data = json.loads((folder / "manifest.json").read_bytes())["data"]
+        return str(next(one["source_sha256"] for one in data if one["name"] == dataset))
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        return ""
 
 
 def now() -> str:

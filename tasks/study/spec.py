@@ -8,9 +8,10 @@ from pydantic import Field, field_validator, model_validator
 
 import dpalgos
 from data.data_errors import DataError
-from data.registry import get_dataset
+from data.registry import Dataset
 from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
+from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Strict
 from tasks.rules import delta_at
 from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
@@ -83,6 +84,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
+    own: OwnData | None = None
     task: Literal["mean", "linear_regression", "glm", "tracing"]
     size_label: str
     metric_label: str
@@ -203,7 +205,7 @@ class StudySpec(Strict):
             except ValueError as error:
                 raise SpecError(f"{self.name}: {error}") from None
             deleted = max(self.deleted_rows, default=0)
-            if deleted and deleted > (there := get_dataset(panel.problem.source).n_rows):
+            if deleted and deleted > (there := panel.problem.about.n_rows):
                 raise SpecError(
                     f"{self.name}: deleted_rows must be at most the {there:,} rows of "
                     f"{panel.problem.source}, got {deleted}; take the larger ones out"
@@ -243,6 +245,26 @@ class StudySpec(Strict):
         """The datasets that the study reads; none if all data are simulated."""
         found = [panel.problem.source for panel in self.panels if not panel.problem.simulated]
         return tuple(dict.fromkeys(found))
+
+    def about(self, dataset: str) -> Dataset:
+        """Return what is public about a dataset that the study reads."""
+        return next(panel.problem.about for panel in self.panels if panel.problem.source == dataset)
+
+    def check_rows(self, dataset: str, n_rows: int) -> None:
+        """Refuse sizes beyond the rows that were left of a dataset.
+
+        Raises
+        ------
+        SpecError
+            In words.
+        """
+        for panel in self.panels:
+            largest = max(self.grid_of(panel).n)
+            if panel.problem.source == dataset and largest > n_rows:
+                raise SpecError(
+                    f"{self.name}: grid.n must be at most the {n_rows:,} rows that are left without missing "
+                    f"cells, got {largest}; take the larger ones out"
+                )
 
     def modules(self) -> list[str]:
         """Return the modules of its problems and estimators, which its numbers depend on."""

@@ -13,6 +13,8 @@ from data.store import read_small
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
 from tasks.problems.kinds import kinds
+from tasks.problems.own_data import OwnColumn, OwnData
+from tasks.study.own_study import with_own_data
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
 
@@ -24,6 +26,8 @@ _PARTS: dict[str, type[BaseModel]] = {
     "assumptions": AssumptionSpec,
     "notes": Note,
     "printed": Printed,
+    "data": OwnData,
+    "columns": OwnColumn,
     **kinds(),
 }
 
@@ -47,7 +51,8 @@ def load_study(path: Path) -> StudySpec:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
         raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
     try:
-        return StudySpec(**{"name": path.stem, **plain, "sha256": hashlib.sha256(content).hexdigest()})
+        whole = with_own_data({"name": path.stem, **plain}, path, content.decode())
+        return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
         raise SpecError(f"{path.name}: {_sentence(error.errors()[0], plain)}") from None
 
@@ -72,7 +77,7 @@ def _where(place: tuple[int | str, ...], plain: Any) -> str:
             plain = plain[part]
         except (KeyError, IndexError, TypeError):
             plain = {}
-        if isinstance(part, int) and words and words[-1] in ("panels", "estimators"):
+        if isinstance(part, int) and words and words[-1] in ("panels", "estimators", "columns"):
             name = plain.get("name", "") if isinstance(plain, dict) else ""
             words[-1] += f" ({name or part})"
         elif part not in kinds():

@@ -1,0 +1,32 @@
+"""What the owner of a table declares public of one of its columns."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredColumn:
+    """What an owner declares public of a column.
+
+    Attributes
+    ----------
+    name : str
+    lower, upper : float
+        Bounds of a column of numbers; a file with a value outside is refused.
+    categories : tuple of str
+        What a column of text may hold; each but the first becomes a column of 0 and 1.
+    impute : float, str or None
+        What takes the place of a missing cell; None where the table's rule decides.
+    """
+
+    name: str
+    lower: float = 0.0
+    upper: float = 1.0
+    categories: tuple[str, ...] = ()
+    impute: float | str | None = None
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """The columns of the ingested table: itself, or one for each category but the first."""
+        if not self.categories:
+            return (self.name,)
+        return tuple(f"{self.name}={category}" for category in self.categories[1:])

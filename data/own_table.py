@@ -1,0 +1,245 @@
+"""Tables of one's own: what a file's columns are, and its rows under the owner's public declarations.
+
+The owner declares what is public of each column; the data never choose it. No message holds a value.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from data.canonical import NUMBER, Cells, canonical_cells
+from data.code_digest import code_digest
+from data.data_errors import DataError
+from data.declared_column import DeclaredColumn
+from data.ingest import sidecar, stored_table
+from data.refs import DatasetRef
+from data.store import atomic_write, sha256_file, store_dir
+from data.table import Repair
+from data.user_table import opened_table
+
+ColumnType = Literal["number", "whole number", "text", "empty"]
+Missing = Literal["refuse", "drop"]
+
+_MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
+
+
+def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
+    """Return the type of each column of a file, and its number of rows; no value is kept or shown.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, has no header, or a column without a name or of lists.
+    """
+    with opened_table(path) as (names, batches):
+        _check_header(path, names)
+        found: dict[str, ColumnType] = dict.fromkeys(names, "empty")
+        n_rows = 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            for name in names:
+                found[name] = _wider(found[name], _type_of(_cells(path, batch, name)))
+    return found, n_rows
+
+
+def own_table_to_parquet(
+    name: str, path: Path, columns: Sequence[DeclaredColumn], missing: Missing, n_rows: int, *, home: Path
+) -> DatasetRef:
+    """Check a file against its declarations and store it; a table stored before is reused if whole.
+
+    Parameters
+    ----------
+    name : str
+        What the table is called.
+    path : pathlib.Path
+        A CSV or Parquet file.
+    columns : sequence of DeclaredColumn
+    missing : {"refuse", "drop"}
+        What becomes of rows with a cell that is missing and not imputed.
+    n_rows : int
+        The declared number of rows.
+    home : pathlib.Path
+        ``DPCOST_HOME``.
+
+    Raises
+    ------
+    DataError
+        The file is not as declared; the message names column, fault and number of rows.
+    """
+    try:
+        content = sha256_file(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
+    declared = json.dumps([name, missing, n_rows, [asdict(column) for column in columns]])
+    digest = hashlib.sha256((declared + code_digest([__name__])).encode()).hexdigest()
+    target = store_dir(home) / "parquet" / f"{name}-{content[:16]}-{digest[:8]}.parquet"
+    if stored := stored_table(target):
+        return replace(stored, path=str(target))
+    table, rows_read, repairs = _read(path, columns, missing)
+    if rows_read != n_rows:
+        raise DataError(
+            f"{path} has {rows_read:,} rows, data.rows says {n_rows:,}; if the file changed on purpose, "
+            "correct data.rows, and grid.n where it is larger"
+        )
+    if sha256_file(path) != content:
+        raise DataError(f"{path} changed while it was read; run again once it is complete")
+    arrow = pa.table({column: table[column].to_numpy() for column in table.columns})
+    atomic_write(target, lambda handle: pq.write_table(arrow, handle))
+    ref = DatasetRef(
+        name=name,
+        path=str(target),
+        sha256=sha256_file(target),
+        source_sha256=content,
+        source_url="",
+        layout=path.suffix.removeprefix("."),
+        origin="a file of your own",
+        data_source="real",
+        n_rows=len(table),
+        rows_read=rows_read,
+        repairs=repairs,
+    )
+    atomic_write(sidecar(target), json.dumps(ref.to_dict(), indent=1).encode())
+    return ref
+
+
+def _read(
+    path: Path, columns: Sequence[DeclaredColumn], missing: Missing
+) -> tuple[pd.DataFrame, int, tuple[Repair, ...]]:
+    values, n_rows = _values(path, columns)
+    _refuse_undeclared(path, columns, values, n_rows)
+    kept, repairs = np.ones(n_rows, dtype=bool), []
+    for column in columns:
+        found = values[column.name]
+        gap = found == _MISSING if column.categories else np.isnan(found)
+        if column.impute is not None:
+            found[gap] = _imputed(column)
+        elif count := int((gap & kept).sum()):
+            repairs.append(Repair(f"blank or NaN in column {column.name}", count))
+            kept &= ~gap
+    if repairs and missing == "refuse":
+        raise DataError(
+            f"{path}: {repairs[0].reason} in {repairs[0].count:,} of {n_rows:,} rows; mend them, take "
+            'missing = "drop", or give the column impute = a public constant'
+        )
+    if not kept.any():
+        raise DataError(
+            f"{path}: every row lacks a cell of a declared column; take empty columns out of [[data.columns]]"
+        )
+    table: dict[str, npt.NDArray[np.float64]] = {}
+    for column in columns:
+        found = values.pop(column.name)[kept]
+        if column.categories:
+            for code, indicator in enumerate(column.table_columns, 1):
+                table[indicator] = (found == code).astype(np.float64)
+        else:
+            table[column.name] = found
+    return pd.DataFrame(table, copy=False), n_rows, tuple(repairs)
+
+
+def _values(path: Path, columns: Sequence[DeclaredColumn]) -> tuple[dict[str, npt.NDArray[np.float64]], int]:
+    """Return the columns as numbers, or as numbers of their categories; and how many rows there are."""
+    pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
+    n_rows = 0
+    with opened_table(path) as (names, batches):
+        for column in columns:
+            if column.name not in names:
+                raise DataError(
+                    f"{path} has no column {column.name!r} among its {len(names)}; correct [[data.columns]]"
+                )
+        for batch in batches:
+            n_rows += batch.num_rows
+            for column in columns:
+                cells = _cells(path, batch, column.name)
+                pieces[column.name].append(_codes(cells, column) if column.categories else _numbers(cells))
+    if not n_rows:
+        raise DataError(f"{path} has no rows; at least one is needed, check the file")
+    return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}, n_rows
+
+
+def _refuse_undeclared(
+    path: Path,
+    columns: Sequence[DeclaredColumn],
+    values: Mapping[str, npt.NDArray[np.float64]],
+    n_rows: int,
+) -> None:
+    """Refuse what no declaration allows; cells that are missing are another matter."""
+    faults: dict[str, int] = {}
+    for column in columns:
+        found = values[column.name]
+        if column.categories:
+            faults[f"column {column.name!r} is none of its categories"] = int((found == _UNLISTED).sum())
+        else:
+            outside = np.isfinite(found) & ((found < column.lower) | (found > column.upper))
+            faults[f"text or infinity in number column {column.name!r}"] = int(np.isinf(found).sum())
+            faults[f"column {column.name!r} is outside its declared bounds"] = int(outside.sum())
+    for fault, count in faults.items():
+        if count:
+            raise DataError(
+                f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend the file or [[data.columns]]"
+            )
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    blank = next((position for position, name in enumerate(names, 1) if not name.strip()), None)
+    if blank:
+        raise DataError(f"{path}: column number {blank} has no name; name it in the header")
+    are_numbers = pc.match_substring_regex(pa.array([name.strip().lower() for name in names]), NUMBER)
+    if 2 * sum(are_numbers.to_pylist()) > len(names):
+        raise DataError(
+            f"{path} seems to lack a header: most of its column names are numbers; write names above the rows"
+        )
+
+
+def _cells(path: Path, batch: pa.RecordBatch, name: str) -> Cells:
+    try:
+        return canonical_cells(batch.column(name))
+    except TypeError:
+        raise DataError(f"{path}: lists or records in column {name!r}; keep numbers and text only") from None
+
+
+def _type_of(cells: Cells) -> ColumnType:
+    if (cells.texts >= 0).any():
+        return "text"
+    numbers = cells.numbers[np.isfinite(cells.numbers)]
+    if not len(numbers):
+        return "number" if np.isinf(cells.numbers).any() else "empty"
+    return "whole number" if (numbers == np.rint(numbers)).all() else "number"
+
+
+def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
+    order: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")
+    return max(one, other, key=order.index)
+
+
+def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
+    """Return numbers; NaN where missing, infinity where the cell is text."""
+    return np.where(cells.texts >= 0, np.inf, cells.numbers)
+
+
+def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
+    """Return the number of each cell's category, as far as it has one."""
+    listed = canonical_cells(pa.array(column.categories, pa.string()))
+    codes = np.where(cells.missing, _MISSING, _UNLISTED)
+    position = {text: code for code, text in enumerate(cells.values)}
+    for code in range(len(column.categories)):
+        if listed.texts[code] >= 0:
+            same = cells.texts == position.get(listed.values[listed.texts[code]], _UNLISTED)
+        else:
+            same = cells.numbers == listed.numbers[code]
+        codes[same] = code
+    return codes
+
+
+def _imputed(column: DeclaredColumn) -> float:
+    return float(column.categories.index(str(column.impute)) if column.categories else column.impute or 0.0)

@@ -1,0 +1,19 @@
+"""Turn a file of one's own into a checked Parquet table in the store."""
+
+from pathlib import Path
+
+from prefect import task
+
+from data.own_table import own_table_to_parquet
+from data.refs import DatasetRef
+from data.store import home
+from tasks.faults import guarded
+from tasks.problems.own_data import OwnData
+
+
+@task(name="own_parquet", persist_result=False)
+@guarded
+def own_parquet(name: str, own: OwnData) -> DatasetRef:
+    """Return the table's reference; a table stored before from the same content is reused if whole."""
+    columns = [column.declared for column in own.columns]
+    return own_table_to_parquet(name, Path(own.path), columns, own.missing, own.rows, home=home())

@@ -1,0 +1,145 @@
+"""The declaration of a table of one's own in a study file: what its owner says is public."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from data.declared_column import DeclaredColumn
+from data.registry import Column, Dataset
+from tasks.problems.problem import Strict
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class OwnColumn(Strict):
+    """A column: numbers with bounds, or text with categories.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Public bounds.
+    categories : tuple of str
+        All that a column of text may hold; the first is what the others are compared with.
+    unit : str
+    source : str
+        Where bounds or categories come from.
+    center, scale : float
+        Public units; the middle and a quarter of the bounds where they are not given.
+    impute : float or str
+        A public constant in the place of missing cells.
+    """
+
+    name: Text
+    lower: Number | None = None
+    upper: Number | None = None
+    categories: tuple[Text, ...] = ()
+    unit: str = ""
+    source: Text
+    center: Number | None = None
+    scale: Annotated[Number, Field(gt=0)] | None = None
+    impute: Number | str | None = None
+
+    @model_validator(mode="after")
+    def _numbers_or_text(self) -> "OwnColumn":
+        bounds = (self.lower, self.upper)
+        if self.categories:
+            if any(value is not None for value in (*bounds, self.center, self.scale)):
+                raise ValueError(f"{self.name!r} has categories and bounds; keep those that suit the column")
+            if len(set(self.categories)) < max(2, len(self.categories)) or "" in map(
+                str.strip, self.categories
+            ):
+                raise ValueError(
+                    f"categories of {self.name!r} must be two or more different texts; mend the list"
+                )
+            if self.impute is not None and self.impute not in self.categories:
+                raise ValueError(
+                    f"impute of {self.name!r} must be one of its categories, got {self.impute!r}"
+                )
+            return self
+        if self.lower is None or self.upper is None:
+            raise ValueError(f"{self.name!r} needs lower and upper, or categories; add what suits the column")
+        if not self.lower < self.upper:
+            raise ValueError(
+                f"{self.name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}; mend it"
+            )
+        if isinstance(self.impute, str):
+            raise ValueError(f"impute of {self.name!r} must be a number, got {self.impute!r}")
+        if self.impute is not None and not self.lower <= self.impute <= self.upper:
+            raise ValueError(f"impute of {self.name!r} must lie within its bounds, got {self.impute:g}")
+        return self
+
+    @property
+    def declared(self) -> DeclaredColumn:
+        """What `data.own_table` checks the file against."""
+        bounds = {} if self.categories else {"lower": self.lower or 0.0, "upper": self.upper or 0.0}
+        return DeclaredColumn(name=self.name, categories=self.categories, impute=self.impute, **bounds)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the ingested table with their units."""
+        if self.categories:
+            return tuple(
+                Column(name, "float64", "", 0.0, 1.0, self.source, 0.0, 1.0)
+                for name in self.declared.table_columns
+            )
+        assert self.lower is not None
+        assert self.upper is not None
+        center = (self.lower + self.upper) / 2 if self.center is None else self.center
+        scale = (self.upper - self.lower) / 4 if self.scale is None else self.scale
+        return (Column(self.name, "float64", self.unit, self.lower, self.upper, self.source, center, scale),)
+
+
+class OwnData(Strict):
+    """A file of one's own: where it lies, and what is public about it.
+
+    Attributes
+    ----------
+    path : str
+        A CSV or Parquet file, from the study file's folder.
+    rows : int
+        Number of rows: public, since neighbours differ in one row's values.
+    privacy_unit : str
+        Whose values one row holds.
+    missing : {"refuse", "drop"}
+        What becomes of rows that lack a cell which is not imputed.
+    columns : tuple of OwnColumn
+    """
+
+    path: Text
+    rows: Annotated[int, Field(strict=True, ge=1)]
+    privacy_unit: Text
+    missing: Literal["refuse", "drop"] = "refuse"
+    columns: tuple[OwnColumn, ...] = Field(min_length=1)
+
+    @field_validator("columns")
+    @classmethod
+    def _distinct(cls, columns: tuple[OwnColumn, ...]) -> tuple[OwnColumn, ...]:
+        names = [column.name for one in columns for column in one.columns]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"columns must differ in name, got {name!r} twice; take one out")
+        return columns
+
+    def dataset(self, name: str) -> Dataset:
+        """Return the table as if it were registered."""
+        file = Path(self.path).name
+        return Dataset(
+            name=name,
+            title=file,
+            description="A file of one's own.",
+            privacy_unit=self.privacy_unit,
+            n_rows=self.rows,
+            license="the owner's",
+            citation="",
+            sources=(),
+            columns=tuple(column for one in self.columns for column in one.columns),
+        )
+
+    def ingested(self, name: str) -> tuple[str, ...]:
+        """Return the columns of the ingested table that a declared column becomes; another name as it is."""
+        for column in self.columns:
+            if column.name == name:
+                return column.declared.table_columns
+        return (name,)

@@ -1,0 +1,77 @@
+"""A study file that brings its own table, under ``[data]``: complete it, or say which line is unfinished."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from tasks.faults import SpecError
+from tasks.problems.own_data import OwnData
+
+UNDECLARED = "?"  # what stands in the place of a declaration that its owner has yet to make
+
+_UNDECLARED_LINE = re.compile(r"""^\s*([\w-]+)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
+
+
+class _File(BaseModel):
+    """Gives errors of the table their place in the file."""
+
+    data: OwnData
+
+
+def with_own_data(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
+    """Return a study file's content with its own table, if it brings one, put into its problems.
+
+    Problems without a dataset read that table: all its columns but the response, if they name no covariates;
+    a column of categories stands for its columns of 0 and 1.
+
+    Raises
+    ------
+    SpecError
+        A declaration is unfinished; the message says in which line.
+    pydantic.ValidationError
+        A declaration is wrong.
+    """
+    if not isinstance(plain.get("data"), dict):
+        return plain
+    _refuse_unfinished(path.name, text)
+    declared = _File(data=plain["data"]).data
+    own = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
+    panels = plain.get("panels")
+    if isinstance(panels, list):
+        panels = [_filled(panel, plain["name"], own) for panel in panels]
+    others = {key: value for key, value in plain.items() if key != "data"}
+    return {**others, "own": own, **({} if panels is None else {"panels": panels})}
+
+
+def _refuse_unfinished(file: str, text: str) -> None:
+    found = [
+        (number, match)
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := _UNDECLARED_LINE.match(line))
+    ]
+    if found:
+        number, match = found[0]
+        hint = f": {match[2].strip()}" if match[2] else ""
+        more = f" ({len(found) - 1} more lines like it)" if len(found) > 1 else ""
+        raise SpecError(f"{file}, line {number}: {match[1]} is yours to declare{hint}{more}")
+
+
+def _filled(panel: Any, name: str, own: OwnData) -> Any:
+    problem = panel.get("problem") if isinstance(panel, dict) else None
+    if not isinstance(problem, dict) or "dataset" in problem:
+        return panel
+    response, covariates = problem.get("response", ""), problem.get("covariates")
+    if not covariates:
+        covariates = [column.name for column in own.columns if column.name != response]
+    ingested = own.ingested(response) if isinstance(response, str) else ()
+    if isinstance(response, str) and len(ingested) > 1:
+        raise SpecError(
+            f"response must be a column of numbers or of two categories, got {response!r} with "
+            f"{len(ingested) + 1}; choose another"
+        )
+    if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
+        covariates = [column for each in covariates for column in own.ingested(each)]
+    filled = {**problem, "dataset": name, "own": own, "covariates": covariates}
+    return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}

@@ -1,0 +1,98 @@
+"""Tables of one's own, checked against what their owner declares."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from data.data_errors import DataError
+from data.declared_column import DeclaredColumn
+from data.own_table import own_table_to_parquet, table_schema
+from data.refs import read_table
+
+AGE = DeclaredColumn(name="age", lower=0, upper=120)
+REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "table.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def stored(path, columns, missing="refuse", n_rows=3):
+    return own_table_to_parquet("mine", path, columns, missing, n_rows, home=path.parent / "home")
+
+
+def test_types_are_read_from_csv_and_parquet_alike(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b,c,d,e\n1,1.5,x,,true\n2,2,NA,,false\n")
+    types = {"a": "whole number", "b": "number", "c": "text", "d": "empty", "e": "text"}
+    assert table_schema(path) == (types, 2)
+    table = pd.DataFrame(
+        {"a": [1, 2], "b": [1.5, 2], "c": ["x", None], "d": [None, None], "e": [True, False]}
+    )
+    table.to_parquet(tmp_path / "table.parquet")
+    assert table_schema(tmp_path / "table.parquet") == (types, 2)
+
+
+def test_categories_become_columns_of_zero_and_one(tmp_path: Path) -> None:
+    ref = stored(written(tmp_path, "region,age\nnorth,1\n 2.0,2\nwest,3\n"), [REGION, AGE])
+    assert read_table(ref).to_dict("list") == {
+        "region=2": [0, 1, 0],
+        "region=west": [0, 0, 1],
+        "age": [1, 2, 3],
+    }
+    assert (ref.data_source, ref.n_rows, ref.rows_read, ref.repairs) == ("real", 3, 3, ())
+
+
+def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path) -> None:
+    path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
+    with pytest.raises(DataError, match="blank or NaN in column age in 1 of 3 rows"):
+        stored(path, [AGE, REGION])
+    ref = stored(path, [AGE, REGION], "drop")
+    assert (ref.n_rows, [repair.count for repair in ref.repairs]) == (1, [1, 1])
+    imputing = [
+        DeclaredColumn(name="age", upper=120, impute=40.0),
+        DeclaredColumn(name="region", categories=REGION.categories, impute="west"),
+    ]
+    assert read_table(stored(path, imputing)).to_dict("list") == {
+        "age": [1, 2, 40],
+        "region=2": [0, 0, 0],
+        "region=west": [0, 1, 1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("region,age\nnorth,1\neast,2\nwest,3\n", "'region' is none of its categories in 1 of 3 rows"),
+        ("region,age\nnorth,1\n2,131.25\nwest,3\n", "'age' is outside its declared bounds in 1 of 3 rows"),
+        ("region,age\nnorth,1\n2,-1\nwest,-1\n", "'age' is outside its declared bounds in 2 of 3 rows"),
+        ("region,age\nnorth,old\n2,inf\nwest,3\n", "text or infinity in number column 'age' in 2 of 3 rows"),
+        ("region,aged\nnorth,1\n2,1\nwest,3\n", "has no column 'age' among its 2"),
+        ("region,age\nnorth,1\n2,1\n", "has 2 rows, data.rows says 3"),
+        ("region,age\n", "has no rows"),
+    ],
+)
+def test_what_is_not_as_declared_is_one_sentence_without_a_value(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    with pytest.raises(DataError) as refused:
+        stored(written(tmp_path, text), [REGION, AGE])
+    assert sentence in str(refused.value)
+    told = str(refused.value).split("table.csv")[1]
+    assert not [value for value in ("east,", "131", "old,") if value in told]
+
+
+def test_a_table_with_a_gap_in_every_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="every row lacks a cell"):
+        stored(written(tmp_path, "region,age\nnorth,\n,1\n,\n"), [REGION, AGE], "drop")
+
+
+def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path: Path) -> None:
+    path = written(tmp_path, "age\n1\n2\n3\n")
+    first = stored(path, [AGE])
+    assert stored(path, [AGE]) == first
+    wider = stored(path, [DeclaredColumn(name="age", lower=0, upper=130)])
+    assert (wider.path != first.path, wider.source_sha256) == (True, first.source_sha256)
+    assert stored(written(tmp_path, "age\n1\n2\n4\n"), [AGE]).source_sha256 != first.source_sha256

@@ -1,0 +1,66 @@
+"""Tables that somebody might bring, their studies completed as an owner would, and run without a server."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from flows.find_study import find_study
+from flows.init_study import init_study
+from tasks.cache.keys import UNCACHED
+from tasks.own_parquet import own_parquet
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_report
+from tasks.run.collect import collect
+from tasks.run.prepare import prepare
+from tasks.run.run_block import run_block
+
+
+def completed(file, bounds, categories=None):
+    """Fill in a study file: ``bounds`` and ``categories`` by column, or one pair of bounds for all."""
+    text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "one row, a person"')
+    head, *blocks = text.split("[[data.columns]]\n")
+    done = []
+    for block in blocks:
+        name = tomllib.loads(block.splitlines()[0])["name"]
+        listed = (categories or {}).get(name, ["?"])
+        low, high = bounds.get(name, (0, 1)) if isinstance(bounds, dict) else bounds
+        block = re.sub(r'lower = "\?"', f"lower = {low}", block)
+        block = re.sub(r'upper = "\?"', f"upper = {high}", block)
+        block = block.replace('["?"]', str(listed)).replace('source = "?"', 'source = "a codebook"')
+        done.append(block)
+    file.write_text("[[data.columns]]\n".join([head, *done]))
+    return file
+
+
+def initialised(folder, table, *, response="", family="", bounds=(0, 1), categories=None, name="mine"):
+    """Write a table as a CSV file and a completed study of it; return the study's file."""
+    path = folder / "table.csv"
+    table.to_csv(path, index=False)
+    init_study(name, path, response=response, family=family, folder=folder)
+    return completed(folder / f"{name}.toml", bounds, categories)
+
+
+def computed(file, folder, replicates=2):
+    """Ingest and compute a study, smallest and largest size; return its spec, table and results' record."""
+    spec = find_study(str(file))
+    table = own_parquet.fn(spec.name, spec.own)
+    spec.check_rows(spec.name, table.n_rows)
+    design = prepare.fn(UNCACHED, spec.head_panel.problem, table)
+    parts = [
+        run_block.fn(UNCACHED, block, design, str(folder / f"{block.n}.parquet"))
+        for block in spec.blocks("smoke", replicates=replicates, seed=1)
+    ]
+    return spec, table, collect.fn(UNCACHED, parts, [], str(folder / "out"))
+
+
+def manifest_of(spec, table, results):
+    """Return the manifest that a run would write."""
+    context = {"study": "mine.toml", "out": None, "profile": "smoke", "replicates": 2, "seed": 1}
+    return build_manifest(spec, [table], results, {**context, "command": "", "started": ""})
+
+
+def reported(file, folder):
+    """Compute a study and write its report; return its Markdown."""
+    spec, table, results = computed(file, folder)
+    write_report(spec, Path(results["path"]), manifest_of(spec, table, results))
+    return (folder / "out" / "report.md").read_text()

@@ -1,0 +1,206 @@
+"""From a file of one's own to a study: what `init` writes, what a study file may declare, what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from own_tables import completed, computed, initialised, manifest_of, reported
+
+from data.data_errors import DataError
+from flows.find_study import find_study
+from flows.init_study import init_study
+from tasks.faults import SpecError
+from tasks.release import ReleaseConfig, read_config
+from tasks.report.build_page import build_page
+
+CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
+BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 100)}
+
+
+def people(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "region": rng.choice(CATEGORIES["region"], n),
+            "smoker": rng.choice(CATEGORIES["smoker"], n),
+            "visits": rng.poisson(2, n),
+        }
+    )
+    return table.assign(cost=(20 * table["age"] + rng.normal(0, 100, n)).round(3), notes=np.nan)
+
+
+def study(folder, table=None, **options):
+    table = people() if table is None else table
+    return initialised(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
+
+
+def edited(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    return str(file)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises((SpecError, DataError)) as refused:
+        call(*arguments, **keywords)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_init_writes_names_and_types_and_no_value(tmp_path):
+    table = people().assign(age=98765.4321, region="Atlantis")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    said = init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
+    written = (tmp_path / "mine.toml").read_text() + (tmp_path / "mine-release.toml").read_text()
+    for value in ("98765", "Atlantis", "north", str(table["cost"].max())):
+        assert value not in written + " ".join(said)
+    assert 'name = "region"\ncategories = ["?"]' in written
+    assert 'name = "age"\nlower = "?"' in written
+    assert '# left out, since it is empty: "notes"' in written
+    assert read_config(tmp_path / "mine-release.toml", ReleaseConfig).columns.x == ("age", "visits")
+
+
+def test_an_unfinished_file_is_refused_by_its_first_open_line(tmp_path):
+    file = tmp_path / "mine.toml"
+    people().to_csv(tmp_path / "table.csv", index=False)
+    init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
+    line = 1 + file.read_text().splitlines().index(
+        next(line for line in file.read_text().splitlines() if line.startswith("privacy_unit"))
+    )
+    assert refusal(find_study, str(file)) == (
+        f"mine.toml, line {line}: privacy_unit is yours to declare: whose values a row holds, "
+        'e.g. "one row, a patient" (13 more lines like it)'
+    )
+    completed(file, BOUNDS, CATEGORIES)
+    edited(file, "upper = 120", 'upper = "?"')
+    assert "upper is yours to declare" in refusal(find_study, str(file))
+    assert "more lines" not in refusal(find_study, str(file))
+
+
+@pytest.mark.parametrize(
+    ("response", "family", "task", "d"),
+    [
+        ("", "", "mean", 6),
+        ("cost", "", "linear_regression", 6),
+        ("visits", "poisson", "glm", 6),
+        ("smoker", "", "glm", 6),
+    ],
+)
+def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, family, task, d):
+    spec = find_study(str(study(tmp_path, response=response, family=family)))
+    assert (spec.task, spec.datasets, spec.head_panel.problem.sizes(100)["d"]) == (task, ("mine",), d)
+    units = {column.name: (column.center, column.scale) for column in spec.own.dataset("mine").columns}
+    assert units["age"] == (60, 30)
+    assert units["region=south"] == units["smoker=yes"] == (0, 1)
+    assert "region" not in units
+    if response == "smoker":
+        assert spec.head_panel.problem.response == "smoker=yes"
+
+
+def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
+    spec, table, results = computed(study(tmp_path, response="cost"), tmp_path)
+    rows = pd.read_parquet(results["path"])
+    assert set(rows["status"]) == {"ok"}
+    error = rows[rows["metric"] == "l2_error"].groupby(["estimator", "n"])["value"].mean()
+    assert error["ols", 180] < error["preconditioned_regression", 180] < 1
+    assert error["ols", 180] < 0.1 < error["zero", 180]
+    page = build_page(spec, rows, manifest_of(spec, table, results))
+    assert page.warning.startswith("NOT FOR PUBLICATION")
+    assert page.dataset.privacy_unit == "one row, a person"
+    assert page.dataset.source_sha256 == table.source_sha256
+
+
+@pytest.mark.slow
+def test_the_page_says_that_it_is_not_for_publication(tmp_path, home):
+    markdown = reported(study(tmp_path, response="cost"), tmp_path)
+    assert "> **NOT FOR PUBLICATION" in markdown
+    assert "NOT FOR PUBLICATION" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "lower = 0 ",
+            "lower = 120 ",
+            "'age': lower must be below upper, got 120 and 120",
+        ),
+        ("upper = 120", "uper = 120", "data.columns (age).uper is not a known key; did you mean 'upper'?"),
+        ("upper = 120", "", "'age' needs lower and upper, or categories"),
+        ("['north', 'south', 'west']", "['north', 'north']", "must be two or more different texts"),
+        ("['north', 'south', 'west']", "['north']", "must be two or more different texts"),
+        ("upper = 120", "upper = 120\nimpute = 130", "impute of 'age' must lie within its bounds, got 130"),
+        ("upper = 120", "upper = 120\nscale = 0", "scale must"),
+        ('name = "visits"', 'name = "age"', "columns must differ in name, got 'age' twice"),
+        ('missing = "refuse"', 'missing = "mean"', "data.missing must be 'refuse' or 'drop', got 'mean'"),
+        ("rows = 200", "rows = 0", "data.rows must be at least 1, got 0"),
+        ('response = "cost"', 'response = "region"', "of two categories, got 'region' with 3"),
+        (
+            'response = "cost"',
+            'response = "cost", covariates = ["age", "cost"]',
+            "covariates must not hold the response",
+        ),
+        ('response = "cost"', 'response = "price"', "mine has no column 'price'"),
+        ("n = [12, 50, 180]", "n = [12, 180, 300]", "grid.n must be at most the 200 rows of mine, got 300"),
+    ],
+)
+def test_a_wrong_declaration_is_one_sentence(tmp_path, old, new, sentence):
+    assert sentence in refusal(find_study, edited(study(tmp_path, response="cost"), old, new))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"name": "My Study"}, "NAME must be lower-case letters"),
+        ({"name": "housing"}, "none of the studies that come with the project, got 'housing'"),
+        ({"response": "price"}, "--response must be one of the 6 columns of the file, got 'price'"),
+        ({"response": "notes"}, "--response must be a column with values, got 'notes', which is empty"),
+        ({"response": "region", "family": "poisson"}, "--family poisson needs numbers, got 'region'"),
+        ({"family": "logistic"}, "--family logistic needs --response"),
+        (
+            {"response": "cost", "family": "gamma"},
+            "--family must be linear, logistic or poisson, got 'gamma'",
+        ),
+    ],
+)
+def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
+    people().to_csv(tmp_path / "table.csv", index=False)
+    name = options.pop("name", "mine")
+    assert sentence in refusal(init_study, name, tmp_path / "table.csv", folder=tmp_path, **options)
+    assert not list(tmp_path.glob("*.toml"))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "has 0 rows, a study needs at least 10"),
+        ("a,b\n1,2\n", "has 1 rows, a study needs at least 10"),
+        ("a,a\n1,2\n", "two columns of the same name"),
+        ("a,\n1,2\n", "column number 2 has no name"),
+        ("3.5,17\n" + "1,2\n" * 20, "seems to lack a header"),
+        ("a,b\n" + ",\n" * 20, "no column with values"),
+        ("a,b\n1,2\n3\n", "not a well-formed .csv file"),
+        ("a\n\xff\n", "has 1 rows"),
+    ],
+)
+def test_init_refuses_files_that_make_no_study(tmp_path, content, sentence):
+    (tmp_path / "table.csv").write_text(content)
+    assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
+
+
+def test_init_overwrites_nothing(tmp_path):
+    file = study(tmp_path, response="cost")
+    before = file.read_text()
+    assert "is there already" in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
+    assert file.read_text() == before
+
+
+def test_rows_that_a_gap_leaves_out_are_missed_by_the_grid(tmp_path, home):
+    table = people()
+    table.loc[:99, "age"] = np.nan
+    file = study(tmp_path, table, response="cost")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    sentence = refusal(computed, file, tmp_path)
+    assert "grid.n must be at most the 100 rows that are left without missing cells, got 180" in sentence
