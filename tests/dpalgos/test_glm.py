@@ -153,9 +153,9 @@ def test_a_problem_that_is_hard_to_separate_is_answered():
 
 @every
 @pytest.mark.parametrize("name", ["glm", "iht_glm", "dp_glm", "objective_perturbation_glm"])
-def test_odd_columns(name, family):
+def test_columns_of_zeros_and_copies_are_answered(name, family):
     if name == "objective_perturbation_glm" and family in ("poisson", "multinomial"):
-        return
+        pytest.skip("objective perturbation has no such family")
     X, y, _ = problem(family)
     X = np.column_stack([X, np.zeros(len(X)), X[:, 0]])
     keywords = {"family": family, **classes(family)}
@@ -292,7 +292,7 @@ def test_without_noise_dp_glm_reaches_the_maximum(family):
 def test_a_response_beyond_its_bound_counts_as_its_bound(family):
     bound = FAMILIES[family].get("response_bound")
     if bound is None:
-        return
+        pytest.skip("no response of this family is unbounded")
     X, y, _ = problem(family, n=50)
     answers = []
     for beyond in (1e3, 1e6):
