@@ -44,47 +44,31 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.central.linear_regression_params import LinearRegressionParams
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.params import count, positive
 from dpalgos.sample import Sample
-from dpalgos.tuning.truncation import (
-    LABEL,
-    LEVELS,
-    check_response_truncation,
-    quantile_witness,
-    response_truncation,
-    share,
-    symmetric_bound,
-    truncation_choice,
-)
+from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPLinearRegressionParams(PrivateParams):
+class DPLinearRegressionParams(LinearRegressionParams):
     """Keywords of :func:`dp_linear_regression`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    response_bound: float = positive("R: responses are truncated to ±R")
-    coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
-    truncation: str = truncation_choice()
-    truncation_share: float = share("quantiles of the responses", default=0.05)
     n_iterations: int = count("T, number of gradient steps", default=5)
     step_size: float | None = positive(
         "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
         default=None,
         optional=True,
     )
-    residual_bound: float | None = positive(
-        "clip residuals to ± this bound (residual-clipped form)", default=None, optional=True
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_response_truncation(self.truncation, self.calibration, self.residual_bound)
         if self.truncation == "private_quantiles" and self.calibration == "paper":
             raise InputError(
                 "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "

@@ -37,11 +37,16 @@ from functools import partial
 import numpy as np
 
 from dpalgos.catalog import Neighbors, register
-from dpalgos.central.dp_sparse_mean import unmet_conditions
 from dpalgos.families import Family, family_names, get_family
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import project_l2_ball
-from dpalgos.mechanisms.noisy_iht import NoisyHT, noisy_iht, printed_noisy_ht, tight_noisy_ht
+from dpalgos.mechanisms.noisy_iht import (
+    NoisyHT,
+    noisy_iht,
+    planned_multipliers,
+    printed_rounds,
+    tight_rounds,
+)
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.risk import wide_gradient
@@ -130,21 +135,25 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
     check_how_many("sparsity", params.sparsity, sample.n_features)
     family, design = params.made(), Design(sample, params.covariate_bound, single=True)
     bound = partial(_residual_bound, family, params)
+    step = params.step_size or default_step(family, params.covariate_bound)
+    gradient = wide_gradient(sample, design, family, bound)
+
+    def moved(coef: FloatArray) -> FloatArray:
+        return coef - step * gradient(coef)
 
     def sensitivity(coef: FloatArray) -> FloatArray:
-        return design.rounding * gradient_sensitivity(bound(coef), params.covariate_bound, sample.n_rows)
+        of_gradient = gradient_sensitivity(bound(coef), params.covariate_bound, sample.n_rows)
+        return np.asarray(step * (design.rounding * of_gradient))
 
     def projected(coef: FloatArray) -> FloatArray:
         return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
 
     return noisy_iht(
         transcript,
-        wide_gradient(sample, design, family, bound),
+        moved,
         sensitivity,
-        _noisy_ht(params, transcript),
+        _rounds(params, transcript),
         n_features=sample.n_features,
-        n_rounds=params.n_iterations,
-        step_size=params.step_size or default_step(family, params.covariate_bound),
         project=projected,
     )
 
@@ -162,12 +171,9 @@ def _residual_bound(family: Family, params: DPSparseGLMParams, coef: FloatArray)
     return family.largest_residual(params.covariate_bound * family.predictor_norm(coef, 1))
 
 
-def _noisy_ht(params: DPSparseGLMParams, transcript: Transcript) -> NoisyHT:
+def _rounds(params: DPSparseGLMParams, transcript: Transcript) -> list[NoisyHT]:
     budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
     if params.calibration == "tight":
-        return tight_noisy_ht(*budget)
-    rounds = params.n_iterations
-    failed = unmet_conditions(params.epsilon / rounds, params.delta / rounds, params.sparsity)
-    transcript.note("conditions", failed)
+        return tight_rounds(planned_multipliers(*budget), params.sparsity)
     bounded = np.isfinite(params.made().derivative_bound)
-    return printed_noisy_ht(*budget, excess=4.0 if bounded else 2.0)
+    return printed_rounds(transcript, *budget, excess=4.0 if bounded else 2.0)

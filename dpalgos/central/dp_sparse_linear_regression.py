@@ -19,9 +19,8 @@ a share of ρ and chooses the number of entries by :class:`dpalgos.tuning.losses
 ``"noise_level"`` drops values of the last round that its noise alone explains.
 
 Calibrations
-    ``tight``: selection by one Gumbel vector, values with Gaussian noise, the exact sensitivity at the
-    current iterate, shares of ρ that grow by 1.4 from round to round (30 in all at most), and a last round
-    that spends less on its selection; then all noise is scaled down to what the accountant just proves.
+    ``tight``: the least noise of :mod:`dpalgos.mechanisms.noisy_iht`, with the exact sensitivity at the
+    current iterate.
     ``paper``: Algorithm 3.2 with Laplace noise of scale (ηB/n) · 2 √(3 s log(T/δ)) T / ε,
     B = 4 (R + C √s x_max) x_max, i.e. ε and δ split evenly. B is twice the crude sensitivity. The certificate
     uses the worst sensitivity over the ball ‖β‖₂ ≤ C and zCDP; ``diagnostics["conditions"]`` says where the
@@ -38,19 +37,18 @@ Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (which omits C 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget, concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.central.dp_sparse_mean import unmet_conditions
+from dpalgos.central.linear_regression_params import LinearRegressionParams
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import project_l2_ball
-from dpalgos.mechanisms.peeling import peeling, printed_multiplier
-from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
+from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
+from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
@@ -60,46 +58,21 @@ from dpalgos.tuning.losses import ResponseLoss
 from dpalgos.tuning.noise_level import prune
 from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
 from dpalgos.tuning.sparsity import SparsityParams
-from dpalgos.tuning.truncation import (
-    LABEL,
-    LEVELS,
-    check_response_truncation,
-    quantile_witness,
-    response_truncation,
-    share,
-    symmetric_bound,
-    truncation_choice,
-)
+from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
-
-_SELECTION_SHARE = 0.5
-_LAST_SELECTION_SHARE = 0.3  # the last round's values are the answer
-_GROWTH = 1.4  # of ρ from round to round: later rounds mend what early ones spoil, not the reverse
-_LARGEST_GROWTH = 30.0  # from the first round to the last
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSparseLinearRegressionParams(SparsityParams):
+class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
     """Keywords of :func:`dp_sparse_linear_regression`."""
 
     covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
-    response_bound: float = positive("R: responses are truncated to ±R")
-    coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
-    truncation: str = truncation_choice()
-    truncation_share: float = share("quantiles of the responses", default=0.05)
     n_iterations: int = count("T, number of rounds", default=10)
     step_size: float | None = positive(
         "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries",
         default=None,
         optional=True,
     )
-    residual_bound: float | None = positive(
-        "clip residuals to ± this bound (residual-clipped form)", default=None, optional=True
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_response_truncation(self.truncation, self.calibration, self.residual_bound)
 
 
 def step_sensitivity(
@@ -166,14 +139,8 @@ def _opposite_rows(
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2",
     summary="Gradient steps of which the largest entries are selected and released with noise.",
     parameters=DPSparseLinearRegressionParams,
-    example={
-        "covariate_bound": 1.0,
-        "response_bound": 3.0,
-        "coef_bound": 2.0,
-        "sparsity": 1,
-        "n_iterations": 8,
-        "step_size": 2.0,
-    },
+    example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_bound": 2.0, "sparsity": 1}
+    | {"n_iterations": 8, "step_size": 2.0},
     witnesses=witnesses,
     forms={
         "private quantiles": Form(
@@ -218,40 +185,34 @@ def sparse_fit(
     noise_factor: float = 1.0,
 ) -> FloatArray:
     """Return one fit's last iterate, (d, R); its noise is ``noise_factor`` times what (ε, δ) needs."""
-    step, noise = _step_size(params), planned_noise(params).scaled(noise_factor)
+    noise = planned_noise(params).scaled(noise_factor)
+    rounds = tight_rounds(noise.rounds, params.sparsity)
     if params.calibration == "paper":
-        rounds = params.n_iterations
-        failed = unmet_conditions(params.epsilon / rounds, params.delta / rounds, params.sparsity)
-        transcript.note("conditions", failed)
+        # B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
+        budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
+        rounds = printed_rounds(transcript, *budget, excess=2.0)
     level, response_bound = response_truncation(
         transcript, sample, params.response_bound, params.truncation, noise.quantile_epsilon
     )
-    design = Design(sample, params.covariate_bound, single=True)
+    design, step = Design(sample, params.covariate_bound, single=True), _step_size(params)
     negative_gradient = _negative_gradient(design, sample, level, params)
-    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for t in range(params.n_iterations):
-        sensitivity = design.rounding * step_sensitivity(
-            largest_residual(coef, response_bound, params), params.covariate_bound, step, sample.n_rows
-        )
-        moved = coef + step * negative_gradient(coef)
-        if params.calibration == "tight":
-            selection, values = noise.rounds[t]
-            released = noisy_top_k(
-                transcript,
-                moved,
-                linf_sensitivity=sensitivity,
-                sparsity=params.sparsity,
-                selection_multiplier=selection,
-                release_multiplier=values,
-                label="step",
-            )
-            noise_std = values * np.sqrt(params.sparsity) * sensitivity
-        else:
-            released, noise_std = _released_as_printed(moved, sensitivity, params, transcript)
-        if t == params.n_iterations - 1 and params.sparsity_choice == "noise_level":
-            released = replace(released, values=prune(released.values, noise_std))
-        coef = project_l2_ball(released.dense(), params.coef_bound)
-    return coef
+
+    def moved(coef: FloatArray) -> FloatArray:
+        return coef + step * negative_gradient(coef)
+
+    def sensitivity(coef: FloatArray) -> FloatArray:
+        residual = largest_residual(coef, response_bound, params)
+        return design.rounding * step_sensitivity(residual, params.covariate_bound, step, sample.n_rows)
+
+    return noisy_iht(
+        transcript,
+        moved,
+        sensitivity,
+        rounds,
+        n_features=sample.n_features,
+        project=partial(project_l2_ball, radius=params.coef_bound),
+        prune=prune if params.sparsity_choice == "noise_level" else None,
+    )
 
 
 def largest_residual(
@@ -267,26 +228,6 @@ def largest_residual(
         return np.asarray(response_bound + params.covariate_bound * np.abs(coef).sum(axis=0))
     largest_norm = float(np.sqrt(params.sparsity)) * params.coef_bound
     return response_bound + params.covariate_bound * largest_norm
-
-
-def _released_as_printed(
-    moved: FloatArray,
-    sensitivity: FloatArray,
-    params: DPSparseLinearRegressionParams,
-    transcript: Transcript,
-) -> tuple[SparseRelease, FloatArray]:
-    rounds = params.n_iterations
-    printed = printed_multiplier(params.epsilon / rounds, params.delta / rounds, params.sparsity)
-    # In units of the true sensitivity; the paper's, with its B = 4 (R + C √s x_max) x_max, is twice as large.
-    released = peeling(
-        transcript,
-        moved,
-        linf_sensitivity=sensitivity,
-        sparsity=params.sparsity,
-        noise_multiplier=2 * printed,
-        label="step",
-    )
-    return released, np.asarray(np.sqrt(2) * 2 * printed * sensitivity)
 
 
 def _step_size(params: DPSparseLinearRegressionParams) -> float:
@@ -317,22 +258,11 @@ def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
         return FitNoise(
             sparsity=params.sparsity, quantile_epsilon=budget.selection_epsilon(LABEL, len(LEVELS))
         )
-    alone = least_noise(epsilon, delta, params.sparsity, params.n_iterations)
+    rounds = planned_multipliers(epsilon, delta, params.sparsity, params.n_iterations)
+    alone = FitNoise(sparsity=params.sparsity, rounds=rounds)
     if params.truncation == "private_quantiles":
         return alone.with_quantiles(len(LEVELS), share=part, epsilon=epsilon, delta=delta)
     return alone
-
-
-@lru_cache(maxsize=4096)
-def least_noise(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> FitNoise:
-    """Return the least noise at which the rounds are together (ε, δ)-DP."""
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
-    shares = growth ** np.arange(n_rounds)
-    rhos = concentrated_rho(epsilon, delta) * shares / shares.sum()
-    selections = [*[_SELECTION_SHARE] * (n_rounds - 1), _LAST_SELECTION_SHARE]
-    rounds = [multipliers(float(rho), sparsity, part) for rho, part in zip(rhos, selections, strict=True)]
-    noise = FitNoise(sparsity=sparsity, rounds=tuple(rounds))
-    return noise.scaled(least_noise_factor(noise.events, epsilon, delta))
 
 
 def _negative_gradient(

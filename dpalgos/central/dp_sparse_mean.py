@@ -50,7 +50,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import truncate
-from dpalgos.mechanisms.peeling import peeling, printed_multiplier
+from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k, multipliers
 from dpalgos.mechanisms.transcript import Transcript
@@ -204,19 +204,6 @@ def sparse_mean(
     if params.sparsity_choice == "noise_level":
         values = np.where(prune(released.values, noise_std) != 0, values, 0.0)
     return SparseRelease(support=released.support, values=values, n_features=sample.n_features).dense()
-
-
-def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
-    """Return which conditions of the peeling lemma (Dwork, Su & Zhang) fail; empty if none does."""
-    conditions = {
-        "epsilon <= 0.5": epsilon <= 0.5,
-        "delta <= 0.011": delta <= 0.011,
-        "s >= 10": sparsity >= 10,
-    }
-    failed = [name for name, holds in conditions.items() if not holds]
-    if not failed:
-        return ""
-    return f"the peeling lemma needs {', '.join(failed)}; the certificate is by zero-concentrated DP instead"
 
 
 def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:

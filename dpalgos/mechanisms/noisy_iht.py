@@ -1,12 +1,12 @@
-"""Noisy iterative hard thresholding of any loss (paper B, Algorithm 4).
+"""Noisy iterative hard thresholding of any loss (paper A, Algorithm 4.2; paper B, Algorithm 4).
 
-    θ ← NoisyHT( θ − η ∇L_n(θ), s ),   t = 1 … T
+    θ ← Π( NoisyHT( θ − η ∇L_n(θ), s ) ),   t = 1 … T,   from θ = 0
 
-Why it is private. θ is public when a round begins, so that a neighbour moves the new point by η times what it
-moves the gradient, in every coordinate; a round selects s coordinates and releases their values, both charged
-and composed adaptively over rounds. The caller states the gradient's ℓ∞ sensitivity at θ.
+Why it is private. θ is public when a round begins, so that a neighbour moves the new point only by what it
+moves the gradient; the caller states by how much at most, in any coordinate. A round selects s coordinates
+and releases their values, both charged and composed adaptively over rounds. Π is post-processing.
 
-Two forms of NoisyHT (Algorithm 3):
+Two forms of NoisyHT:
 
 ``tight``
     One Gumbel vector selects, Gaussian noise on the values; shares of ρ that grow by 1.4 from round to round
@@ -17,109 +17,97 @@ Two forms of NoisyHT (Algorithm 3):
 
 References
 ----------
-Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithms 3 and 4, Lemma 4.
+Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 4.2; Cost of privacy in generalized linear models,
+Algorithms 3 and 4, Lemma 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
-from dpalgos.mechanisms.peeling import peeling, printed_multiplier
+from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.typing import FloatArray
 
+_LABEL = "step"
 _SELECTION_SHARE = 0.5
 _LAST_SELECTION_SHARE = 0.3  # the last round's values are the answer
 _GROWTH = 1.4  # of ρ from round to round: later rounds mend what early ones spoil, not the reverse
 _LARGEST_GROWTH = 30.0  # from the first round to the last
 
-# (transcript, values (d, R), ℓ∞ sensitivity, round) → what the round releases of the values.
-NoisyHT = Callable[[Transcript, FloatArray, FloatArray, int], SparseRelease]
+
+class NoisyHT(Protocol):
+    """One round's noisy hard thresholding."""
+
+    def __call__(
+        self, transcript: Transcript, values: FloatArray, linf_sensitivity: FloatArray
+    ) -> SparseRelease:
+        """Release about the largest of ``values`` (d, R), each moved by at most the sensitivity (R,)."""
+
+    def noise_std(self, linf_sensitivity: FloatArray) -> FloatArray:
+        """Return the standard deviation of the noise on released values, (R,)."""
 
 
 def noisy_iht(
     transcript: Transcript,
-    gradient: Callable[[FloatArray], FloatArray],
+    moved: Callable[[FloatArray], FloatArray],
     linf_sensitivity: Callable[[FloatArray], FloatArray],
-    noisy_ht: NoisyHT,
+    rounds: Sequence[NoisyHT],
     *,
     n_features: int,
-    n_rounds: int,
-    step_size: float,
     project: Callable[[FloatArray], FloatArray],
+    prune: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
 ) -> FloatArray:
     """Return the last iterate, (d, R), from θ = 0.
 
     Parameters
     ----------
     transcript : Transcript
-    gradient : callable
-        θ (d, R) → ∇L_n(θ) (d, R), private.
+    moved : callable
+        θ (d, R) → θ − η ∇L_n(θ) (d, R), private.
     linf_sensitivity : callable
-        θ → how far a neighbour moves any entry of the gradient at θ, (R,); public.
-    noisy_ht : callable
-        :func:`tight_noisy_ht` or :func:`printed_noisy_ht`.
-    n_features, n_rounds : int
-        d and T.
-    step_size : float
-        η.
+        θ → how far a neighbour moves any entry of that point, (R,); public.
+    rounds : sequence of NoisyHT
+        :func:`tight_rounds` or :func:`printed_rounds`.
+    n_features : int
+        d.
     project : callable
         Applied to every iterate, e.g. onto a ball, or the identity; post-processing.
+    prune : callable, optional
+        Applied to what the last round releases: values (s, R), standard deviation of their noise → values.
     """
     coef: FloatArray = np.zeros((n_features, transcript.n_replicates))
-    for t in range(n_rounds):
-        sensitivity = step_size * linf_sensitivity(coef)
-        coef = project(noisy_ht(transcript, coef - step_size * gradient(coef), sensitivity, t).dense())
+    for t, noisy_ht in enumerate(rounds, start=1):
+        sensitivity = linf_sensitivity(coef)
+        released = noisy_ht(transcript, moved(coef), sensitivity)
+        if prune is not None and t == len(rounds):
+            released = replace(released, values=prune(released.values, noisy_ht.noise_std(sensitivity)))
+        coef = project(released.dense())
     return coef
 
 
-def tight_noisy_ht(
-    epsilon: float, delta: float, sparsity: int, n_rounds: int, label: str = "step"
-) -> NoisyHT:
-    """Return the tight NoisyHT of ``n_rounds`` rounds that are together (ε, δ)-DP."""
-    rounds = planned_multipliers(epsilon, delta, sparsity, n_rounds)
-
-    def released(
-        transcript: Transcript, values: FloatArray, sensitivity: FloatArray, t: int
-    ) -> SparseRelease:
-        selection, release = rounds[t]
-        return noisy_top_k(
-            transcript,
-            values,
-            linf_sensitivity=sensitivity,
-            sparsity=sparsity,
-            selection_multiplier=selection,
-            release_multiplier=release,
-            label=label,
-        )
-
-    return released
+def tight_rounds(planned: Iterable[tuple[float, float]], sparsity: int) -> list[NoisyHT]:
+    """Return rounds of Gumbel selection and Gaussian values with :func:`planned_multipliers`."""
+    return [_GumbelHT(sparsity, selection, release) for selection, release in planned]
 
 
-def printed_noisy_ht(
-    epsilon: float, delta: float, sparsity: int, n_rounds: int, *, excess: float, label: str = "step"
-) -> NoisyHT:
-    """Return Algorithm 3 as printed, with ε/T and δ/T, whose B is ``excess`` times the true sensitivity."""
-    printed = printed_multiplier(epsilon / n_rounds, delta / n_rounds, sparsity)
+def printed_rounds(
+    transcript: Transcript, epsilon: float, delta: float, sparsity: int, n_rounds: int, *, excess: float
+) -> list[NoisyHT]:
+    """Return rounds as printed, of ε/T and δ/T each, whose B is ``excess`` times the true sensitivity.
 
-    def released(
-        transcript: Transcript, values: FloatArray, sensitivity: FloatArray, t: int
-    ) -> SparseRelease:
-        return peeling(
-            transcript,
-            values,
-            linf_sensitivity=sensitivity,
-            sparsity=sparsity,
-            noise_multiplier=excess * printed,
-            label=label,
-        )
-
-    return released
+    Which of the printed proof's own conditions fail goes into the transcript's diagnostics.
+    """
+    each = epsilon / n_rounds, delta / n_rounds
+    transcript.note("conditions", unmet_conditions(*each, sparsity))
+    return [_PeelingHT(sparsity, excess * printed_multiplier(*each, sparsity))] * n_rounds
 
 
 @lru_cache(maxsize=4096)
@@ -143,3 +131,47 @@ def planned_multipliers(
 
     factor = least_noise_factor(planned, epsilon, delta)
     return tuple((factor * selection, factor * release) for selection, release in rounds)
+
+
+@dataclass(frozen=True)
+class _GumbelHT:
+    sparsity: int
+    selection_multiplier: float
+    release_multiplier: float
+
+    def __call__(
+        self, transcript: Transcript, values: FloatArray, linf_sensitivity: FloatArray
+    ) -> SparseRelease:
+        return noisy_top_k(
+            transcript,
+            values,
+            linf_sensitivity=linf_sensitivity,
+            sparsity=self.sparsity,
+            selection_multiplier=self.selection_multiplier,
+            release_multiplier=self.release_multiplier,
+            label=_LABEL,
+        )
+
+    def noise_std(self, linf_sensitivity: FloatArray) -> FloatArray:
+        return np.asarray(self.release_multiplier * np.sqrt(self.sparsity) * linf_sensitivity)
+
+
+@dataclass(frozen=True)
+class _PeelingHT:
+    sparsity: int
+    noise_multiplier: float
+
+    def __call__(
+        self, transcript: Transcript, values: FloatArray, linf_sensitivity: FloatArray
+    ) -> SparseRelease:
+        return peeling(
+            transcript,
+            values,
+            linf_sensitivity=linf_sensitivity,
+            sparsity=self.sparsity,
+            noise_multiplier=self.noise_multiplier,
+            label=_LABEL,
+        )
+
+    def noise_std(self, linf_sensitivity: FloatArray) -> FloatArray:
+        return np.asarray(np.sqrt(2) * self.noise_multiplier * linf_sensitivity)

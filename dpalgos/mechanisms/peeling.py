@@ -39,6 +39,19 @@ def printed_multiplier(epsilon: float, delta: float, sparsity: int) -> float:
     return float(2 * np.sqrt(3 * sparsity * np.log(1 / delta)) / epsilon)
 
 
+def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
+    """Return which conditions of the peeling lemma (Dwork, Su & Zhang) fail; empty if none does."""
+    conditions = {
+        "epsilon <= 0.5": epsilon <= 0.5,
+        "delta <= 0.011": delta <= 0.011,
+        "s >= 10": sparsity >= 10,
+    }
+    failed = [name for name, holds in conditions.items() if not holds]
+    if not failed:
+        return ""
+    return f"the peeling lemma needs {', '.join(failed)}; the certificate is by zero-concentrated DP instead"
+
+
 def peeling(
     transcript: Transcript,
     values: FloatArray,

@@ -5,10 +5,11 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.api import build_params, run
-from dpalgos.central.dp_sparse_mean import entry_sensitivity, unmet_conditions
+from dpalgos.central.dp_sparse_mean import entry_sensitivity
 from dpalgos.comparators.clipped_mean import mean_sensitivity
 from dpalgos.comparators.karwa_vadhan_mean import interval_sensitivity
 from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Sample
 from dpalgos.tuning.noise_level import prune

@@ -6,9 +6,10 @@ import pytest
 import dpalgos
 from dpalgos.accounting.odometer import spending
 from dpalgos.api import build_params, run
-from dpalgos.central.dp_sparse_linear_regression import least_noise, step_sensitivity
+from dpalgos.central.dp_sparse_linear_regression import step_sensitivity
 from dpalgos.comparators.private_frank_wolfe_lasso import score_sensitivity
 from dpalgos.comparators.screened_sparse_regression import moment_sensitivity
+from dpalgos.mechanisms.noisy_iht import planned_multipliers
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Design, Sample
@@ -174,7 +175,7 @@ def test_tight_hard_thresholding_adapts_to_the_iterate():
     assert result.events[2].sensitivity > result.events[0].sensitivity
     assert 0.499 < result.certified_epsilon <= 0.5
     assert (result.estimate != 0).sum() == 5
-    rounds = least_noise(0.5, 1e-5, 5, 6).rounds
+    rounds = planned_multipliers(0.5, 1e-5, 5, 6)
     assert all(later[1] < earlier[1] for earlier, later in pairwise(rounds))
 
 
