@@ -1,7 +1,8 @@
 """How the mean over users of one vector each is released, once or at every step of an optimisation.
 
     "winsorized"     a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`): noise ∝ the radius τ
-    "clipped"        vectors clipped to the public norm B, Gaussian noise: noise ∝ B, whatever τ is
+    "clipped"        vectors clipped to the public norm B, Gaussian noise: noise ∝ B, whatever τ is; Laplace
+                     noise on a single number that is released once
     "group_privacy"  noise for rows at (ε/m, δ / (m e^((m−1)ε/m))), which m rows of a user add up to (ε, δ)
 
 Replacing a user replaces one vector. The first two are calibrated for that; the third is what a row-level
@@ -159,9 +160,13 @@ class UserAggregation:
         if self._params.aggregation != "winsorized":
             center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
             radius = np.full(len(vectors), self._bound)
+            clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
+            if self._params.aggregation == "clipped" and self._rotation.size == self._n_queries == 1:
+                epsilon = self._params.epsilon
+                return transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
             return transcript.gaussian(
-                ball_mean(vectors, center, radius),
-                l2_sensitivity=ball_mean_sensitivity(radius, n_users),
+                clipped,
+                l2_sensitivity=sensitivity,
                 noise_multiplier=self._clipped_multiplier(),
                 label=label,
             )
