@@ -1,0 +1,132 @@
+"""The scikit-learn classes: its own checks, and that they answer what the estimators answer."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import dpalgos
+from dpalgos import InputError
+from dpalgos.sklearn_classes import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMean,
+    DPPoissonRegressor,
+    DPSparseLinearRegression,
+    DPSparseMean,
+)
+
+ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+NOT_COUNTS = "the check's responses are not counts, and a Poisson regression refuses them"
+MODELS = [
+    DPLinearRegression(**ASKED),
+    DPSparseLinearRegression(**ASKED, sparsity=1, covariate_bound=3.0, response_bound=3.0),
+    DPPoissonRegressor(**ASKED, covariate_bound=3.0, response_bound=3.0),
+    DPLogisticRegression(**ASKED, covariate_bound=3.0),
+    DPMean(**ASKED, value_bound=3.0),
+    DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
+]
+EXPECTED_FAILURES = {
+    "DPPoissonRegressor": dict.fromkeys(
+        (
+            "check_n_features_in_after_fitting",
+            "check_regressors_train",
+            "check_regressor_data_not_an_array",
+            "check_regressors_no_decision_function",
+            "check_fit_idempotent",
+            "check_fit_check_is_fitted",
+            "check_n_features_in",
+        ),
+        NOT_COUNTS,
+    )
+}
+
+
+def table(n=4000):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (n, 3))
+    return X, X @ [1.0, -0.5, 0.0] + 0.3, rng
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_scikit_learn_finds_no_fault_but_the_named_ones(model):
+    expected = EXPECTED_FAILURES.get(type(model).__name__, {})
+    found = check_estimator(model, expected_failed_checks=expected, on_skip=None, on_fail=None)
+    failed = {each["check_name"]: str(each["exception"]) for each in found if each["status"] == "failed"}
+    assert failed == {}
+    assert {each["check_name"] for each in found if each["status"] == "xfail"} == set(expected)
+    assert all("whole numbers" in str(each["exception"]) for each in found if each["status"] == "xfail")
+
+
+def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
+    X, u, rng = table()
+    y = u + 0.1 * rng.standard_normal(len(X))
+    model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(7)).fit(X, y)
+    same = dpalgos.estimate(
+        "preconditioned_regression",
+        np.column_stack([X, np.ones(len(X))]),
+        y,
+        epsilon=1.0,
+        delta=1e-6,
+        rng=np.random.default_rng(7),
+    )
+    np.testing.assert_array_equal([*model.coef_, model.intercept_], same.estimate)
+    assert model.privacy_spent_ == (same.certified_epsilon, 1e-6)
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("model", "response"),
+    [
+        (DPLinearRegression(**ASKED), lambda u, rng: u + 0.1 * rng.standard_normal(len(u))),
+        (
+            DPLogisticRegression(**ASKED, covariate_bound=2.0),
+            lambda u, rng: rng.random(len(u)) < 1 / (1 + np.exp(-u)),
+        ),
+        (
+            DPPoissonRegressor(
+                **ASKED, covariate_bound=2.0, response_bound=8.0, n_iterations=40, step_size=1.0
+            ),
+            lambda u, rng: rng.poisson(np.exp(u)),
+        ),
+        (
+            DPSparseLinearRegression(
+                **ASKED, sparsity=3, covariate_bound=1.0, response_bound=3.0, fit_intercept=True
+            ),
+            lambda u, rng: u + 0.1 * rng.standard_normal(len(u)),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_without_scarcity_of_privacy_coefficients_are_near_the_truth(model, response):
+    X, u, rng = table(20_000)
+    model = clone(model).set_params(epsilon=50.0).fit(X, response(u, rng))
+    np.testing.assert_allclose(np.ravel(model.coef_), [1, -0.5, 0], atol=0.12)
+    assert model.intercept_ == pytest.approx(0.3, abs=0.12)
+
+
+def test_means_are_near_the_truth():
+    X, _, _ = table()
+    mean = DPMean(epsilon=50.0, delta=1e-6, value_bound=1.0, random_state=0).fit(X).mean_
+    np.testing.assert_allclose(mean, X.mean(axis=0), atol=0.01)
+
+
+def test_a_summary_names_columns_cost_and_what_is_public():
+    X, u, _ = table(500)
+    told = DPLogisticRegression(**ASKED, covariate_bound=2.0).fit(X, np.where(u > 0, "yes", "no")).summary()
+    assert "DPLogisticRegression (objective_perturbation_glm)" in told
+    assert all(f"\n{name} " in told for name in ("x0", "x2", "intercept"))
+    assert "1e-06)-differentially private under replacing one row" in told
+    assert "covariate_bound = 2.0" in told
+
+
+def test_what_the_estimators_refuse_the_classes_refuse():
+    X, u, _ = table(100)
+    with pytest.raises(InputError, match="y must hold two labels, got 3 classes"):
+        DPLogisticRegression(**ASKED, covariate_bound=2.0).fit(X, np.arange(100) % 3)
+    with pytest.raises(InputError, match="epsilon must be"):
+        DPLinearRegression(epsilon=-1, delta=1e-6).fit(X, u)
+    with pytest.raises(TypeError, match="delta"):
+        DPLinearRegression(epsilon=1.0)
