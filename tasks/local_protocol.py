@@ -5,7 +5,7 @@ has handed out. Every report carries the message's digest, so that a report of a
 ε or an earlier round is told from the others.
 """
 
-import importlib
+import inspect
 import json
 import secrets
 from collections import Counter
@@ -99,7 +99,7 @@ class PublicMessage:
         estimator = get_estimator(asked["estimator"])
         budget = {"epsilon": asked["epsilon"], "delta": asked["delta"], "calibration": "tight"}
         params = build_params(estimator, {**asked["keywords"], **budget})
-        module = importlib.import_module(f"dpalgos.local.{estimator.name}")
+        module: Any = inspect.getmodule(estimator.function)  # each local estimator has its own algorithm
         made: LocalAlgorithm = module.algorithm(params, len(asked["x"]), asked["people"] or 1)
         return made
 
