@@ -29,7 +29,9 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     log δ = min over α > 1 of (α − 1)(αρ − ε) − log(α − 1) + α log(1 − 1/α).
     """
     check_budget(epsilon, delta)
-    orders = 1 + np.geomspace(_ORDERS_FROM, _ORDERS_TO, 40_000)
+    # The best order grows as log(1/δ)/ε.
+    largest = max(_ORDERS_TO, -1e3 * float(np.log(delta)) / epsilon)
+    orders = 1 + np.geomspace(_ORDERS_FROM, largest, 40_000)
     constant = -np.log(orders - 1) + orders * np.log1p(-1 / orders) - np.log(delta)
 
     def excess(log_rho: float) -> float:

@@ -121,3 +121,8 @@ def test_gaussian_releases_beside_others_count_as_one():
     apart = certified_epsilon([gaussian(20.0, 4), gaussian(15.0, 9), pure], DELTA)
     assert apart == certified_epsilon([gaussian((4 / 400 + 9 / 225) ** -0.5), pure], DELTA)
     assert certified_epsilon([gaussian(0.0), pure], DELTA) == np.inf
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3])
+def test_tiny_budgets_have_a_rho(epsilon):
+    assert 0 < concentrated_rho(epsilon, 1e-9) < 1e-3
