@@ -139,8 +139,14 @@ def _opposite_rows(
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2",
     summary="Gradient steps of which the largest entries are selected and released with noise.",
     parameters=DPSparseLinearRegressionParams,
-    example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_bound": 2.0, "sparsity": 1}
-    | {"n_iterations": 8, "step_size": 2.0},
+    example={
+        "covariate_bound": 1.0,
+        "response_bound": 3.0,
+        "coef_bound": 2.0,
+        "sparsity": 1,
+        "n_iterations": 8,
+        "step_size": 2.0,
+    },
     witnesses=witnesses,
     forms={
         "private quantiles": Form(

@@ -131,7 +131,7 @@ def test_constant_columns_are_answered(transcripts, constant):
     assert single.shape == (1, 1)
 
 
-def test_columns_levels_and_ranges(transcripts):
+def test_every_column_has_a_range_and_every_level_a_quantile(transcripts):
     rng = np.random.default_rng(6)
     values = rng.normal([0, 100], [1, 10], (4000, 2))
     drawn = exponential_quantiles(
@@ -183,7 +183,7 @@ def test_reversed_quantiles_are_swapped_and_widened():
         ({"epsilon": 0.0}, "epsilon must be a positive finite number"),
     ],
 )
-def test_bad_arguments(transcripts, changes, message):
+def test_bad_arguments_are_refused_by_name(transcripts, changes, message):
     transcript = transcripts.seeded()
     with pytest.raises(dpalgos.InputError, match=message):
         exponential_quantiles(transcript, np.zeros(3), **{"levels": [0.5], **RANGE, **changes})

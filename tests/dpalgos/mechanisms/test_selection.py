@@ -18,7 +18,7 @@ def exponential_law(scores, epsilon, sensitivity, monotone=False):
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-def test_law_and_scale(transcripts, monotone):
+def test_choices_follow_the_exponential_law_at_the_declared_scale_only(transcripts, monotone):
     drawn = exponential_mechanism(
         transcripts.many(N),
         np.broadcast_to(SCORES[:, None], (4, N)),
@@ -72,7 +72,7 @@ def test_neighbors_never_exceed_and_the_witness_attains(transcripts, monotone):
     assert np.ptp(loss) >= 0.999 * epsilon
 
 
-def test_limit_batch_and_replay(transcripts):
+def test_without_noise_the_best_is_chosen_and_batches_and_replays_agree(transcripts):
     n_replicates = 9
     scores = np.random.default_rng(3).standard_normal((20, n_replicates))
     keywords = {"sensitivity": 0.1, "epsilon": 0.5, "label": "choice"}
@@ -102,7 +102,7 @@ def test_limit_batch_and_replay(transcripts):
         ({"sensitivity": 0.0}, "sensitivity must be positive and finite"),
     ],
 )
-def test_bad_arguments(transcripts, changes, message):
+def test_bad_arguments_are_refused_by_name(transcripts, changes, message):
     keywords = {"sensitivity": 1.0, "epsilon": 1.0, "label": "choice", **changes}
     with pytest.raises(dpalgos.InputError, match=message):
         exponential_mechanism(transcripts.seeded(), np.zeros((3, 1)), **keywords)
