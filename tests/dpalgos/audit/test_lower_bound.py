@@ -46,7 +46,15 @@ def audited(estimator, calibration, seed, **options):
     )
 
 
-@private
+# Half a minute each: every trial selects and fits rows of its own.
+SLOW = {"screened_sparse_glm"}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "calibration"),
+    [pytest.param(e, c, marks=[pytest.mark.slow] * (e.name in SLOW)) for e, c in PRIVATE],
+    ids=lambda value: getattr(value, "label", value),
+)
 def test_no_false_alarm(estimator, calibration):
     # Users tell what they tell one replicate after another.
     result = audited(
