@@ -5,12 +5,14 @@ BIN    := $(VENV)/bin
 RUNTIME_STAMP := $(VENV)/.runtime-installed
 TEST_STAMP    := $(VENV)/.test-installed
 PIP_INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PEERS         := .venv-peers
+PEERS_STAMP   := $(PEERS)/.installed
 STUDIES ?= housing snp swarm
 FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench serve serve-postgres clean lint
+.PHONY: setup run test test-all bench bench-peers serve serve-postgres clean lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -32,6 +34,9 @@ lint: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	$(BIN)/python -m tests.bench
 
+bench-peers: $(TEST_STAMP) $(PEERS_STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench_peers $(CURDIR)/$(PEERS)/bin/python
+
 serve: $(RUNTIME_STAMP)
 	$(BIN)/python -m flows.serve
 
@@ -51,5 +56,10 @@ $(TEST_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) --editable '.[test,dask,postgres]'
 	@touch $(RUNTIME_STAMP) $@
 
+$(PEERS_STAMP): tests/bench_peers/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .dpcost reports/out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .dpcost reports/out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
