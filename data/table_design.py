@@ -113,14 +113,15 @@ def prepare_table(
 
 
 def table_bytes(prepared: PreparedTable) -> bytes:
-    """Serialise as Parquet: a column per column, the rest as metadata."""
+    """Serialise as Parquet: columns by their numbers, since they may have any name; the rest as metadata."""
     assert prepared.to_standard is not None
     facts = {
+        "column_names": list(prepared.column_names),
         "to_standard": prepared.to_standard.tolist(),
         "private": prepared.private,
         "note": prepared.note,
     }
-    columns = {name: prepared.X[:, j] for j, name in enumerate(prepared.column_names)}
+    columns = {str(j): column for j, column in enumerate(prepared.X.T)}
     if prepared.y is not None:
         columns[_RESPONSE] = prepared.y
     buffer = io.BytesIO()
@@ -132,9 +133,9 @@ def read_prepared_table(path: Path) -> PreparedTable:
     """Read what `table_bytes` made."""
     table = pq.read_table(path)
     facts = json.loads(table.schema.metadata[b"design"])
-    names = tuple(name for name in table.column_names if name != _RESPONSE)
+    names = tuple(facts["column_names"])
     return PreparedTable(
-        X=np.column_stack([table[name].to_numpy() for name in names]),
+        X=np.column_stack([table[str(j)].to_numpy() for j in range(len(names))]),
         y=table[_RESPONSE].to_numpy().copy() if _RESPONSE in table.column_names else None,
         column_names=names,
         to_standard=np.array(facts["to_standard"]),

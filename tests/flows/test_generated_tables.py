@@ -1,0 +1,166 @@
+"""Tables of all sorts through `init` and a study: each runs or is refused in one sentence without a value."""
+
+import ast
+import re
+import string
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from own_tables import completed, computed
+
+from flows.init_study import init_study
+from tasks.faults import MENDABLE
+
+SECRET = 31337.625  # a number that only the data hold
+WORDS = ("zebra-secret", "ω-secret", "secret, with a comma", 'a "secret" quotation')
+ODD_NAMES = (
+    "größe",
+    "a b",
+    "x.y",
+    'quo"te',
+    "[x]",
+    "back\\slash",
+    "日本",
+    "=1+1",
+    "# no",
+    "a\tb",
+    "'",
+    "intercept",
+)
+SIZES = (1, 9, 10, 11, 40, 40, 200, 200, 200, 1000, 1000, 5000)
+
+
+class Generated:
+    """A made-up table and what its owner knows of it."""
+
+    def __init__(self, seed, n_rows=None, n_columns=None):
+        rng = self.rng = np.random.default_rng(seed)
+        self.family = None  # by chance, as the response is
+        self.n = int(rng.choice(SIZES)) if n_rows is None else n_rows
+        d = int(rng.choice((1, 2, 3, 4, 6, 12))) if n_columns is None else n_columns
+        self.columns, self.bounds, self.categories, self.kinds = {}, {}, {}, {}
+        for j in range(d):
+            name = str(rng.choice(ODD_NAMES)) if rng.random() < 0.3 else f"c{j}"
+            kind = rng.choice(("number", "whole", "truth", "text", "empty", "constant", "copy"), p=KINDS)
+            if name not in self.columns:
+                self._add(name, kind)
+                self.kinds[name] = kind
+        if rng.random() < 0.3:
+            for cells in self.columns.values():
+                cells[rng.random(self.n) < 0.02] = None
+
+    def _add(self, name, kind):
+        rng, n = self.rng, self.n
+        self.bounds[name] = (-40_000, 40_000)
+        if kind == "text":
+            self.categories[name] = list(WORDS)
+            cells = rng.choice(WORDS, n).astype(object)
+        elif kind == "copy" and self.columns:
+            other = str(rng.choice(list(self.columns)))
+            cells = self.columns[other].copy()
+            self.categories[name] = self.categories.get(other, [])
+        else:
+            low, high = (0, 1) if kind == "truth" else (-3, 3)
+            self.bounds[name] = (low, high) if kind in ("whole", "truth") else (-40_000, 40_000)
+            cells = {
+                "whole": lambda: rng.integers(low, high + 1, n),
+                "truth": lambda: rng.integers(0, 2, n),
+                "empty": lambda: np.full(n, None),
+                "constant": lambda: np.full(n, SECRET),
+            }.get(kind, lambda: np.where(rng.random(n) < 0.1, SECRET, rng.normal(0, 5, n)))()
+            cells = cells.astype(object)
+        self.columns[name] = cells
+
+    def response(self):
+        """Return a column to explain and a family, either of which may not suit the other."""
+        if self.family is not None:
+            return next(name for name, each in self.kinds.items() if each == "number"), self.family
+        if self.rng.random() < 0.25:
+            return "", ""
+        family = str(self.rng.choice(("", "", "linear", "logistic", "poisson")))
+        return str(self.rng.choice(list(self.columns))), family
+
+
+KINDS = (0.4, 0.2, 0.15, 0.13, 0.04, 0.04, 0.04)
+
+
+def computed_when_mended(file, folder, n_columns):
+    """Compute a study, after mending what the sentences say as an owner would; return its results."""
+    for _ in range(n_columns + 1):
+        try:
+            return computed(file, folder)[2]
+        except MENDABLE as refused:
+            head, *blocks = file.read_text().split("[[data.columns]]\n")
+            if constant := re.search(r"^column (.+) of mine is constant; leave it out$", str(refused)):
+                name = ast.literal_eval(constant[1]).rpartition("=")[0] or ast.literal_eval(constant[1])
+                kept = [each for each in blocks if tomllib.loads(each.splitlines()[0])["name"] != name]
+                if len(kept) == len(blocks) or blocks[-1] not in kept:  # the last one holds the rest
+                    raise
+                text = "[[data.columns]]\n".join([head, *kept])
+            elif rows := re.search(r"grid.n must be at most the ([\d,]+) rows that are left", str(refused)):
+                left = int(rows[1].replace(",", ""))
+                text = re.sub(r"^n = .*$", f"n = [{left}]", file.read_text(), count=1, flags=re.MULTILINE)
+                text = re.sub(r"^n = \d+$", f"n = {left}", text, flags=re.MULTILINE)
+            else:
+                raise
+            file.write_text(text)
+    raise AssertionError("a study that is mended as its sentences say must run")
+
+
+def outcome(table, folder):
+    """Return what became of a table: the statuses of its study's cells, or why it was refused."""
+    path = folder / f"table.{table.rng.choice(['csv', 'parquet'])}"
+    frame = pd.DataFrame(table.columns).infer_objects()
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    response, family = table.response()
+    try:
+        init_study("mine", path, response=response, family=family, folder=folder)
+        written = (folder / "mine.toml").read_text() + (folder / "mine-release.toml").read_text()
+        assert "secret" not in written
+        assert "31337" not in written
+        file = completed(folder / "mine.toml", table.bounds, table.categories)
+        if table.rng.random() < 0.8:
+            file.write_text(file.read_text().replace('missing = "refuse"', 'missing = "drop"'))
+        results = computed_when_mended(file, folder, len(table.columns))
+    except MENDABLE as refused:
+        return {str(refused)}
+    rows = pd.read_parquet(results["path"])
+    assert not set(rows["status"]) - {"ok", "refused"}, set(rows["message"])
+    return set(rows["status"]) | set(rows["message"])
+
+
+def check(table, folder):
+    for sentence in outcome(table, folder):
+        assert "\n" not in sentence
+        assert "secret" not in sentence
+        assert "31337" not in sentence
+        assert set(sentence) - set(string.whitespace) or not sentence
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_small_table_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
+    check(Generated(seed, n_rows=(9, 12, 40, 120)[seed % 4], n_columns=1 + seed % 5), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 136))
+def test_a_table_of_any_sort_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
+    check(Generated(seed), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1_000_000, 3), (200_000, 8), (600, 500), (40, 100)])
+def test_long_and_wide_tables_run(n_rows, n_columns, tmp_path, home):
+    table = Generated(7, n_rows, n_columns)
+    table.family = ""
+    assert "ok" in outcome(table, tmp_path)
+
+
+def test_columns_may_be_called_what_we_call_ours(tmp_path, home):
+    table = Generated(7, 40, 0)
+    for name in ("intercept", "response", "0"):
+        table.columns[name], table.bounds[name] = table.rng.normal(size=40), (-40, 40)
+    table.kinds, table.family = {"response": "number"}, ""
+    assert outcome(table, tmp_path) == {"", "ok"}
