@@ -200,7 +200,7 @@ CHANGES = [
         "dpalgos/tuning/holdout.py",
         "return ",
         "return 0 or ",
-        ["swarm screened_sparse_glm", "swarm page"],
+        ["snp dp_sparse_mean", "snp page"],
         ["housing table"],
     ),
     (
