@@ -10,7 +10,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
-from dpalgos.noise_source import NoNoise
+from dpalgos.noise_source import Noise, NoNoise
 from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -206,3 +206,39 @@ def test_output_perturbation_releases_nothing_short_of_its_minimum():
     X, y = labelled(500)
     with pytest.raises(dpalgos.InputError, match="n_iterations must let the solver reach"):
         silent("output_perturbation_glm", X, y, ridge=0.001, n_iterations=1, **LOGISTIC)
+
+
+def test_without_noise_dp_sgd_takes_its_batches_in_turn():
+    X, y = labelled(50)
+    coef = np.zeros(4)
+    for step in range(6):
+        rows = slice(step % 3, None, 3)
+        coef = coef - 0.7 * X[rows].T @ (expit(X[rows] @ coef) - y[rows]) / len(y[rows])
+    answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC)
+    np.testing.assert_allclose(answer, coef, rtol=1e-12)
+
+
+def test_a_row_pays_for_the_steps_of_its_own_batch():
+    X, y = labelled(60)
+    for n_batches in (1, 6):
+        result = certified("dp_sgd_glm", X, y, n_batches=n_batches, n_epochs=4, **LOGISTIC)
+        assert len(result.events) == 4 * n_batches
+        assert result.certified_epsilon == pytest.approx(1.0)
+        assert {event.noise_multiplier for event in result.events} == {2 / gaussian_mu(1.0, 1e-6)}
+        sensitivities = [event.l2_sensitivity for event in result.events]
+        np.testing.assert_allclose(sensitivities, 2 * 2.0 * n_batches / 60)
+
+
+@pytest.mark.parametrize("changed", range(7))
+def test_a_row_moves_no_gradient_but_that_of_its_batch(changed):
+    X, y = labelled(7)
+    other = X.copy()
+    other[changed] = -9.0
+    estimator = dpalgos.get_estimator("dp_sgd_glm")
+    params = build_params(estimator, {**BUDGET, **LOGISTIC, "n_batches": 3, "n_epochs": 2})
+    first = RecordingTranscript(Noise([np.random.default_rng(0)]))
+    run(estimator, Sample(X, y), params, first)
+    second = RecordingTranscript(Noise([np.random.default_rng(0)]), script=first.published)
+    run(estimator, Sample(other, y), params, second)
+    for event, value, moved in zip(first.events, first.values, second.values, strict=True):
+        assert (value == moved).all() == (event.group != changed % 3)
