@@ -71,8 +71,8 @@ _RELEASE = """\
 # One private answer about {file}, for publication: written by `dpcost init`, to be completed by you.
 #     dpcost ledger open {name} --epsilon 1 --delta 1e-6
 #     dpcost release {estimator} --data {file} --config {name}-release.toml --epsilon 0.5 --delta 1e-7
-# A release takes the columns as they are in the file: no unit is changed and no intercept is added.
-# Delete the columns that you do not need.
+# A release takes the columns as they are in the file: no unit is changed and no intercept is added; text
+# must be written as numbers first{to_recode}. Delete the columns that you do not need.
 
 [dataset]
 name = "{name}"
@@ -282,6 +282,7 @@ def _release(
             file=data.name,
             estimator=estimator,
             x=f"[{', '.join(map(_text, x))}]",
+            to_recode=", the response too, as 0 and 1" if used.get(response) == "text" else "",
             y=f"y = {_text(response)}\n" if response else "",
             bounds=bounds,
             params=params,

@@ -40,7 +40,7 @@ def with_own_data(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any
     own = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
     panels = plain.get("panels")
     if isinstance(panels, list):
-        panels = [_filled(panel, plain["name"], own) for panel in panels]
+        panels = [_filled(panel, plain["name"], own, path.name) for panel in panels]
     others = {key: value for key, value in plain.items() if key != "data"}
     return {**others, "own": own, **({} if panels is None else {"panels": panels})}
 
@@ -58,7 +58,7 @@ def _refuse_unfinished(file: str, text: str) -> None:
         raise SpecError(f"{file}, line {number}: {match[1]} is yours to declare{hint}{more}")
 
 
-def _filled(panel: Any, name: str, own: OwnData) -> Any:
+def _filled(panel: Any, name: str, own: OwnData, file: str) -> Any:
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
@@ -68,7 +68,7 @@ def _filled(panel: Any, name: str, own: OwnData) -> Any:
     ingested = own.ingested(response) if isinstance(response, str) else ()
     if isinstance(response, str) and len(ingested) > 1:
         raise SpecError(
-            f"response must be a column of numbers or of two categories, got {response!r} with "
+            f"{file}: response must be a column of numbers or of two categories, got {response!r} with "
             f"{len(ingested) + 1}; choose another"
         )
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):

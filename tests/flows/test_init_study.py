@@ -9,8 +9,10 @@ from data.data_errors import DataError
 from flows.find_study import find_study
 from flows.init_study import init_study
 from tasks.faults import SpecError
+from tasks.own_parquet import own_parquet
 from tasks.release import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
+from tasks.report.manifest import last_content
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 100)}
@@ -188,6 +190,38 @@ def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
 def test_init_refuses_files_that_make_no_study(tmp_path, content, sentence):
     (tmp_path / "table.csv").write_text(content)
     assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
+
+
+def test_the_release_file_says_that_a_text_response_is_to_be_recoded(tmp_path):
+    study(tmp_path, response="smoker")
+    assert "the response too, as 0 and 1" in (tmp_path / "mine-release.toml").read_text()
+    study(tmp_path, response="cost", name="other")
+    assert "the response too" not in (tmp_path / "other-release.toml").read_text()
+
+
+def test_the_content_of_the_last_run_is_found_in_its_manifest(tmp_path):
+    assert last_content(tmp_path, "mine") == ""
+    (tmp_path / "manifest.json").write_text('{"data": [{"name": "mine", "source_sha256": "ab12"}]}')
+    assert (last_content(tmp_path, "mine"), last_content(tmp_path, "other")) == ("ab12", "")
+    (tmp_path / "manifest.json").write_text('{"data": 3}')
+    assert last_content(tmp_path, "mine") == ""
+
+
+def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):
+    def keys(folder):
+        spec = find_study(str(folder / "mine.toml"))
+        table = own_parquet.fn(spec.name, spec.own)
+        return table.sha256, [block.described() for block in spec.blocks("smoke", replicates=2, seed=1)]
+
+    file = study(tmp_path, response="cost")
+    here = keys(tmp_path)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    (tmp_path / "table.csv").rename(moved / "table.csv")
+    (moved / "mine.toml").write_text(file.read_text().replace(str(tmp_path / "table.csv"), "table.csv"))
+    assert keys(moved) == here
+    people(seed=1).to_csv(moved / "table.csv", index=False)
+    assert keys(moved)[0] != here[0]
 
 
 def test_init_overwrites_nothing(tmp_path):
