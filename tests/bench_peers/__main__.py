@@ -45,6 +45,7 @@ OURS = {
         "objective_perturbation_glm": {"family": "logistic", "covariate_bound": ROW_BOUND},
         "output_perturbation_glm": {"family": "logistic", "covariate_bound": ROW_BOUND, "ridge": 0.01},
         "dp_glm": {"family": "logistic", "covariate_bound": ROW_BOUND},
+        "dp_sgd_glm": {"family": "logistic", "covariate_bound": ROW_BOUND},
     },
 }
 WHAT = {
@@ -127,7 +128,8 @@ def leaked(empty: int, full: int, n_trials: int) -> str:
     """Say what the trials prove of diffprivlib's LinearRegression, asked for ε = 1."""
     proved = float(epsilon_lower_bound(empty, full, n_trials, 0.0))
     return (
-        f"diffprivlib's LinearRegression, asked for ε = 1 (δ = 0), is not: {n_trials:,} fits on each of two "
+        f"diffprivlib's LinearRegression does not keep the ε = 1 (δ = 0) asked of it: {n_trials:,} fits "
+        "on each of two "
         f"neighbours prove ε ≥ {proved:.2f} with confidence {CONFIDENCE:g}. The noise on a column's sum of "
         "squares is scaled by the square of its lower bound alone, so that with bounds (0, 1) that sum is "
         f"released as it is: the slope was beyond 10⁵⁰ in {empty:,} fits where the column is zero, in "
