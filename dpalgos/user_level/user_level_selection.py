@@ -46,11 +46,12 @@ from dpalgos.user_rows import UserRows
 
 
 def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
-    array = np.asarray(value)
+    columns = isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 1
+    array = np.eye(value) if columns else np.asarray(value)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or len(array) < 2 or not np.isfinite(array).all():
         raise InputError(
-            f"{name} must be at least two vectors of coefficients, as a (K, d) array of finite numbers, got "
-            f"{array.dtype} {array.shape}"
+            f"{name} must be at least two vectors of coefficients, as a (K, d) array of finite numbers, or "
+            f"their number where each is one column of X, got {array.dtype} {array.shape}"
         )
     return tuple(tuple(float(entry) for entry in row) for row in array)
 
@@ -60,7 +61,8 @@ class UserLevelSelectionParams(UserLevelParams):
     """Keywords of :func:`user_level_selection`."""
 
     candidates: tuple[tuple[float, ...], ...] = checked(
-        "(K, d), public: coefficients to choose from", _check_candidates
+        "(K, d), public: coefficients to choose from; or K: the columns of X, each a prediction",
+        _check_candidates,
     )
     loss: str = choice("of the linear predictor", tuple(LINEAR_LOSSES))
     loss_bound: float = positive("B: losses are truncated to [0, B]")

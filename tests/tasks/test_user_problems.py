@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from data.prepared_table import PreparedTable
 from data.registry import get_dataset
 from flows.find_study import find_study
-from reports.exhibits import user_spread
+from reports.exhibits import selection_rules, user_spread
 from tasks.problems.grid_users import GriddedTable, GridUsers
 from tasks.problems.problem import HeadlineRun
+from tasks.problems.user_selection import UserSelection
 from tasks.problems.user_simulation import UserSimulation
 from tasks.work_units import Block
 
@@ -51,8 +53,6 @@ def gridded(problem, prepared, tmp_path):
 @pytest.fixture
 def prepared(tmp_path, monkeypatch):
     """Four cells of the map, one of which has too few rows."""
-    import pandas as pd
-
     rng = np.random.default_rng(0)
     cell = np.repeat([0, 1, 2, 3], [5, 40, 7, 3])
     table = pd.DataFrame(
@@ -142,7 +142,34 @@ def test_settings_that_cannot_be_are_refused():
 
 
 def test_the_studies_of_users_expand_into_blocks():
-    for name in ("user_level", "user_neighbourhoods", "user_regression"):
+    for name in ("user_level", "user_neighbourhoods", "user_regression", "user_selection"):
         spec = find_study(name)
         blocks = spec.blocks("smoke", replicates=1, seed=0)
         assert {each.panel for each in blocks} == {panel.name for panel in spec.panels}
+
+
+def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
+    problem = UserSelection(kind="user_selection", users=30, candidates=5)
+    draws = list(problem.draws(block(problem, 8), None))
+    assert draws[0].measure(np.eye(5)[:, 3]) == pytest.approx(0.3)
+    assert draws[0].measure(np.eye(5)[:, 0]) == 0
+    losses = np.concatenate([draw.sample.X**2 / 2 for draw in draws])
+    assert np.rint(losses * 8) == pytest.approx(losses * 8)
+    assert losses.mean(axis=0) == pytest.approx(np.linspace(0.3, 0.7, 5), abs=0.08)
+
+
+def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
+    rows = [
+        (m, variant, mean)
+        for m, *means in ((10, 0.5, 0.1), (100, 0.2, 0.1), (1000, 0.0, 0.1))
+        for variant, mean in zip(("five", "five, exponential mechanism"), means, strict=True)
+    ]
+    summary = pd.DataFrame(rows, columns=["n", "variant", "mean"]).assign(
+        se=0.01, d=5, epsilon=1.0, calibration="tight", metric="excess_loss"
+    )
+    (shown,) = selection_rules.draw(None, summary, {"metric": "excess_loss"})
+    assert "up to m = 100, random stopping loses less from m = 1,000 on." in shown.text
+    assert [row[2] for row in shown.rows] == ["10", "100", "1,000"]
+    (shown,) = selection_rules.draw(None, summary.assign(se=1.0), {"metric": "excess_loss"})
+    assert "these repetitions tell the rules apart at no m up to 1,000" in shown.text
+    assert selection_rules.draw(None, summary.assign(calibration="paper"), {"metric": "excess_loss"}) == ()

@@ -62,6 +62,14 @@ def test_a_bounded_number_of_draws_is_as_good_and_as_private():
     assert excess(coins(2000, 100, 20), most_draws=2000, **settings) <= 0.01
 
 
+def test_a_number_of_candidates_stands_for_the_columns():
+    sample, settings = (
+        coins(200, 100, 2),
+        {"epsilon": 2.0, "concentration_radius": 0.3, "rule": "exponential"},
+    )
+    assert excess(sample, candidates=20, **settings) == excess(sample, **settings)
+
+
 def test_the_cost_is_pure_and_the_asked_epsilon():
     settings = {"epsilon": 0.5, "delta": 1e-9, "concentration_radius": 0.3, "range_failure": 1.0}
     options = {"candidates": [[0.0], [1.0]], "loss": "huber", "loss_bound": 1.0}

@@ -1,0 +1,92 @@
+"""Choosing the best of K candidates by the losses of simulated users: what the choice loses."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+import dpalgos
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, HeadlineRun, Problem, spread_over_blocks
+from tasks.work_units import Block, derive_seed, replicate_generator
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choice(Draw):
+    """Users and the expected loss of each candidate, (K,)."""
+
+    losses: np.ndarray
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return how much more the chosen candidates, unit vectors, lose than the best, (R,)."""
+        return np.asarray(self.losses @ self.columns(estimate) - self.losses.min())
+
+
+class UserSelection(Problem):
+    """On every row a candidate loses 0 or 1; with chances from .3 to .7, equally spaced.
+
+    A user's mean losses of n rows are drawn as a single row, the k-th entry of which has half its square for
+    the k-th candidate's loss: the candidates are the unit vectors.
+    """
+
+    kind: Literal["user_selection"]
+    users: Annotated[int, Field(strict=True, ge=2)]
+    candidates: Annotated[int, Field(strict=True, ge=2)]
+
+    size_symbol: ClassVar[str] = "m"
+    has_exhibits: ClassVar[bool] = True
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is no dataset to bring."""
+        return True
+
+    @property
+    def source(self) -> str:
+        """Name of the model."""
+        return "users who toss coins"
+
+    @property
+    def task(self) -> str:
+        """Estimators of coefficients choose among them."""
+        return "linear_regression"
+
+    @property
+    def metric(self) -> str:
+        """The expected loss of what was chosen, less that of the best candidate."""
+        return "excess_loss"
+
+    def sizes(self, n: int) -> dict[str, int]:
+        """Return the size and the number of candidates, which is that of columns."""
+        return {"n": n, "d": self.candidates}
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return blocks of about as much data each; a candidate's scores are drawn again and again."""
+        passes = 20 * (n_cells + 1)
+        return spread_over_blocks(replicates, passes * (self.users * self.candidates + ELEMENTS_BESIDE))
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set and its losses."""
+        return 40 * self.users * self.candidates
+
+    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+        """Yield one data set after another."""
+        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
+        chances = np.linspace(0.3, 0.7, self.candidates)
+        for replicate in range(block.first, block.first + block.replicates):
+            rng = replicate_generator(seed, replicate)
+            lost = rng.binomial(block.n, chances, (self.users, self.candidates)) / block.n
+            yield Choice(
+                sample=dpalgos.Sample(
+                    np.sqrt(2 * lost), np.zeros(self.users), user_ids=np.arange(self.users)
+                ),
+                first=replicate,
+                replicates=1,
+                losses=chances,
+                batched=False,
+            )
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return which metric tells the rules of selection apart."""
+        return {"selection_rules": {"metric": self.metric}}
