@@ -96,9 +96,10 @@ def run_study(
     }
     with recorded(study, profile, own=spec.own is not None), journal.exclusive_run(home(), say):
         clear_leftovers(home(), run.out)
-        tables = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
-        designs = {panel.name: run.design(tables, panel) for panel in spec.panels}
-        blocks = spec.blocks(
+        found = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
+        tables = {dataset: table for dataset, table in found.items() if table is not None}
+        designs = {panel.name: run.design(tables, panel) for panel in run.spec.panels}
+        blocks = run.spec.blocks(
             profile,
             replicates=replicates,
             seed=seed,
@@ -107,7 +108,7 @@ def run_study(
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
         shown = run.exhibited(tables, designs, blocks, parts)
-        report = run.rendered(tables, [results, *shown], context)
+        report = run.rendered(tables, [results, *shown], context | {"not_run": run.not_run})
         index = write_index(run.out)
     _attach(spec, report)
     return {
@@ -127,20 +128,33 @@ class _Run:
     ) -> None:
         self.spec, self.out = spec, out.resolve()
         self.n_task_runs = 0
+        self.not_run: dict[str, str] = {}  # panel → why
         self._task, self._cell = refresh_task, refresh_cell
         self._cache = home() / "cache"
 
-    def table(self, dataset: str, offline: bool, profile: Profile) -> DatasetRef:
+    def table(self, dataset: str, offline: bool, profile: Profile) -> DatasetRef | None:
         """Bring a dataset: the store is its own cache, verified on every use."""
         if self.spec.own and dataset == self.spec.name:
             return self._own_table(dataset, self.spec.own)
         self.n_task_runs += 2
         raw = fetch(dataset, offline, again=self._task == fetch.name)
+        if raw.origin == "stand-in" and (panels := self.spec.panels_without_stand_in(dataset)):
+            self._leave_out(panels, dataset)
+            return None
         rows = self.spec.stand_in_rows(dataset, profile)
         table = parquet(raw, again=self._task == parquet.name, stand_in_rows=rows)
         if table.data_source != "real":
             say(f"note: {dataset} is a {table.data_source}, since {'; '.join(table.reasons)}")
         return table
+
+    def _leave_out(self, panels: tuple[str, ...], dataset: str) -> None:
+        for panel in panels:
+            sentence = (
+                f"Panel “{panel}” did not run: {dataset} cannot be had here, and nothing stands in for it."
+            )
+            self.not_run[panel] = sentence
+            say(f"note: {sentence}")
+        self.spec = self.spec.without_panels(panels)
 
     def _own_table(self, dataset: str, own: OwnData) -> DatasetRef:
         """Bring a file of one's own, and say whether it changed since the last report."""

@@ -62,7 +62,7 @@ def build_page(
         assumptions=_assumptions(spec),
         budgets=_budgets(manifest["budgets"]),
         findings=(*_findings(spec, results), *problem.findings(exhibits)),
-        notes=tuple(note.text.strip() for note in spec.notes),
+        notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
         command=manifest["command"],
         rerun_commands=tuple(manifest["rerun_commands"]),

@@ -38,7 +38,7 @@ def build_manifest(
         Of ``results.parquet``.
     context : dict
         ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``, ``command`` and
-        ``started`` of the run.
+        ``started`` of the run; ``not_run``, panel → why, where some did not.
     """
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
@@ -58,6 +58,7 @@ def build_manifest(
         "finished": now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "budgets": budget_split(spec),
+        "not_run": context.get("not_run", {}),
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             shlex.join(["dpcost", "run", *again, *options]),

@@ -40,6 +40,7 @@ def write_report(
     """Write everything of a report but the results table itself, the manifest last."""
     out = results_path.parent
     results = pd.read_parquet(results_path)
+    spec = spec.without_panels(manifest.get("not_run", {}))
     page = build_page(spec, results, manifest, load_exhibits(out))
     files = render_study(results, page)
     card = card_from(page, results, files.get(CARD_FIGURE))

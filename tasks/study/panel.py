@@ -126,11 +126,15 @@ class Panel(Strict):
         What is particular about it, for the report.
     smoke : bool
         Whether profile ``smoke`` runs it too; False where that would last too long.
+    real_data : bool
+        Whether it runs on the real data alone: where they cannot be had it is left out, and the report says
+        so.
     """
 
     name: str
     about: str = ""
     smoke: bool = True
+    real_data: bool = False
     problem: AnyKind
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()

@@ -1,7 +1,7 @@
 """What a study is: the schema of ``flows/studies/*.toml`` and its expansion into blocks of cells."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -135,6 +135,11 @@ class StudySpec(Strict):
             raise ValueError(
                 f"headline.panel must be one of the study's ({allowed}), got {self.headline.panel!r}"
             )
+        if self.head_panel.real_data:
+            raise ValueError(
+                f"headline.panel must be one that always runs, got {self.headline.panel!r}, "
+                "which has real_data = true; leave that out"
+            )
         if not self.head_panel.smoke:
             raise ValueError(
                 f"headline.panel must be one that every profile runs, got {self.headline.panel!r}, "
@@ -265,6 +270,15 @@ class StudySpec(Strict):
                     f"{self.name}: grid.n must be at most the {n_rows:,} rows that are left without missing "
                     f"cells, got {largest}; take the larger ones out"
                 )
+
+    def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:
+        """Return the panels on a dataset if all of them need the real one, else none."""
+        own = [panel for panel in self.panels if panel.problem.source == dataset]
+        return tuple(panel.name for panel in own) if all(panel.real_data for panel in own) else ()
+
+    def without_panels(self, names: Collection[str]) -> "StudySpec":
+        """Return the study without some panels."""
+        return self.model_copy(update={"panels": tuple(p for p in self.panels if p.name not in names)})
 
     def modules(self) -> list[str]:
         """Return the modules of its problems and estimators, which its numbers depend on."""
