@@ -11,28 +11,19 @@ from tasks.rules import RuleError, whole
 from tasks.work_units import Block, derive_seed, replicate_generator
 
 
-class UserSimulation(Problem):
-    """Users whose rows are N(μ, I), every entry of μ the same.
-
-    A user's mean is drawn as one row, whose law it has.
+class SimulatedUsers(Problem):
+    """Users who all have as many rows, drawn anew in every replicate.
 
     Attributes
     ----------
     users, samples : int or str
         Numbers of users and of rows of each, which may be rules in n, the size of the study's grid.
     d : int
-    center : float
-        Every entry of μ.
-    value_bound : float
-        Of what is known of it beforehand: it lies in ± this.
     """
 
-    kind: Literal["user_simulation"]
     users: int | str
     samples: int | str
     d: int
-    center: float = 0.5
-    value_bound: float = 10.0
 
     size_symbol: ClassVar[str] = "m"
 
@@ -40,16 +31,6 @@ class UserSimulation(Problem):
     def simulated(self) -> bool:
         """Whether there is no dataset to bring."""
         return True
-
-    @property
-    def source(self) -> str:
-        """Name of the model."""
-        return "Gaussian users"
-
-    @property
-    def task(self) -> str:
-        """What is estimated."""
-        return "mean"
 
     def check(self, n: int, task: str) -> None:
         """Refuse fewer than two users, no rows, or no columns."""
@@ -68,6 +49,40 @@ class UserSimulation(Problem):
         """Return the number of rows of a user."""
         return whole(self.samples, {"n": n}, what="samples")
 
+    def generators(self, block: Block) -> Iterator[tuple[int, np.random.Generator]]:
+        """Yield the replicates of a block, and what each one's data are drawn from."""
+        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
+        for replicate in range(block.first, block.first + block.replicates):
+            yield replicate, replicate_generator(seed, replicate)
+
+
+class UserSimulation(SimulatedUsers):
+    """Users whose rows are N(μ, I), every entry of μ the same.
+
+    A user's mean is drawn as one row, whose law it has.
+
+    Attributes
+    ----------
+    center : float
+        Every entry of μ.
+    value_bound : float
+        Of what is known of it beforehand: it lies in ± this.
+    """
+
+    kind: Literal["user_simulation"]
+    center: float = 0.5
+    value_bound: float = 10.0
+
+    @property
+    def source(self) -> str:
+        """Name of the model."""
+        return "Gaussian users"
+
+    @property
+    def task(self) -> str:
+        """What is estimated."""
+        return "mean"
+
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (self.n_users(n) * self.d + ELEMENTS_BESIDE))
@@ -79,11 +94,11 @@ class UserSimulation(Problem):
     def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another."""
         n_users, spread = self.n_users(block.n), float(self.n_samples(block.n)) ** -0.5
-        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
-        for replicate in range(block.first, block.first + block.replicates):
-            X = replicate_generator(seed, replicate).normal(self.center, spread, (n_users, self.d))
+        for replicate, rng in self.generators(block):
             yield Estimation(
-                sample=dpalgos.Sample(X, user_ids=np.arange(n_users)),
+                sample=dpalgos.Sample(
+                    rng.normal(self.center, spread, (n_users, self.d)), user_ids=np.arange(n_users)
+                ),
                 first=replicate,
                 replicates=1,
                 target=np.full(self.d, self.center),

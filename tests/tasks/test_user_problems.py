@@ -12,6 +12,7 @@ from flows.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
 from tasks.problems.grid_users import GriddedTable, GridUsers
 from tasks.problems.problem import HeadlineRun
+from tasks.problems.user_regression_simulation import UserRegressionSimulation
 from tasks.problems.user_selection import UserSelection
 from tasks.problems.user_simulation import UserSimulation
 from tasks.work_units import Block
@@ -142,7 +143,8 @@ def test_settings_that_cannot_be_are_refused():
 
 
 def test_the_studies_of_users_expand_into_blocks():
-    for name in ("user_level", "user_neighbourhoods", "user_regression", "user_selection"):
+    names = ("user_level", "user_neighbourhoods", "user_regression", "user_selection", "user_excess_risk")
+    for name in names:
         spec = find_study(name)
         blocks = spec.blocks("smoke", replicates=1, seed=0)
         assert {each.panel for each in blocks} == {panel.name for panel in spec.panels}
@@ -173,3 +175,18 @@ def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
     (shown,) = selection_rules.draw(None, summary.assign(se=1.0), {"metric": "excess_loss"})
     assert "these repetitions tell the rules apart at no m up to 1,000" in shown.text
     assert selection_rules.draw(None, summary.assign(calibration="paper"), {"metric": "excess_loss"}) == ()
+
+
+def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_distance():
+    problem = UserRegressionSimulation(
+        kind="user_regression_simulation", users=40, samples="2*n", d=4, coef=0.5
+    )
+    first, second = problem.draws(block(problem, 3, replicates=2), None)
+    assert [one.n_rows.tolist() for one in first.sample.users] == [[6] * 40]
+    assert set(np.unique(first.sample.X)) == {-1.0, 1.0}
+    assert np.abs(first.sample.y - first.sample.X @ [0.5, 0.5, 0, 0]).max() <= 1
+    assert first.measure(np.zeros(4)) == pytest.approx(0.25)
+    assert first.measure(np.array([0.5, 0.5, 0, 0])) == 0
+    assert (first.sample.y != second.sample.y).all()
+    (alone,) = problem.draws(replace(block(problem, 3, replicates=1), first=1), None)
+    assert (alone.sample.y == second.sample.y).all()
