@@ -26,7 +26,16 @@ def epsilon_of(events, delta):
 
 
 def rho_of(events):
-    """Return ρ of zero-concentrated DP, the sum of pure ε, and δ of failures: what a ledger adds up."""
+    """Return ρ of zero-concentrated DP, the sum of pure ε, and δ of failures: what a ledger adds up.
+
+    Of disjoint groups of people each is told of its own events alone, and the most of any counts.
+    """
+    groups = {event.group for event in events} - {None}
+    told = [[e for e in events if e.group in (None, group)] for group in groups or {None}]
+    return tuple(max(costs) for costs in zip(*map(_rho_of_one, told), strict=True))
+
+
+def _rho_of_one(events):
     rho = pure = failure = 0.0
     for event in events:
         kind, count = type(event).__name__, getattr(event, "count", 1)

@@ -192,7 +192,7 @@ def test_a_faulty_study_is_one_sentence(tmp_path, old, new, message):
 
     text = (STUDIES / "swarm.toml").read_text()
     assert old in text
-    file = tmp_path / "swarm.toml"
+    file = tmp_path / "my_swarm.toml"
     file.write_text(text.replace(old, new))
     with pytest.raises((SpecError, ValueError), match=message) as caught:
         find_study(str(file))

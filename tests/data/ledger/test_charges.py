@@ -149,7 +149,7 @@ def test_the_same_question_has_the_same_id(ask):
 def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
     ledger.charge(ask(), fits)
     with pytest.raises(
-        ContentRefused, match=r"not those that 'patients' was charged for so far.*allow new content"
+        ContentRefused, match=r"not those that 'patients' was charged for so far.*--new-content"
     ):
         ledger.charge(ask("b"), fits)
     ledger.charge(ask("b"), fits, allow_new_content=True)
