@@ -20,6 +20,7 @@ from tasks.work_units import Block, derive_seed, replicate_generator
 
 _USER = "user"
 _SHUFFLES = 20
+_NOISELESS = 1e4  # ε at which the noise is nothing beside what a radius cuts off
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,7 @@ class GridUsers(RegisteredTableProblem):
         return np.asarray(np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0])
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return how far users' means lie apart, as they are and with rows dealt at random, for each m."""
+        """Return how far users' means lie apart for each m, also with rows dealt at random, and biases."""
         assert run.design is not None
         prepared, rng = self.load(run.design), np.random.default_rng(0)
         assert prepared.table.to_standard is not None
@@ -148,4 +149,17 @@ class GridUsers(RegisteredTableProblem):
                 ]
                 spreads.append(float((np.mean(means, axis=0)[: len(unit)] * unit).max()))
             rows.append([m, *spreads])
-        return {"user_spread": {"n_users": prepared.n_users, "degrees": self.degrees, "rows": rows}}
+        spread = {"n_users": prepared.n_users, "degrees": self.degrees, "rows": rows}
+        return {"user_spread": spread, "user_bias": {"rows": self._biases(prepared, run.block)}}
+
+    def _biases(self, prepared: GriddedTable, block: Block) -> list[list[str | float]]:
+        """Return each tight cell's estimator and variant, and how far it is off without noise."""
+        draws = list(self.draws(replace(block, first=0, replicates=_SHUFFLES), prepared))
+        rows: list[list[str | float]] = []
+        for cell in block.cells:
+            if cell.calibration == "tight":
+                noiseless = replace(cell, epsilon=_NOISELESS)
+                answers = [draw.columns(draw.answer(noiseless, block).estimate) for draw in draws]
+                off = draws[0].measure(np.mean(answers, axis=0))
+                rows.append([cell.estimator, cell.variant, float(off[0])])
+        return rows

@@ -15,7 +15,7 @@ from tasks.problems.problem import HeadlineRun
 from tasks.problems.user_regression_simulation import UserRegressionSimulation
 from tasks.problems.user_selection import UserSelection
 from tasks.problems.user_simulation import UserSimulation
-from tasks.work_units import Block
+from tasks.work_units import Block, Cell
 
 SIMULATED = UserSimulation(kind="user_simulation", users="2*n", samples=25, d=3)
 MAP = GridUsers(
@@ -190,3 +190,26 @@ def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_d
     assert (first.sample.y != second.sample.y).all()
     (alone,) = problem.draws(replace(block(problem, 3, replicates=1), first=1), None)
     assert (alone.sample.y == second.sample.y).all()
+
+
+def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_as_none(prepared):
+    made, path, *_ = prepared
+    cells = tuple(
+        Cell(
+            estimator="user_level_mean",
+            variant=f"map, {form}",
+            calibration="tight",
+            epsilon=0.1,
+            delta=1e-6,
+            delta_rule="1e-6",
+            n=5,
+            params={"value_bound": bound, "concentration_radius": 1.0, "aggregation": "clipped"},
+        )
+        for form, bound in (("wide", 1e3), ("narrow", 1e-3))
+    )
+    run = HeadlineRun(table=None, design=path, block=replace(block(MAP, 5), cells=cells), selected={})
+    rows = MAP.exhibits(run)["user_bias"]["rows"]
+    assert [row[:2] for row in rows] == [["user_level_mean", cell.variant] for cell in cells]
+    size = float(np.abs(next(MAP.draws(block(MAP, 5), made)).target[0]))
+    assert rows[0][2] < 0.3 * size
+    assert rows[1][2] > 0.9 * size

@@ -1,0 +1,41 @@
+"""Tells the bias of an estimator over unlike users apart from the noise that protects them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from reports.numbers import num, setting
+from reports.picture import Shown
+from reports.series import View
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return each private estimator's bias beside its mean error, at the headline's setting."""
+    where, rows = view.headline, []
+    for name, variant, bias in content["rows"]:
+        table = view.table
+        cells = table[
+            (table["estimator"] == name)
+            & (table["variant"] == variant)
+            & (table["calibration"] == "tight")
+            & (table["n"] == view.page.headline["n"])
+            & (table["epsilon"] == (where.epsilon if where else None))
+        ]
+        error = num(float(cells["mean"].iloc[0])) if len(cells) and cells["n_ok"].iloc[0] else "refused"
+        title = view.page.estimator(name).title
+        form = variant.partition(", ")[2]
+        rows.append((f"{title} ({form})" if form else title, num(bias), error))
+    if not rows or where is None:
+        return ()
+    text = (
+        "The bias is the distance from the truth of the mean answer over repetitions without noise: what a "
+        "radius or a bound cuts off of users who are not alike, and no ε mends; a few thousandths are left "
+        f"of the draw of rows. The rest of the mean error at ε = {setting(where.epsilon)} is noise and that "
+        "draw. Theorem 10 bounds the bias, for users far more alike than these. Read from the data, without "
+        "protection, for this page."
+    )
+    columns = ("", "bias", "mean error")
+    return (Shown("Bias apart from noise", text, columns=columns, rows=tuple(rows), n_labels=1),)
