@@ -47,6 +47,8 @@ from dpalgos.params import PrivateParams, count, positive
 from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
+_MOST_SKETCH_ROWS = 10**9
+
 
 @dataclass(frozen=True, kw_only=True)
 class SheffetOLSParams(PrivateParams):
@@ -55,6 +57,14 @@ class SheffetOLSParams(PrivateParams):
     covariate_bound: float = positive("rows of X are clipped to this ℓ2 norm")
     response_bound: float = positive("responses are truncated to ± this bound")
     n_sketch_rows: int = count("r, rows of the sketch; at least the number of columns of [X, y]", default=50)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_sketch_rows > _MOST_SKETCH_ROWS:
+            raise InputError(
+                f"n_sketch_rows must be at most {_MOST_SKETCH_ROWS:,}, got {self.n_sketch_rows}: the loss "
+                "of longer sketches is lost in rounding; take fewer"
+            )
 
 
 def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
@@ -112,6 +122,9 @@ def printed_ridge(params: SheffetOLSParams, row_bound_squared: float) -> float:
     return float(8 * row_bound_squared / params.epsilon * spread)
 
 
+_LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
+
+
 @lru_cache(maxsize=4096)
 def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
     """Return the least w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
@@ -123,8 +136,17 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
         return float(np.log(max(certified_epsilon([event], delta), 1e-300) / epsilon))
 
     low, high = 1e-6, 1.0
+    while excess(low) <= 0:
+        low, high = low - 2 * high, low
+        if low < -_LARGEST_LOG_RATIO:
+            return float(np.exp(low))
     while excess(high) > 0:
         low, high = high, 2 * high
+        if high > _LARGEST_LOG_RATIO:
+            raise InputError(
+                f"no ridge makes a sketch of {n_rows} rows private at epsilon={epsilon:g}, delta={delta:g}; "
+                "take fewer rows, or a larger epsilon or delta"
+            )
     return float(np.exp(brentq(excess, low, high, xtol=1e-9)) * (1 + 1e-6))
 
 

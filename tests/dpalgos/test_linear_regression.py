@@ -162,6 +162,25 @@ def test_gram_sensitivity():
     assert 0.99 * gram_sensitivity(1.0) < change.max() <= gram_sensitivity(1.0)
 
 
+def test_the_ridge_of_a_sketch_is_found_or_refused_at_odd_budgets_and_sizes():
+    assert least_ridge(50.0, 1e-3, 200) < least_ridge(0.5, 1e-5, 200) < least_ridge(0.5, 1e-5, 10**9)
+    assert least_ridge(1e4, 1e-5, 200) < 1.1
+    # Long sketches need a ridge in proportion to the root of their length, as far as numbers resolve it.
+    assert least_ridge(0.5, 1e-5, 10**9) == pytest.approx(least_ridge(0.5, 1e-5, 10**5) * 100, rel=1e-3)
+    with pytest.raises(dpalgos.InputError, match="no ridge makes a sketch of 1000000 rows private"):
+        least_ridge(1e-9, 1e-60, 10**6)
+    keywords = {"epsilon": 1.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.0}
+    with pytest.raises(dpalgos.InputError, match="n_sketch_rows must be at most 1,000,000,000"):
+        dpalgos.estimate(
+            "sheffet_ols",
+            np.eye(3),
+            np.ones(3),
+            rng=np.random.default_rng(0),
+            n_sketch_rows=10**10,
+            **keywords,
+        )
+
+
 def test_sheffet_takes_both_branches():
     rng = np.random.default_rng(0)
     keywords = {
