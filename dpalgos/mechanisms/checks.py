@@ -1,6 +1,7 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
 from sys import float_info
+from typing import Any
 
 import numpy as np
 
@@ -62,12 +63,14 @@ def check_sensitivity(name: str, value: object) -> FloatArray:
     return array.astype(float)
 
 
-def check_probability(name: str, value: object) -> float:
+def check_probability(name: str, value: Any, *, example: str = "1e-6") -> float:
     """Return a number strictly between 0 and 1."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not 0 < float(value) < 1:  # type: ignore[arg-type]
-        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=1e-6")
-    return float(value)  # type: ignore[arg-type]
+    if not number or not 0 < value < 1:  # compared as it is: a whole number may be too long for a float
+        raise InputError(
+            f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}={example}"
+        )
+    return float(value)
 
 
 def check_how_many(name: str, value: object, most: int) -> int:

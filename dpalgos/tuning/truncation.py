@@ -26,6 +26,7 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.checks import check_probability
 from dpalgos.mechanisms.quantiles import exponential_quantiles, ordered_interval
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice
@@ -178,7 +179,4 @@ def quantile_witness(bound: float, d: int) -> Neighbors:
 
 
 def _check_share(name: str, value: Any) -> float:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not 0 < float(value) < 1:
-        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=0.1")
-    return float(value)
+    return check_probability(name, value, example="0.1")

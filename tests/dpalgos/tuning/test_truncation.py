@@ -132,7 +132,7 @@ def test_no_hardened_quantiles():
         ({"truncation": "percentiles"}, "truncation must be one of"),
         *[
             ({"truncation_share": bad}, "truncation_share must lie strictly between 0 and 1")
-            for bad in (0, 1, -0.1, np.nan, "0.1", True, None)
+            for bad in (0, 1, -0.1, np.nan, "0.1", True, None, 10**400)
         ],
     ],
 )
