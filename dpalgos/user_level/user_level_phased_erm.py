@@ -92,9 +92,7 @@ def user_level_phased_erm(
         objective = UserObjective(
             users=[taken[id(one)] for one in sample.users], loss=loss, radius=params.radius, ridge=pull
         )
-        aggregation = UserAggregation(
-            params, bound=params.gradient_bound, n_features=d, n_queries=params.n_iterations
-        )
+        aggregation = params.aggregation_of_gradients(d)
         scheme = LastIterate(1 / (1 / params.step_size + pull), params.n_iterations)
         with transcript.among(t):
             coef = minimise(objective, scheme, aggregation, coef, transcript)
@@ -115,9 +113,7 @@ def phase_sizes(n_users: int, d: int, params: UserLevelPhasedERMParams) -> list[
     ratio = params.gradient_bound * n_users * params.epsilon / (params.concentration_radius * np.sqrt(d))
     n_phases = params.n_phases or max(1, int(np.ceil(np.log2(ratio))))
     sizes = [n_users >> t for t in range(1, n_phases + 1)]
-    aggregation = UserAggregation(
-        params, bound=params.gradient_bound, n_features=d, n_queries=params.n_iterations
-    )
+    aggregation = params.aggregation_of_gradients(d)
     aggregation.check(max(sizes[0], 1))
     return [size for size in sizes if size and _is_enough(aggregation, size)] or [n_users]
 

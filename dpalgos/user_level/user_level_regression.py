@@ -59,6 +59,12 @@ class GradientStepParams(AggregationParams):
     n_iterations: int = count("T, number of gradient steps", default=8)
     step_size: float = positive("η; at most 1 / smoothness of the mean loss")
 
+    def aggregation_of_gradients(self, n_features: int) -> UserAggregation:
+        """Return how the mean gradient over users is released, once for each step."""
+        return UserAggregation(
+            self, bound=self.gradient_bound, n_features=n_features, n_queries=self.n_iterations
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class UserLevelRegressionParams(GradientStepParams):
@@ -127,9 +133,7 @@ def user_level_regression(
     """Return the coefficients, (d, R)."""
     check_rows_of_users(sample, params)
     objective = UserObjective(users=sample.users, loss=LINEAR_LOSSES[params.loss], radius=params.radius)
-    aggregation = UserAggregation(
-        params, bound=params.gradient_bound, n_features=sample.n_features, n_queries=params.n_iterations
-    )
+    aggregation = params.aggregation_of_gradients(sample.n_features)
     start = np.zeros((sample.n_features, sample.n_replicates))
     return minimise(objective, _scheme(params), aggregation, start, transcript)
 
