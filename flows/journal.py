@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -160,6 +162,42 @@ def mark_dead_runs(home: Path, api_url: str, say: Callable[[str], object] = prin
             )
         reported(home, entry.flow_run_id)
     return marked
+
+
+def home_tag(home: Path) -> str:
+    """Return the tag that the server shows at every run started from this home, on this machine."""
+    place = f"{socket.gethostname()}:{home.resolve()}"
+    return "home-" + hashlib.sha256(place.encode()).hexdigest()[:12]
+
+
+def mark_unregistered_runs(home: Path, api_url: str, say: Callable[[str], object] = print) -> None:
+    """Mark runs that died between their entry on the Prefect server and the one in the journal as crashed.
+
+    Only for a process that holds the home's one place for a run (`exclusive_run`) and has none of its own
+    yet: whatever of this home is unfinished then, is dead. Deployments' runs are left to their worker.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas import filters
+    from prefect.client.schemas.objects import TERMINAL_STATES, StateType
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.states import Crashed
+
+    unfinished = filters.FlowRunFilter(
+        tags=filters.FlowRunFilterTags(all_=[home_tag(home)]),
+        state=filters.FlowRunFilterState(
+            type=filters.FlowRunFilterStateType(any_=sorted(set(StateType) - TERMINAL_STATES))
+        ),
+    )
+    known = {entry.flow_run_id for entry in history(home)}
+    dead: Any = Crashed(message="Its process ended before the run began.")
+    try:
+        with temporary_settings({PREFECT_API_URL: api_url}), get_client(sync_client=True) as client:
+            for run in client.read_flow_runs(flow_run_filter=unfinished):
+                if str(run.id) not in known and run.deployment_id is None:
+                    client.set_flow_run_state(run.id, dead, force=True)
+                    say(f"the run {run.name} ended before it began; it is now marked as {CRASHED}")
+    except Exception as error:  # whatever the client raises: this must never stop the run that calls it
+        say(f"{api_url} could not be asked for runs that died: {_one_line(error)}")
 
 
 def mark_own_runs(home: Path, api_url: str) -> None:

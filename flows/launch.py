@@ -119,16 +119,20 @@ def launch(
         journal.exclusive_run(home(), say),
         prefect_server(home(), say=say, when_lost=way_out) as api_url,
     ):
+        from prefect import tags
+
         from flows.run_scorecard import run_scorecard
         from flows.study import run_study
 
         journal.mark_dead_runs(home(), api_url, say)
+        journal.mark_unregistered_runs(home(), api_url, say)
         run_one = run_study.with_options(task_runner=_task_runner(engine, workers))
         outcome: dict[str, Any] = {}
         try:
             for study in studies:
                 flow = run_scorecard if study == SCORECARD else run_one
-                outcome = flow(study=study, out=None if out is None else str(out), **given)
+                with tags(journal.home_tag(home())):
+                    outcome = flow(study=study, out=None if out is None else str(out), **given)
                 wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
                 journal.reported(home(), outcome["flow_run_id"])
                 say(f"{outcome['headline']}\nreport: {outcome['report']}")

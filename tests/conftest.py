@@ -1,6 +1,7 @@
 """Shared fixtures: the mirrored data, and a home folder of each test's own."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ os.environ.setdefault("DPCOST_DATA_MIRROR", str((PROJECT / ".." / "shared" / "da
 os.environ["DPCOST_DATA_MIRROR"] = str((PROJECT / os.environ["DPCOST_DATA_MIRROR"]).resolve())
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("DO_NOT_TRACK", "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background; children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -283,6 +283,26 @@ def test_ten_kills_at_random_times_change_nothing(project, long):
     assert "damaged" not in project.dpcost("cache", "list")[0]
 
 
+# Ends without a word where the run would be written into the journal.
+KILLED_AT_ITS_ENTRY = f"""
+import os, signal
+from flows import journal
+journal.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+{DPCOST}
+"""
+
+
+def test_a_run_killed_between_the_server_and_the_journal_is_marked_crashed(project, undisturbed):
+    arguments = ["run", project.study, "--profile", "smoke", "--out", project.out]
+    killed = project.start(*arguments, code=KILLED_AT_ITS_ENTRY)
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    _, err = project.run()
+    assert "ended before it began; it is now marked as crashed" in err
+    assert sorted(states(project)[0]) == ["COMPLETED", "CRASHED"]
+    assert project.same_results(undisturbed)
+
+
 def test_a_run_outlives_its_server(project, long):
     process = start_long(project)
     wait_for(lambda: blocks(project), process)
