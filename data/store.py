@@ -79,7 +79,14 @@ def read_small(path: Path, limit: int = 1_000_000) -> bytes:
     return content
 
 
-def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+def private_folder(folder: Path) -> Path:
+    """Create a folder that its owner alone can enter, and return it; one that is there stays as it is."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, private: bool = False) -> None:
     """Write a file so that nobody ever sees a part of it, not even after a power cut.
 
     The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
@@ -92,6 +99,8 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> N
     content : bytes or callable
         What to write, or a function that writes it to the open binary file it is given. What the
         function raises is passed on, so it may also verify what it wrote.
+    private : bool
+        Whether nobody but its owner may read the file.
 
     Raises
     ------
@@ -101,7 +110,7 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> N
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "xb") as handle:
+        with open(temporary, "xb", opener=_owner_only if private else None) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)  # says that somebody is at work on it, see `remove_leftovers`
             if callable(content):
                 content(handle)
@@ -120,6 +129,10 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object]) -> N
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def remove_leftovers(folder: Path) -> int:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from data.data_errors import StoreError
-from data.store import PROJECT_ROOT, home
+from data.store import PROJECT_ROOT, home, private_folder
 from flows.local_cli import local_app
 from flows.privacy_cli import register
 from flows.progress import say
@@ -150,6 +150,7 @@ def ingest(
     from data.raw_files import fetch_anew, fetch_or_stand_in, mirror_from_environment
     from data.registry import get_dataset, load_registry
 
+    private_folder(home())
     for name in datasets or sorted(load_registry()):
         dataset = get_dataset(name)
         places: dict[str, Any] = {
@@ -296,14 +297,19 @@ def cache_verify(as_json: AsJson = False) -> None:
 @cache_app.command("prune")
 def cache_prune(
     everything: Annotated[bool, typer.Option("--all", help="Also what is up to date.")] = False,
+    keep_size: Annotated[
+        str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
+    ] = None,
     out: Out = None,
 ) -> None:
     """Delete what is damaged, half written, or what the current code would not use."""
-    from flows.inventory import prune
+    from flows.inventory import n_bytes, prune
     from flows.journal import exclusive_run
 
+    keep = None if keep_size is None else n_bytes(keep_size)
+    reports = out or PROJECT_ROOT / "reports" / "out"
     with exclusive_run(home(), say):
-        removed, freed = prune(home(), out or PROJECT_ROOT / "reports" / "out", everything=everything)
+        removed, freed = prune(home(), reports, everything=everything, keep=keep)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
 
 

@@ -1,7 +1,9 @@
 """What is stored below ``DPCOST_HOME``: cached results, whether they are whole, and what is stale."""
 
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from data.store import remove_leftovers, store_dir
 from flows import journal
 from tasks.cache.keys import is_current, is_key
 from tasks.cache.records import intact, records_folder, stored_record
+from tasks.faults import SpecError
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,18 @@ class CacheEntry:
         ``"current"``; ``"stale"``: made by other code, or its report was replaced since; ``"damaged"``:
         its record or file is not whole.
     bytes : int
-        Of the record and its file.
+        Of the record, its file and those beside it.
     path : str
         Of its file; empty if the record cannot be read.
+    used : str
+        When it was made or last found; UTC, ISO 8601.
     """
 
     name: str
     state: str
     bytes: int
     path: str
+    used: str
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -46,20 +52,24 @@ def entries(home: Path) -> list[CacheEntry]:
     return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
 
 
-def prune(home: Path, out: Path, *, everything: bool) -> tuple[int, int]:
+def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -> tuple[int, int]:
     """Delete what is damaged or stale (or everything) and return how many results and bytes went.
+
+    With `keep`, what is current goes as well, the least recently used first, until so many bytes are left.
 
     Of the store go tables that other code made, raw files that were refused, and what killed runs left half
     written; of the reports in ``out``, and where else runs wrote theirs, the latter alone. Files of the cache
     that no record names are removed.
     """
-    kept, removed, freed = set(), 0, 0
+    kept, removed, freed, left = set(), 0, 0, 0
     reports = {out}
-    for entry in entries(home):
+    for entry in sorted(entries(home), key=lambda entry: entry.used, reverse=True):
         record = stored_record(records_folder(home) / entry.name) or {}
         if entry.path and not Path(entry.path).is_relative_to(home):
             reports.add(Path(entry.path).parents[1])
-        if entry.state == "current" and not everything:
+        fits = keep is None or left + entry.bytes <= keep
+        if entry.state == "current" and fits and not everything:
+            left += entry.bytes
             kept |= {
                 entry.path,
                 *(str(Path(entry.path).parent / name) for name in record.get("beside", {})),
@@ -78,6 +88,20 @@ def prune(home: Path, out: Path, *, everything: bool) -> tuple[int, int]:
             freed += path.stat().st_size
             path.unlink()
     return removed, freed + clear_leftovers(home, *reports)
+
+
+def n_bytes(size: str) -> int:
+    """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``.
+
+    Raises
+    ------
+    SpecError
+        If it is no size.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
+    if not found:
+        raise SpecError(f"--keep-size must be a number of B, kB, MB, GB or TB, got {size!r}; pass e.g. 2GB")
+    return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
 
 
 def clear_leftovers(home: Path, *reports: Path) -> int:
@@ -110,17 +134,18 @@ def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
 
 
 def _entry(path: Path, home: Path) -> CacheEntry:
-    record, size = stored_record(path), path.stat().st_size
+    record, about = stored_record(path), path.stat()
+    used = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="milliseconds")
     if record is None:
         # Prefect keeps the errors of failed runs, too, under names that are no keys.
-        return CacheEntry(path.name, "damaged" if is_key(path.name) else "stale", size, "")
+        return CacheEntry(path.name, "damaged" if is_key(path.name) else "stale", about.st_size, "", used)
     file = Path(record["path"])
     if not intact(record):
         in_cache = file.is_relative_to(home / "cache")
-        return CacheEntry(path.name, "damaged" if in_cache else "stale", size, str(file))
-    return CacheEntry(
-        path.name, "current" if is_current(record) else "stale", size + file.stat().st_size, str(file)
-    )
+        return CacheEntry(path.name, "damaged" if in_cache else "stale", about.st_size, str(file), used)
+    files = [file, *(file.parent / name for name in record.get("beside", {}))]
+    size = about.st_size + sum(each.stat().st_size for each in files)
+    return CacheEntry(path.name, "current" if is_current(record) else "stale", size, str(file), used)
 
 
 def _total(folder: Path) -> dict[str, int]:

@@ -21,6 +21,7 @@ from typing import Any
 from uuid import UUID
 
 from data.processes import ProcessIdentity
+from data.store import private_folder
 from flows.child_processes import write_json
 
 RUNNING = "running"
@@ -221,7 +222,7 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
     if home.resolve() in _HELD:
         yield
         return
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     descriptor = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from data.data_errors import StoreError
-from data.store import PROJECT_ROOT, atomic_write, home
+from data.store import PROJECT_ROOT, atomic_write, home, private_folder
 from flows import journal
 from flows.find_study import SCORECARD
 from flows.forced_shutdown import leave, prompt_end
@@ -81,10 +81,12 @@ def check_engine(engine: str) -> None:
             ) from None
 
 
-def check_folder(what: str, folder: Path, space: int) -> None:
+def check_folder(what: str, folder: Path, space: int, *, private: bool = False) -> None:
     """Refuse a folder that cannot be written or is as good as full, before anything is started."""
     probe = folder / f".probe-{os.getpid()}"
     try:
+        if private:
+            private_folder(folder)
         atomic_write(probe, b"")
         probe.unlink()
     except (StoreError, OSError) as error:
@@ -107,7 +109,7 @@ def launch(
     out: Path | None,
 ) -> str:
     """Run studies one after another and return the path of the index page."""
-    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME)
+    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or PROJECT_ROOT / "reports" / "out", SPACE_FOR_REPORTS)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from data.store import private_folder
 from flows.child_processes import last_lines
 from flows.loopback_server import HOST
 from flows.server_process import free_port
@@ -41,6 +42,8 @@ def postgres_cluster(home: Path, *, say: Say) -> Iterator[str]:
     programs = postgres_programs()
     user = _postgres_user()
     password = _password(home)
+    if user is not None:
+        home.chmod(home.stat().st_mode | 0o011)  # that user must reach the cluster, and may list nothing
     folder = home / "postgres"
     if not (folder / "PG_VERSION").exists():
         _create_cluster(programs, folder, user, password)
@@ -152,7 +155,7 @@ def _postgres_user() -> str | None:
 
 def _password(home: Path) -> str:
     path = home / "postgres.password"
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     with contextlib.suppress(FileExistsError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:

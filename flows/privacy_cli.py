@@ -3,11 +3,14 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from data.store import home
+
+if TYPE_CHECKING:
+    from data.ledger import VerifyReport
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
@@ -157,6 +160,40 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
             typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
     if not rows:
         typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
+
+
+@ledger_app.command("backup")
+def ledger_backup(file: Path, as_json: AsJson = False) -> None:
+    """Copy the whole ledger, with its key, into one file; it replaces none but an earlier backup."""
+    from data.ledger import open_ledger
+
+    report = open_ledger(home()).backup(file)
+    _tell(report, f"{file} holds the ledger and its key: keep it as secret", as_json)
+
+
+@ledger_app.command("restore")
+def ledger_restore(
+    file: Path,
+    noted: Annotated[
+        str | None, typer.Option(help="The last head that you noted: it must be in FILE.")
+    ] = None,
+    forget_newer: Annotated[
+        bool,
+        typer.Option("--forget-newer", help="An older state is meant; what was charged since is forgotten."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup in the place of the ledger, unless that forgets what was charged since."""
+    from data.ledger import open_ledger
+
+    report = open_ledger(home()).restore(file, noted=noted, forget_newer=forget_newer)
+    _tell(report, f"the ledger is that of {file}", as_json)
+
+
+def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
+    """Print a report on a whole ledger, and the head that shows later that nothing was rolled back."""
+    shown = f"{sentence}: {report.n_entries} entries, {report.n_charges} charges\nhead {report.head}"
+    typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
 
 
 @ledger_app.command("verify")

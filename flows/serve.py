@@ -161,7 +161,7 @@ def _patience() -> contextlib.AbstractContextManager[None]:
 @contextlib.contextmanager
 def _alone(home: Path) -> Iterator[None]:
     """Hold the home's one place for a standing server; the kernel frees it however the process ends."""
-    home.mkdir(parents=True, exist_ok=True)
+    store.private_folder(home)
     with open(home / "serve.lock", "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

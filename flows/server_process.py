@@ -24,7 +24,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from data.store import PROJECT_ROOT
+from data.store import PROJECT_ROOT, private_folder
 from flows import NO_ANALYTICS
 from flows.loopback_server import HOST
 from flows.supervision import (
@@ -256,7 +256,7 @@ def own_authentication(home: Path) -> str:
     """Return the string that the home's servers ask for: made once, readable by the owner alone."""
     path = authentication_file(home)
     if not path.exists():
-        home.mkdir(parents=True, exist_ok=True)
+        private_folder(home)
         with tempfile.NamedTemporaryFile("w", dir=home) as unfinished:  # nobody else can read it
             unfinished.write(f"dpcost:{secrets.token_urlsafe(24)}")
             unfinished.flush()

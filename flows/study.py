@@ -15,7 +15,7 @@ from pydantic import Field
 
 import dpalgos
 from data.refs import DatasetRef
-from data.store import PROJECT_ROOT, home
+from data.store import PROJECT_ROOT, home, private_folder
 from flows import journal
 from flows.find_study import find_study
 from flows.inventory import clear_leftovers
@@ -96,6 +96,8 @@ def run_study(
     }
     with recorded(study, profile, own=spec.own is not None), journal.exclusive_run(home(), say):
         clear_leftovers(home(), run.out)
+        if spec.own is not None:
+            private_folder(run.out / spec.name)
         found = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         tables = {dataset: table for dataset, table in found.items() if table is not None}
         designs = {panel.name: run.design(tables, panel) for panel in run.spec.panels}

@@ -14,6 +14,7 @@ from typing import Any
 from data import store
 from data.ledger import charging_rules as rules
 from data.ledger import content, secret
+from data.ledger.backup import restore_backup, write_backup
 from data.ledger.chain import Chain
 from data.ledger.charges import Charge, Request, TotalBudget, Verdict, plain, require_name, require_privacy
 from data.ledger.database import Database
@@ -290,6 +291,42 @@ class Ledger:
                 return verify_chain(chain, noted)
         except LedgerBroken as problem:
             return VerifyReport(False, problems=(str(problem),))
+
+    def backup(self, path: Path) -> VerifyReport:
+        """Write the whole ledger with its key into one file; it may replace only a backup that it continues.
+
+        Raises
+        ------
+        LedgerError
+            If nothing was written yet, or the file in the way is no earlier backup of this ledger.
+        LedgerBroken
+            If the chain is not whole, or lacks entries of the earlier backup: it was rolled back.
+        """
+        with self._reading() as chain:
+            return write_backup(chain, self._home, path)
+
+    def restore(self, path: Path, *, noted: str | None = None, forget_newer: bool = False) -> VerifyReport:
+        """Put a backup in the place of the ledger, unless that would forget what was charged since.
+
+        Parameters
+        ----------
+        path : Path
+            From `backup`.
+        noted : str or None
+            The last head that was noted: if it is in the backup, nothing that was known then is forgotten.
+            Needed where the ledger itself cannot say, because it is damaged or gone.
+        forget_newer : bool
+            The owner's word that an older state is meant.
+
+        Raises
+        ------
+        LedgerError
+            If charges would be forgotten, or might be, or the key is another ledger's.
+        LedgerBroken
+            If the backup is not as it was written.
+        """
+        restore_backup(self._database, self._home, path, noted=noted, forget_newer=forget_newer)
+        return self.verify(noted)
 
     def _wait_for(self, charge: Charge, deadline: float) -> None:
         """Return when the answer is there, nobody works on it any more, or the time is over."""

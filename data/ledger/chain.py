@@ -29,6 +29,7 @@ Kind = Literal["open", "bind", "charge", "release", "lost"]
 START = "0" * 64
 HASHED = "seq, kind, dataset, subject, digest, previous"
 COLUMNS = f"{HASHED}, hash, body"
+HEAD = "n_entries, hash, key_id, mac"
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ class Chain:
         if is_new:
             self.keys = load_keys(home, create=True)
             execute(
-                "INSERT INTO dpcost_ledger_head (n_entries, hash, key_id, mac) VALUES (?, ?, ?, ?)",
+                f"INSERT INTO dpcost_ledger_head ({HEAD}) VALUES (?, ?, ?, ?)",
                 (0, START, self.keys.id, self._mac("head", 0, START, self.keys.id)),
             )
             return
-        heads = execute("SELECT n_entries, hash, key_id, mac FROM dpcost_ledger_head")
+        heads = execute(f"SELECT {HEAD} FROM dpcost_ledger_head")
         if len(heads) != 1:
             raise self._broken(f"it has {len(heads)} heads where one belongs")
         self.n_entries, self.head, key_id, mac = heads[0]
@@ -111,6 +112,10 @@ class Chain:
     def n_stored(self) -> int:
         """How many entries there are, whatever the head says."""
         return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM dpcost_ledger"))
+
+    def head_row(self) -> list[object]:
+        """Return the head as it stands, for a backup."""
+        return list(self._execute(f"SELECT {HEAD} FROM dpcost_ledger_head")[0])
 
     def require_every_entry(self) -> None:
         """Refuse a chain in which any entry is not as it was written; bodies are not read.

@@ -62,6 +62,9 @@ class Database(Protocol):
             If it cannot be had or written, with what to do.
         """
 
+    def without_belts(self, execute: Execute) -> AbstractContextManager[None]:
+        """Let a restored backup take the place of entries, within a transaction of `writing`."""
+
     def reading(self) -> AbstractContextManager[Execute | None]:
         """Show one state of the ledger, or ``None`` where none was ever written.
 

@@ -108,6 +108,15 @@ class PostgreSQLDatabase:
                 connection.commit()
 
     @contextmanager
+    def without_belts(self, execute: Execute) -> Iterator[None]:
+        """Lift the triggers that make the tables append-only, within a transaction."""
+        for switch in ("DISABLE", "ENABLE"):
+            for table in ("dpcost_ledger", "dpcost_ledger_head"):
+                execute(f"ALTER TABLE {table} {switch} TRIGGER USER")
+            if switch == "DISABLE":
+                yield
+
+    @contextmanager
     def reading(self) -> Iterator[Execute | None]:
         """Show one state of the ledger, or ``None`` where none was ever written."""
         import psycopg

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.ledger.ledger_errors import LedgerBroken, LedgerError, LedgerUnavailable
+from data.store import private_folder
 
 KEY_BYTES = 32
 
@@ -53,7 +54,7 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     """
     path = home / "ledger.key"
     if create and not path.exists():
-        _create(path)
+        _create(path, secrets.token_hex(KEY_BYTES))
     try:
         with open(path, encoding="utf-8") as handle:
             mode = os.fstat(handle.fileno()).st_mode
@@ -77,6 +78,37 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     return Keys(_derive(secret, "chain"), _derive(secret, "fingerprint"), _derive(secret, "id").hex()[:16])
 
 
+def key_digits(home: Path) -> str:
+    """Return the key as it stands in its file, for a backup; empty if there is none."""
+    try:
+        return (home / "ledger.key").read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, ValueError):
+        return ""
+
+
+def restore_key(home: Path, digits: str) -> None:
+    """Put a backup's key in its place, unless it is there.
+
+    Raises
+    ------
+    LedgerError
+        If another key is there.
+    """
+    path = home / "ledger.key"
+    if not path.exists():
+        _create(path, digits)
+    if key_digits(home) != digits:
+        raise LedgerError(
+            f"{path} is the key of another ledger than the backup's; restore into another DPCOST_HOME, or "
+            "move this key and its ledger away"
+        )
+
+
+def was_used(home: Path, place: str) -> bool:
+    """Say whether a ledger at this place was written with the key of this home."""
+    return place in _places(home / "ledger.key")
+
+
 def mark_used(home: Path, place: str) -> None:
     """Note beside the key that a ledger at this place was written with it, once.
 
@@ -84,7 +116,7 @@ def mark_used(home: Path, place: str) -> None:
     ledger without a note, and never a note without a ledger.
     """
     path = home / "ledger.key"
-    if place not in _places(path):
+    if not was_used(home, place):
         # What was committed stands without the note, too; the next transaction writes it.
         with suppress(OSError), open(path, "a", encoding="utf-8") as handle:
             handle.write(f"{place}\n")
@@ -100,12 +132,11 @@ def require_unused(home: Path, place: str) -> None:
     LedgerBroken
         What was spent would be forgotten.
     """
-    path = home / "ledger.key"
-    if place in _places(path):
+    if was_used(home, place):
         raise LedgerBroken(
-            f"{path} was used for a ledger in {place}, and there is none: it was deleted, emptied or moved, "
-            "and what was spent is not known; restore it from a backup (or move the key away, too, if these "
-            "data were never answered about)"
+            f"{home / 'ledger.key'} was used for a ledger in {place}, and there is none: it was deleted, "
+            "emptied or moved, and what was spent is not known; restore it from a backup (or move the "
+            "key away, too, if these data were never answered about)"
         )
 
 
@@ -120,14 +151,14 @@ def _derive(secret: bytes, use: str) -> bytes:
     return hmac.digest(secret, b"dpcost ledger: " + use.encode(), "sha256")
 
 
-def _create(path: Path) -> None:
-    """Put a new key there, whole and at once; whoever comes second keeps the first one's."""
+def _create(path: Path, digits: str) -> None:
+    """Put a key there, whole and at once; whoever comes second keeps the first one's."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as handle:
-            handle.write(secrets.token_hex(KEY_BYTES) + "\n")
+            handle.write(f"{digits}\n")
             handle.flush()
             os.fsync(handle.fileno())
         with suppress(FileExistsError):

@@ -12,10 +12,12 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from data.ledger.database import APPEND_ONLY, TABLES, Execute
 from data.ledger.ledger_errors import LedgerUnavailable
+from data.store import private_folder
 
 SEAT_BELTS = tuple(
     f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
@@ -70,7 +72,7 @@ class SQLiteDatabase:
     def writing(self) -> Iterator[tuple[Execute, bool]]:
         """Exclude every other writer; commit at the end, or undo everything after an error."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self._path.parent)
         except OSError as error:
             raise LedgerUnavailable(
                 f"the folder {self._path.parent} for the ledger cannot be created ({error.strerror}); "
@@ -94,6 +96,32 @@ class SQLiteDatabase:
                 with suppress(sqlite3.Error):
                     connection.rollback()
                 raise
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file is there and is not one that SQLite can read from end to end."""
+        try:
+            with self._connection("ro") as (_, execute):
+                return execute("PRAGMA quick_check") != [("ok",)]
+        except LedgerUnavailable as fault:
+            return isinstance(fault.__cause__, sqlite3.DatabaseError) and not fault.transient
+
+    def set_aside(self) -> Path:
+        """Move the file out of the way, for whoever wants to look at it, and return where it is."""
+        for number in count(1):
+            aside = self._path.with_name(f"{self._path.name}.damaged-{number}")
+            if not aside.exists():
+                return self._path.rename(aside)
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def without_belts(self, execute: Execute) -> Iterator[None]:
+        """Lift the triggers that make the tables append-only, within a transaction."""
+        for belt in SEAT_BELTS:
+            execute(f"DROP TRIGGER IF EXISTS {belt.split()[2]}")
+        yield
+        for belt in SEAT_BELTS:
+            execute(belt)
 
     @contextmanager
     def reading(self) -> Iterator[Execute | None]:

@@ -4,6 +4,8 @@ The key's name is the name of the record file in the result store, so that it se
 delete it. There is no lock: one run at a time uses a home folder.
 """
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,10 @@ class ByKey(CachePolicy):
     ) -> str | None:
         """Return the name of the argument ``key``; what is stored under it is plain JSON from here on."""
         key = str(inputs["key"])
-        refuse_unless_plain(records_folder(home()) / key)
+        path = records_folder(home()) / key
+        refuse_unless_plain(path)
+        with suppress(OSError):
+            os.utime(path)  # a record's time is its last use, by which `dpcost cache prune` chooses
         return key
 
 

@@ -10,9 +10,11 @@ from data.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
 from data.store import atomic_write
 from flows import journal
-from flows.inventory import clear_leftovers, entries, prune, recent_runs, totals
+from flows.inventory import clear_leftovers, entries, n_bytes, prune, recent_runs, totals
 from tasks.cache.keys import UNCACHED
-from tasks.cache.records import written
+from tasks.cache.policy import ByKey
+from tasks.cache.records import SERIALIZER, written
+from tasks.faults import SpecError
 
 
 def store(home, name, record):
@@ -73,6 +75,49 @@ def test_pruning_keeps_what_is_current_and_every_report(stocked):
     assert (stocked.parent / "out" / "results.parquet").exists()
     assert prune(stocked, stocked.parent / "out", everything=True)[0] == 2
     assert entries(stocked) == []
+
+
+def test_a_size_limit_takes_the_least_recently_used_first(stocked):
+    names = [entry.name for entry in entries(stocked) if entry.state == "current"]
+    for age, name in enumerate(names):
+        os.utime(stocked / "cache" / "records" / name, (1000 - age, 1000 - age))
+    sizes = {entry.name: entry.bytes for entry in entries(stocked)}
+    record = stocked / "cache" / "records" / names[0]
+    assert sizes[names[0]] == record.stat().st_size + len(b"rows") + len(b"times")
+    prune(stocked, stocked.parent / "out", everything=False, keep=sum(sizes[name] for name in names))
+    assert [entry.name for entry in entries(stocked)] == names
+    prune(stocked, stocked.parent / "out", everything=False, keep=sizes[names[0]])
+    assert [entry.name for entry in entries(stocked)] == names[:1]
+    assert {path.name for path in (stocked / "cache" / "blocks").iterdir()} == {
+        "a.parquet",
+        "a.timings.parquet",
+    }
+    prune(stocked, stocked.parent / "out", everything=False, keep=0)
+    assert entries(stocked) == []
+
+
+def test_a_result_that_is_found_counts_as_used(home):
+    record = home / "cache" / "records" / key("a")
+    record.parent.mkdir(parents=True)
+    result = json.dumps({"path": "x"})
+    about = {"serializer": SERIALIZER, "storage_block_id": None}
+    record.write_text(json.dumps({"metadata": about, "result": result}))
+    os.utime(record, (1000, 1000))
+    ByKey().compute_key(None, {"key": key("a")}, None)
+    assert record.stat().st_mtime > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("1.5 MB", 1_500_000), ("0B", 0), ("3kB", 3000)]
+)
+def test_sizes(text, size):
+    assert n_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "2", "-1GB", "GB", "2GiB", "infGB"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(SpecError, match="--keep-size must be a number of B, kB, MB, GB or TB, got"):
+        n_bytes(text)
 
 
 def test_a_home_that_is_not_there_is_empty(home):

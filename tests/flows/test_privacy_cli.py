@@ -312,6 +312,21 @@ def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
     assert ask(dpcost, data, config(), epsilon=0.2)[0] == 2
 
 
+def test_a_backup_comes_back_and_an_older_one_only_when_asked(dpcost, tmp_path):
+    copy = tmp_path / "copy"
+    assert dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5)[0] == 0
+    status, out, _ = dpcost("ledger", "backup", copy)
+    assert status == 0
+    head = json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
+    assert f"1 entries, 0 charges\nhead {head}" in out
+    assert "keep it as secret" in out
+    dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)
+    status, _, err = dpcost("ledger", "restore", copy)
+    assert status == 2
+    assert "add --forget-newer if the older state is meant" in err
+    assert json.loads(dpcost("ledger", "restore", copy, "--forget-newer", "--json")[1])["head"] == head
+
+
 def test_a_corrupt_ledger_is_one_sentence(dpcost, data, config, home):
     home.mkdir(parents=True, exist_ok=True)
     (home / "ledger.sqlite").write_bytes(b"no database" * 1000)

@@ -275,6 +275,27 @@ def test_a_library_that_changes_numbers_changes_the_key(monkeypatch):
     code_digest.forget()
 
 
+@pytest.mark.parametrize(
+    ("library", "changed", "unchanged"),
+    [
+        ("matplotlib", ["housing page", "scorecard page"], ["housing ols", "housing table", "results"]),
+        ("scikit-learn", ["swarm l1_glm"], ["housing ols", "housing design", "housing table"]),
+        ("numpy", ["housing ols", "housing design", "housing table", "results", "audits"], []),
+        ("prefect", [], list(ROOTS)),
+        ("dask", [], list(ROOTS)),
+    ],
+)
+def test_an_upgrade_of_a_library_invalidates_what_its_code_passes_through(
+    before, monkeypatch, library, changed, unchanged
+):
+    installed = code_digest.version
+    monkeypatch.setattr(code_digest, "version", lambda name: "999" if name == library else installed(name))
+    now = keys()
+    code_digest.forget()
+    assert [name for name in changed if now[name] == before[name]] == []
+    assert [name for name in unchanged if now[name] != before[name]] == []
+
+
 def test_the_libraries_of_a_key_are_those_that_its_numbers_pass_through():
     def libraries(modules, of_page=False):
         found = depended_on(modules, of_page=of_page)
