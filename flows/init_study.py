@@ -9,6 +9,7 @@ from data.own_table import ColumnType, table_schema
 from data.store import atomic_write
 from flows.find_study import SCORECARD, study_names
 from tasks.faults import SpecError
+from tasks.study.study_file import STUDY_FILE_VERSION
 
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -30,6 +31,7 @@ _STUDY = """\
 # data: a bound that they decide tells something about them. `dpcost run {name}.toml` says which line is next.
 # The report compares with the true answer on your data and is not for publication; `dpcost release` is.
 
+version = {version}    # of what study files look like
 title = {title}
 question = {question}
 task = "{task}"
@@ -248,6 +250,7 @@ def _study(
         problem.append(f'family = "{model}"')
     answer = {"mean": "means", "linear": "linear regression"}.get(model, f"{model} regression")
     return _STUDY.format(
+        version=STUDY_FILE_VERSION,
         name=name,
         title=_text(f"{name}: what privacy costs"),
         question=_text(

@@ -31,6 +31,8 @@ _PARTS: dict[str, type[BaseModel]] = {
     **kinds(),
 }
 
+STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
+
 
 def load_study(path: Path) -> StudySpec:
     """Read and check a study file; its name is the file's unless it says another.
@@ -50,11 +52,33 @@ def load_study(path: Path) -> StudySpec:
     except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
         raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
+    plain = _of_this_version(plain, path.name)
     try:
         whole = with_own_data({"name": path.stem, **plain}, path, content.decode())
         return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
         raise SpecError(f"{path.name}: {_sentence(error.errors()[0], plain)}") from None
+
+
+def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
+    """Return a file's content without its version, or refuse one that is not ours."""
+    version = plain.pop("version", 1)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise SpecError(
+            f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; write version = "
+            f"{STUDY_FILE_VERSION}, or write the file anew with dpcost init"
+        )
+    if version > STUDY_FILE_VERSION:
+        raise SpecError(
+            f"{file}: version {version} is of a newer dpcost, this one reads version {STUDY_FILE_VERSION}; "
+            "update dpcost, or write the file anew with dpcost init"
+        )
+    if version < STUDY_FILE_VERSION:
+        raise SpecError(
+            f"{file}: version {version} is of an older dpcost, this one reads version {STUDY_FILE_VERSION}; "
+            "write the file anew with dpcost init under another name, and copy your declarations"
+        )
+    return plain
 
 
 def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from tasks.own_parquet import own_parquet
 from tasks.release import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
 from tasks.report.manifest import last_content
+from tasks.study import study_file
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 100)}
@@ -129,6 +130,13 @@ def test_the_page_says_that_it_is_not_for_publication(tmp_path, home):
             "'age': lower must be below upper, got 120 and 120",
         ),
         ("upper = 120", "uper = 120", "data.columns (age).uper is not a known key; did you mean 'upper'?"),
+        (
+            "version = 1",
+            "version = 2",
+            "version 2 is of a newer dpcost, this one reads version 1; update dpcost",
+        ),
+        ("version = 1", "version = 0", "version must be 1, got 0; write version = 1"),
+        ("version = 1", 'version = "1"', "version must be 1, got '1'"),
         ("upper = 120", "", "'age' needs lower and upper, or categories"),
         ("['north', 'south', 'west']", "['north', 'north']", "must be two or more different texts"),
         ("['north', 'south', 'west']", "['north']", "must be two or more different texts"),
@@ -149,6 +157,19 @@ def test_the_page_says_that_it_is_not_for_publication(tmp_path, home):
 )
 def test_a_wrong_declaration_is_one_sentence(tmp_path, old, new, sentence):
     assert sentence in refusal(find_study, edited(study(tmp_path, response="cost"), old, new))
+
+
+def test_a_file_of_an_older_version_is_refused_and_one_that_says_none_is_of_the_first(tmp_path, monkeypatch):
+    file = study(tmp_path, response="cost")
+    monkeypatch.setattr(study_file, "STUDY_FILE_VERSION", 2)
+    sentence = (
+        "version 1 is of an older dpcost, this one reads version 2; write the file anew with dpcost init"
+    )
+    assert sentence in refusal(find_study, str(file))
+    edited(file, "version = 1", "")
+    assert sentence in refusal(find_study, str(file))
+    monkeypatch.undo()
+    assert find_study(str(file)).name == "mine"
 
 
 @pytest.mark.parametrize(
