@@ -13,7 +13,8 @@ class DeclaredColumn:
     lower, upper : float
         Bounds of a column of numbers; a file with a value outside is refused.
     categories : tuple of str
-        What a column of text may hold; each but the first becomes a column of 0 and 1.
+        What a column of text may hold; each but the first becomes a column of 0 and 1, and their numbers
+        0, 1, … a column of the same name.
     impute : float, str or None
         What takes the place of a missing cell; None where the table's rule decides.
     """
@@ -26,7 +27,7 @@ class DeclaredColumn:
 
     @property
     def table_columns(self) -> tuple[str, ...]:
-        """The columns of the ingested table: itself, or one for each category but the first."""
+        """The columns that stand for it as a covariate: itself, or one for each category but the first."""
         if not self.categories:
             return (self.name,)
         return tuple(f"{self.name}={category}" for category in self.categories[1:])

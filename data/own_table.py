@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,7 +22,7 @@ from data.code_digest import code_digest
 from data.data_errors import DataError
 from data.declared_column import DeclaredColumn
 from data.ingest import sidecar, stored_table
-from data.refs import DatasetRef
+from data.refs import DatasetRef, UserTableRef
 from data.store import atomic_write, sha256_file, store_dir
 from data.table import Repair
 from data.user_table import opened_table
@@ -32,6 +31,7 @@ ColumnType = Literal["number", "whole number", "text", "empty"]
 Missing = Literal["refuse", "drop"]
 
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
+_LARGEST_ID = 2.0**53  # beyond it two whole numbers may be one in double precision
 
 
 def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
@@ -53,8 +53,32 @@ def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
     return found, n_rows
 
 
+def count_users(path: Path, user_id: str) -> int:
+    """Return how many users a column of ids names; no id is kept or shown.
+
+    Raises
+    ------
+    DataError
+        There is no such column, or an id is missing or of another kind than the others.
+    """
+    ids = _Ids(path, user_id)
+    with opened_table(path) as (names, batches):
+        ids.check_name(names)
+        for batch in batches:
+            ids.add(batch)
+    return int(ids.codes().max(initial=-1)) + 1
+
+
 def own_table_to_parquet(
-    name: str, path: Path, columns: Sequence[DeclaredColumn], missing: Missing, n_rows: int, *, home: Path
+    name: str,
+    path: Path,
+    columns: Sequence[DeclaredColumn],
+    missing: Missing,
+    n_rows: int,
+    *,
+    user_id: str = "",
+    n_users: int | None = None,
+    home: Path,
 ) -> DatasetRef:
     """Check a file against its declarations and store it; a table stored before is reused if whole.
 
@@ -69,6 +93,10 @@ def own_table_to_parquet(
         What becomes of rows with a cell that is missing and not imputed.
     n_rows : int
         The declared number of rows.
+    user_id : str
+        The column that says whose row it is; empty where every row is somebody else's.
+    n_users : int, optional
+        The declared number of users.
     home : pathlib.Path
         ``DPCOST_HOME``.
 
@@ -81,22 +109,27 @@ def own_table_to_parquet(
         content = sha256_file(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    declared = json.dumps([name, missing, n_rows, [asdict(column) for column in columns]])
+    declared = json.dumps([name, missing, n_rows, user_id, n_users, [asdict(each) for each in columns]])
     digest = hashlib.sha256((declared + code_digest([__name__])).encode()).hexdigest()
     target = store_dir(home) / "parquet" / f"{name}-{content[:16]}-{digest[:8]}.parquet"
     if stored := stored_table(target):
         return replace(stored, path=str(target))
-    table, rows_read, repairs = _read(path, columns, missing)
-    if rows_read != n_rows:
-        raise DataError(
-            f"{path} has {rows_read:,} rows, data.rows says {n_rows:,}; if the file changed on purpose, "
-            "correct data.rows, and grid.n where it is larger"
-        )
+    ids = _Ids(path, user_id) if user_id else None
+    values, rows_read = _values(path, columns, ids)
+    _refuse_other_size(path, "rows", rows_read, n_rows)
+    _refuse_undeclared(path, columns, values, rows_read)
+    table, kept, repairs = _without_gaps(path, columns, values, missing)
+    counted: dict[str, Any] = {}
+    if ids:
+        users = ids.codes()
+        _refuse_other_size(path, "users", int(users.max()) + 1, n_users)
+        table[user_id] = np.unique(users[kept], return_inverse=True)[1]
+        counted["n_users"] = int(table[user_id].max()) + 1
     if sha256_file(path) != content:
         raise DataError(f"{path} changed while it was read; run again once it is complete")
-    arrow = pa.table({column: table[column].to_numpy() for column in table.columns})
+    arrow = pa.table(table)
     atomic_write(target, lambda handle: pq.write_table(arrow, handle))
-    ref = DatasetRef(
+    ref = (UserTableRef if ids else DatasetRef)(
         name=name,
         path=str(target),
         sha256=sha256_file(target),
@@ -105,19 +138,94 @@ def own_table_to_parquet(
         layout=path.suffix.removeprefix("."),
         origin="a file of your own",
         data_source="real",
-        n_rows=len(table),
+        n_rows=arrow.num_rows,
         rows_read=rows_read,
         repairs=repairs,
+        **counted,
     )
     atomic_write(sidecar(target), json.dumps(ref.to_dict(), indent=1).encode())
     return ref
 
 
-def _read(
-    path: Path, columns: Sequence[DeclaredColumn], missing: Missing
-) -> tuple[pd.DataFrame, int, tuple[Repair, ...]]:
-    values, n_rows = _values(path, columns)
-    _refuse_undeclared(path, columns, values, n_rows)
+class _Ids:
+    """The ids of users, read piece by piece and turned into numbers 0, 1, …; no message holds one.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    column : str
+    """
+
+    def __init__(self, path: Path, column: str) -> None:
+        self._path, self._column = path, column
+        self._pieces: list[npt.NDArray[np.float64]] = []
+        self._texts: dict[str, int] = {}
+        self._n_texts = self._n_missing = self._n_odd = 0
+
+    def check_name(self, names: Sequence[str]) -> None:
+        """Refuse a file without the column."""
+        if self._column not in names:
+            raise DataError(
+                f"{self._path} has no column {self._column!r} among its {len(names)}; correct user_id"
+            )
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Read the ids of some rows."""
+        cells = _cells(self._path, batch, self._column)
+        known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
+        are_texts = cells.texts >= 0
+        piece = cells.numbers.copy()
+        piece[are_texts] = np.array([*known, 0])[cells.texts[are_texts]]
+        self._pieces.append(piece)
+        self._n_missing += int(cells.missing.sum())
+        self._n_texts += int(are_texts.sum())
+        numbers = cells.numbers[~are_texts & ~cells.missing]
+        self._n_odd += int(((np.abs(numbers) > _LARGEST_ID) | (numbers != np.rint(numbers))).sum())
+
+    def codes(self) -> npt.NDArray[np.int64]:
+        """Return whose row each is.
+
+        Raises
+        ------
+        DataError
+            An id is missing, or numbers and text are mixed: one user might stand there under two ids.
+        """
+        ids = np.concatenate([np.zeros(0), *self._pieces])
+        where = f"{self._path}: the column of user ids {self._column!r}"
+        if self._n_missing:
+            raise DataError(
+                f"{where} has no id in {self._n_missing:,} of {len(ids):,} rows; give each row its user's "
+                "id, or take those rows out of the file"
+            )
+        if 0 < self._n_texts < len(ids):
+            raise DataError(
+                f"{where} mixes numbers with text, which {self._n_texts:,} of {len(ids):,} rows hold, so "
+                "that a user might have two ids; write all ids one way, e.g. with a letter before each"
+            )
+        if self._n_odd:
+            raise DataError(
+                f"{where} has fractions, or numbers beyond 2^53, in {self._n_odd:,} of {len(ids):,} rows; "
+                "ids must be whole numbers or text, so write e.g. a letter before each"
+            )
+        return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
+
+
+def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) -> None:
+    if found != declared:
+        raise DataError(
+            f"{path} has {found:,} {what}, data.{what} says {declared:,}; if the file changed on purpose, "
+            f"correct data.{what}, and grid.n where it is larger"
+        )
+
+
+def _without_gaps(
+    path: Path,
+    columns: Sequence[DeclaredColumn],
+    values: dict[str, npt.NDArray[np.float64]],
+    missing: Missing,
+) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.bool_], tuple[Repair, ...]]:
+    """Return the table as it is stored, which rows were kept, and how many were not."""
+    n_rows = len(values[columns[0].name])
     kept, repairs = np.ones(n_rows, dtype=bool), []
     for column in columns:
         found = values[column.name]
@@ -136,19 +244,23 @@ def _read(
         raise DataError(
             f"{path}: every row lacks a cell of a declared column; take empty columns out of [[data.columns]]"
         )
-    table: dict[str, npt.NDArray[np.float64]] = {}
+    table: dict[str, npt.NDArray[Any]] = {}
     for column in columns:
         found = values.pop(column.name)[kept]
         if column.categories:
             for code, indicator in enumerate(column.table_columns, 1):
                 table[indicator] = (found == code).astype(np.float64)
-        else:
-            table[column.name] = found
-    return pd.DataFrame(table, copy=False), n_rows, tuple(repairs)
+        table[column.name] = found
+    return table, kept, tuple(repairs)
 
 
-def _values(path: Path, columns: Sequence[DeclaredColumn]) -> tuple[dict[str, npt.NDArray[np.float64]], int]:
-    """Return the columns as numbers, or as numbers of their categories; and how many rows there are."""
+def _values(
+    path: Path, columns: Sequence[DeclaredColumn], ids: _Ids | None
+) -> tuple[dict[str, npt.NDArray[np.float64]], int]:
+    """Return the columns as numbers, or as numbers of their categories; how many rows there are.
+
+    Ids of users are read on the way.
+    """
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
     n_rows = 0
     with opened_table(path) as (names, batches):
@@ -157,8 +269,12 @@ def _values(path: Path, columns: Sequence[DeclaredColumn]) -> tuple[dict[str, np
                 raise DataError(
                     f"{path} has no column {column.name!r} among its {len(names)}; correct [[data.columns]]"
                 )
+        if ids:
+            ids.check_name(names)
         for batch in batches:
             n_rows += batch.num_rows
+            if ids:
+                ids.add(batch)
             for column in columns:
                 cells = _cells(path, batch, column.name)
                 pieces[column.name].append(_codes(cells, column) if column.categories else _numbers(cells))

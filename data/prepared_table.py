@@ -33,7 +33,8 @@ class PreparedTable:
         ``(d,)`` or ``(d, R)``; the intercept has no part in them. Computed from the data: for measuring
         errors only. None where no error of coefficients is measured.
     groups : (n,) int array or None
-        Which group of alike rows a row is of (a flock's simulation), ascending; None if that is not known.
+        Which group of rows a row is of (alike ones of a flock's simulation, or one user's), ascending; None
+        if there are none or they are not known.
     private : bool
         Whether a guarantee on a fit covers this preparation too.
     note : str

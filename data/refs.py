@@ -50,6 +50,11 @@ class DatasetRef:
     repairs: tuple[Repair, ...] = ()
     reasons: tuple[str, ...] = ()
 
+    @property
+    def n_units(self) -> int:
+        """Number of what is protected: rows."""
+        return self.n_rows
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain types that JSON can hold."""
         plain = asdict(self)
@@ -62,6 +67,24 @@ class DatasetRef:
             key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
         }
         return cls(**{**fields, "repairs": tuple(Repair(**repair) for repair in plain["repairs"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserTableRef(DatasetRef):
+    """A table of which several rows may be one user's; a column holds users as numbers 0, 1, ….
+
+    Attributes
+    ----------
+    n_users : int
+        Users with a row that was kept.
+    """
+
+    n_users: int
+
+    @property
+    def n_units(self) -> int:
+        """Number of users."""
+        return self.n_users
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +135,11 @@ class FramesRef(DatasetRef):
 
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
     """Return the reference that `to_dict` wrote, of whichever class it was."""
-    kinds: dict[str, type[DatasetRef]] = {"n_snps": GenotypeRef, "label_counts": FramesRef}
+    kinds: dict[str, type[DatasetRef]] = {
+        "n_snps": GenotypeRef,
+        "label_counts": FramesRef,
+        "n_users": UserTableRef,
+    }
     return next((kind for key, kind in kinds.items() if key in plain), DatasetRef).from_dict(plain)
 
 

@@ -29,7 +29,7 @@ _NOTES = {
         "this step is not private and no guarantee covers it."
     ),
 }
-_RESPONSE = "response"
+_RESPONSE, _GROUP = "response", "group"
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -122,8 +122,9 @@ def table_bytes(prepared: PreparedTable) -> bytes:
         "note": prepared.note,
     }
     columns = {str(j): column for j, column in enumerate(prepared.X.T)}
-    if prepared.y is not None:
-        columns[_RESPONSE] = prepared.y
+    for name, column in ((_RESPONSE, prepared.y), (_GROUP, prepared.groups)):
+        if column is not None:
+            columns[name] = column
     buffer = io.BytesIO()
     pq.write_table(pa.table(columns).replace_schema_metadata({"design": json.dumps(facts)}), buffer)
     return buffer.getvalue()
@@ -137,6 +138,7 @@ def read_prepared_table(path: Path) -> PreparedTable:
     return PreparedTable(
         X=np.column_stack([table[str(j)].to_numpy() for j in range(len(names))]),
         y=table[_RESPONSE].to_numpy().copy() if _RESPONSE in table.column_names else None,
+        groups=table[_GROUP].to_numpy().copy() if _GROUP in table.column_names else None,
         column_names=names,
         to_standard=np.array(facts["to_standard"]),
         private=facts["private"],

@@ -106,13 +106,22 @@ def init(
     data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
     response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
     family: Annotated[
-        str, typer.Option(help="linear, logistic or poisson; by the response's type if left out.")
+        str,
+        typer.Option(help="linear, logistic, poisson or multinomial; by the response's type if left out."),
     ] = "",
+    user_id: Annotated[
+        str, typer.Option(help="The column that says whose row it is: whole users are protected.")
+    ] = "",
+    sparsity: Annotated[
+        int | None,
+        typer.Option(parser=_whole_number, help="How many entries of the answer are not zero."),
+    ] = None,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
     from flows.init_study import init_study
 
-    for line in init_study(name, data, response=response, family=family, folder=Path()):
+    options: dict[str, Any] = {"response": response, "family": family, "user_id": user_id}
+    for line in init_study(name, data, sparsity=sparsity, folder=Path(), **options):
         typer.echo(line)
 
 

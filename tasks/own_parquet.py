@@ -16,4 +16,13 @@ from tasks.problems.own_data import OwnData
 def own_parquet(name: str, own: OwnData) -> DatasetRef:
     """Return the table's reference; a table stored before from the same content is reused if whole."""
     columns = [column.declared for column in own.columns]
-    return own_table_to_parquet(name, Path(own.path), columns, own.missing, own.rows, home=home())
+    return own_table_to_parquet(
+        name,
+        Path(own.path),
+        columns,
+        own.missing,
+        own.rows,
+        user_id=own.user_id,
+        n_users=own.users,
+        home=home(),
+    )

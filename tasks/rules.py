@@ -1,4 +1,4 @@
-"""Numbers of a study file that follow from its sizes: small arithmetic in n, d, s and T, and nothing else.
+"""Numbers of a study file that follow from its sizes: small arithmetic in n, d, s, K and T, and nothing else.
 
 ``"10/n^1.1"``, ``"4*sqrt(log(n))"``, ``"2*n"``. A rule never sees data, so that what it gives is public.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from dpalgos.accounting.gaussian_dp import check_budget
 
-NAMES = ("n", "d", "s", "T")
+NAMES = ("n", "d", "s", "K", "T")
 _FUNCTIONS: dict[str, Callable[..., float]] = {
     "log": math.log,
     "sqrt": math.sqrt,
@@ -31,7 +31,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
 }
 _WORD = re.compile(r"[a-z_]{2,}")  # such as "james_stein"; the names of sizes are single letters
 _LONGEST = 200
-_ALLOWED = f"numbers, n, d, s, T, + - * / ^, brackets and {', '.join(_FUNCTIONS)}"
+_ALLOWED = f"numbers, n, d, s, K, T, + - * / ^, brackets and {', '.join(_FUNCTIONS)}"
 
 
 class RuleError(ValueError):
@@ -46,7 +46,7 @@ def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a ru
     rule : str or number
         ``^`` is the power.
     sizes : mapping of str to number
-        Values of the names among n, d, s and T (number of steps) that there are.
+        Values of the names among n, d, s, K (number of classes) and T (number of steps) that there are.
     what : str
         The key that the rule is for, for the message.
 

@@ -16,7 +16,7 @@ from dpalgos.errors import InputError, unknown_name
 from dpalgos.families.base import Family
 from dpalgos.sample import Sample
 
-__all__ = ["Family", "check_labels", "family_names", "get_family"]
+__all__ = ["Family", "check_labels", "family_class", "family_names", "get_family"]
 
 
 class HasFamily(Protocol):
@@ -38,8 +38,16 @@ def family_names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base"))
 
 
+def family_class(name: object) -> type[Family]:
+    """Return the class of a family, or refuse an unknown name."""
+    if not isinstance(name, str) or name not in family_names():
+        raise unknown_name("family", name, family_names())
+    found: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
+    return found
+
+
 def get_family(
-    name: object,
+    name: str,
     *,
     response_bound: float | None = None,
     n_classes: int | None = None,
@@ -63,9 +71,7 @@ def get_family(
     InputError
         If there is no such family, or a constant is missing or has no meaning for it.
     """
-    if not isinstance(name, str) or name not in family_names():
-        raise unknown_name("family", name, family_names())
-    family: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
+    family = family_class(name)
     constants = {
         "response_bound": (response_bound, family.needs_response_bound, private),
         "n_classes": (n_classes, family.needs_classes, True),

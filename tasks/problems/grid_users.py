@@ -15,7 +15,7 @@ from data.prepared_table import PreparedTable
 from data.refs import DatasetRef, read_table
 from data.table_design import prepare_table, read_prepared_table, table_bytes
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun
-from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.problems.registered_table import RegisteredTableProblem, weighted_answer
 from tasks.work_units import Block, derive_seed, replicate_generator
 
 _USER = "user"
@@ -124,10 +124,7 @@ class GridUsers(RegisteredTableProblem):
         if not self.shuffled:
             there = users >= 0
             weights = np.where(there, 1 / np.bincount(users[there], minlength=prepared.n_users)[users], 0)
-        if y is None:
-            return np.asarray(np.average(X, axis=0, weights=weights))
-        root = np.sqrt(weights)
-        return np.asarray(np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0])
+        return weighted_answer(X, y, weights)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return how far users' means lie apart for each m, also with rows dealt at random, and biases."""

@@ -80,9 +80,11 @@ class OwnColumn(Strict):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the ingested table with their units."""
         if self.categories:
+            largest = dict.fromkeys(self.declared.table_columns, 1.0)
+            largest[self.name] = len(self.categories) - 1.0
             return tuple(
-                Column(name, "float64", "", 0.0, 1.0, self.source, 0.0, 1.0)
-                for name in self.declared.table_columns
+                Column(name, "float64", "", 0.0, upper, self.source, 0.0, 1.0)
+                for name, upper in largest.items()
             )
         assert self.lower is not None
         assert self.upper is not None
@@ -101,7 +103,11 @@ class OwnData(Strict):
     rows : int
         Number of rows: public, since neighbours differ in one row's values.
     privacy_unit : str
-        Whose values one row holds.
+        Whose values one row holds; with `user_id`, whose values a user's rows hold.
+    user_id : str
+        The column that says whose row it is: what is protected is a user with all rows. Empty: a row.
+    users : int or None
+        Number of users: public, since neighbours differ in one user's rows.
     missing : {"refuse", "drop"}
         What becomes of rows that lack a cell which is not imputed.
     columns : tuple of OwnColumn
@@ -110,6 +116,8 @@ class OwnData(Strict):
     path: Text
     rows: Annotated[int, Field(strict=True, ge=1)]
     privacy_unit: Text
+    user_id: str = ""
+    users: Annotated[int, Field(strict=True, ge=2)] | None = None
     missing: Literal["refuse", "drop"] = "refuse"
     columns: tuple[OwnColumn, ...] = Field(min_length=1)
 
@@ -121,6 +129,24 @@ class OwnData(Strict):
             if names.count(name) > 1:
                 raise ValueError(f"columns must differ in name, got {name!r} twice; take one out")
         return columns
+
+    @model_validator(mode="after")
+    def _users_are_counted(self) -> "OwnData":
+        if bool(self.user_id) != (self.users is not None):
+            raise ValueError(
+                f"user_id and users belong together, got {self.user_id!r} and {self.users!r}: the column of "
+                "user ids, and how many there are; write both, or neither where a row is protected"
+            )
+        if self.user_id in [column.name for one in self.columns for column in one.columns]:
+            raise ValueError(
+                f"columns must not hold the column of user ids, got {self.user_id!r}; take it out of columns"
+            )
+        return self
+
+    @property
+    def units(self) -> tuple[int, str]:
+        """How many rows or users are protected, and which of the two."""
+        return (self.rows, "rows") if self.users is None else (self.users, "users")
 
     def dataset(self, name: str) -> Dataset:
         """Return the table as if it were registered."""

@@ -92,7 +92,7 @@ class Estimation(Draw):
 
     Attributes
     ----------
-    target : (k,) array
+    target : (k,) array, or (k, K) with classes
     to_target : (k, d) array or None
         Brings an estimate into the target's units; None: it has them.
     """
@@ -102,9 +102,11 @@ class Estimation(Draw):
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return the ℓ2 distances to the target, (R,)."""
-        coef = self.columns(estimate)
-        answer = coef if self.to_target is None else self.to_target @ coef
-        return np.asarray(np.linalg.norm(answer - self.target[:, None], axis=0))
+        # (d, K, R), where K is 1 unless there are classes.
+        coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
+        answer = coef if self.to_target is None else np.tensordot(self.to_target, coef, axes=1)
+        off = answer - self.target.reshape(len(self.target), -1, 1)
+        return np.asarray(np.linalg.norm(off.reshape(-1, self.replicates), axis=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,9 +200,18 @@ class Problem(Strict, ABC):
             In words.
         """
 
+    def check_estimator(self, name: str) -> None:
+        """Refuse an estimator that does not suit the problem, beside its task.
+
+        Raises
+        ------
+        ValueError
+            In words.
+        """
+
     @abstractmethod
     def sizes(self, n: int) -> dict[str, int]:
-        """Return n, d, and s where the problem is sparse."""
+        """Return n, d, s where the problem is sparse, and K where responses are classes."""
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the sizes of profile ``smoke``: both ends of the grid."""

@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from data.prepared_table import PreparedTable, Units
 from data.refs import DatasetRef, FramesRef, read_table
 from data.registry import Column, Dataset, get_dataset
 from data.table_design import prepare_table, read_prepared_table, table_bytes
+from dpalgos.families import family_class
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Problem
 
@@ -57,11 +59,9 @@ class RegisteredTableProblem(Problem, ABC):
 
     @field_validator("family")
     @classmethod
-    def _has_one_predictor(cls, family: str) -> str:
+    def _is_known(cls, family: str) -> str:
         if family:
-            from dpalgos.families import get_family
-
-            get_family(family)  # refuses those that need to be told the classes
+            family_class(family)
         return family
 
     @model_validator(mode="after")
@@ -90,20 +90,37 @@ class RegisteredTableProblem(Problem, ABC):
         return "linear_regression" if self.response else "mean"
 
     def check(self, n: int, task: str) -> None:
-        """Refuse a table without covariates."""
+        """Refuse a table without covariates, and generalized linear models of whole users."""
         if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
+        if self.family and self.user_id:
+            raise ValueError(
+                f"family must be left out where whole users are protected, got {self.family!r}; no estimator "
+                "does both"
+            )
+
+    def check_estimator(self, name: str) -> None:
+        """Refuse a private estimator that protects another unit than the owner of the table declares."""
+        estimator = dpalgos.get_estimator(name)
+        if self.own and estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
+            declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
+            remedy = "take one of user_level_*" if self.user_id else "declare user_id in [data]"
+            raise ValueError(
+                f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
+                f"{estimator.unit_of_privacy}; {remedy}, or another estimator"
+            )
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset without columns, an unknown column, and more rows than there are."""
+        """Refuse a dataset without columns, an unknown column, and more rows (or users) than there are."""
         about = self.about
         if about.kind == "genotypes":
             raise ValueError(f"dataset must hold a table or frames, got {about.name!r}")
         self.columns()
-        if n > about.n_rows:
+        most, units = self.own.units if self.own else (about.n_rows, "rows")
+        if n > most:
             raise ValueError(
-                f"grid.n must be at most the {about.n_rows:,} rows of {about.name}, got {n}; "
-                "take the larger ones out"
+                f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}; take the larger ones "
+                "out"
             )
 
     def columns(self) -> tuple[Column, ...]:
@@ -122,21 +139,37 @@ class RegisteredTableProblem(Problem, ABC):
         about = self.about
         if about.kind == "frames":
             return {"n": n, "d": about.n_boids * len(about.columns) + 1}
-        return {"n": n, "d": len(self.covariates) + self._has_intercept}
+        classes = {} if self.n_classes is None else {"K": self.n_classes}
+        return {"n": n, "d": len(self.covariates) + self._has_intercept, **classes}
+
+    @property
+    def n_classes(self) -> int | None:
+        """How many classes the response has, 0 to its public upper bound; None for other families."""
+        if not self.family or not family_class(self.family).needs_classes:
+            return None
+        return int(self.about.column(self.response).upper) + 1
+
+    @property
+    def user_id(self) -> str:
+        """The column that says whose row it is; empty where a row is what is protected."""
+        return self.own.user_id if self.own else ""
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Put the columns into their units; of frames only how: they are read anew."""
         about = self.about
         if isinstance(table, FramesRef):
             return ".json", json.dumps(scales(table, about, self.units).to_dict()).encode()
+        rows = read_table(table)
         prepared = prepare_table(
-            read_table(table),
+            rows,
             about,
             response=self.response,
             covariates=self.covariates,
             units=self.units,
             raw_response=bool(self.family),
         )
+        if self.user_id:
+            prepared = _by_user(prepared, rows[self.user_id].to_numpy())
         return ".parquet", table_bytes(prepared)
 
     def load(self, path: Path) -> PreparedTable:
@@ -156,12 +189,36 @@ class RegisteredTableProblem(Problem, ABC):
         return bool(self.response) and (self.protected or bool(self.family))
 
     def full_answer(self, prepared: PreparedTable) -> np.ndarray:
-        """Return the non-private answer of all the rows, in standard deviations of the columns."""
-        if prepared.y is None:
-            coef: Any = prepared.X.mean(axis=0)
-        elif self.family:
+        """Return the non-private answer of all the rows, in standard deviations of the columns.
+
+        Where rows are users', each user counts once.
+        """
+        X, y = prepared.X, prepared.y
+        coef: Any
+        if self.family:
+            keywords: dict[str, Any] = {
+                "family": self.family,
+                **({"n_classes": self.n_classes} if self.n_classes else {}),
+            }
             rng = np.random.default_rng(0)  # asked for, and not used
-            coef = dpalgos.estimate("glm", prepared.X, prepared.y, rng=rng, family=self.family).estimate
+            coef = dpalgos.estimate("glm", X, y, rng=rng, **keywords).estimate
+        elif prepared.groups is None:
+            coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
         else:
-            coef = np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
+            coef = weighted_answer(X, y, 1 / np.bincount(prepared.groups)[prepared.groups])
         return np.asarray(prepared.to_standard @ coef)
+
+
+def weighted_answer(X: np.ndarray, y: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
+    """Return the mean of the rows, or their least-squares regression, each row counting by its weight."""
+    if y is None:
+        return np.asarray(np.average(X, axis=0, weights=weights))
+    root = np.sqrt(weights)
+    return np.asarray(np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0])
+
+
+def _by_user(prepared: PreparedTable, users: np.ndarray) -> PreparedTable:
+    """Put the rows of a user one after another."""
+    order = np.argsort(users, kind="stable")
+    y = None if prepared.y is None else prepared.y[order]
+    return replace(prepared, X=prepared.X[order], y=y, groups=users[order])

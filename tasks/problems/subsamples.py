@@ -1,22 +1,44 @@
-"""Random subsamples of a registered table, compared with the non-private answer of all its rows."""
+"""Random subsamples of rows or users of a table, compared with the non-private answer of all its rows."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
+
+import numpy as np
 
 import dpalgos
 from data.prepared_table import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from tasks.problems.problem import Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem
-from tasks.work_units import Block, row_generators
+from tasks.work_units import Block, Cell, row_generators
 
 _ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, as measured
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UserEstimation(Estimation):
+    """Rows of users: estimators that know of no users are given rows by which each user counts once."""
+
+    def answer(self, cell: Cell, block: Block) -> dpalgos.Result:
+        """Return a cell's answer."""
+        if dpalgos.get_estimator(cell.estimator).private:
+            return super().answer(cell, block)
+        users, y = self.sample.users[0], self.sample.y
+        if y is None:
+            rows = dpalgos.Sample(users.means(users.X))
+        else:
+            weights = np.repeat(len(users.X) / (users.n_users * users.n_rows), users.n_rows)
+            root = np.sqrt(weights)
+            rows = dpalgos.Sample(root[:, None] * users.X, root * users.y)
+        return Estimation.answer(replace(self, sample=rows), cell, block)
 
 
 class Subsamples(RegisteredTableProblem):
     """Random rows of a table; the truth is the mean or the regression of all of them, in standard deviations.
 
-    Replicates share X, so they are an axis of one draw.
+    Replicates share X, so they are an axis of one draw. Where the table says whose row it is, users are drawn
+    with all their rows, and each counts once.
     """
 
     kind: Literal["subsamples"]
@@ -37,7 +59,10 @@ class Subsamples(RegisteredTableProblem):
         return [(0, replicates, n_cells * (n + _ROWS_BESIDE))]
 
     def draws(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
-        """Yield the one draw of all replicates."""
+        """Yield the one draw of all replicates, or one after another where users are drawn."""
+        if prepared.groups is not None:
+            yield from self._draws_of_users(block, prepared)
+            return
         mask = draw_rows(len(prepared.X), block.n, row_generators(block))
         yield Estimation(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=block.replicates),
@@ -48,10 +73,25 @@ class Subsamples(RegisteredTableProblem):
             batched=True,
         )
 
+    def _draws_of_users(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
+        X, y, users = prepared.X, prepared.y, prepared.groups
+        assert users is not None
+        target, n_users = self.full_answer(prepared), int(users[-1]) + 1
+        for replicate, rng in enumerate(row_generators(block), block.first):
+            drawn = draw_rows(n_users, block.n, [rng])[users, 0]
+            yield UserEstimation(
+                sample=dpalgos.Sample(X[drawn], None if y is None else y[drawn], user_ids=users[drawn]),
+                first=replicate,
+                replicates=1,
+                target=target,
+                to_target=prepared.to_standard,
+                batched=False,
+            )
+
     @property
     def has_deletion_shifts(self) -> bool:  # type: ignore[override]
         """Whether the answer is least squares, whose rows can be deleted by formula."""
-        return self.task == "linear_regression"
+        return self.task == "linear_regression" and not self.user_id
 
     def deletion_shifts(
         self, prepared: PreparedTable, n_deleted: Sequence[int]
@@ -61,7 +101,9 @@ class Subsamples(RegisteredTableProblem):
         return "ols", deletion_shifts(prepared.X, prepared.y, prepared.to_standard, n_deleted)
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the paper's rates of a mean or a regression, in z-scores."""
+        """Return the paper's rates of a mean or a regression, in z-scores; none where users are protected."""
+        if self.user_id:
+            return {}
         from dpalgos.theory.rates import dense_rates
 
         return dense_rates(task, n, len(self.covariates), epsilon, delta)

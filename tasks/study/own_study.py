@@ -66,10 +66,12 @@ def _filled(panel: Any, name: str, own: OwnData, file: str) -> Any:
     if not covariates:
         covariates = [column.name for column in own.columns if column.name != response]
     ingested = own.ingested(response) if isinstance(response, str) else ()
+    if len(ingested) > 1 and problem.get("family") == "multinomial":
+        ingested = (response,)
     if isinstance(response, str) and len(ingested) > 1:
         raise SpecError(
             f"{file}: response must be a column of numbers or of two categories, got {response!r} with "
-            f"{len(ingested) + 1}; choose another"
+            f"{len(ingested) + 1}; choose another, or family = 'multinomial'"
         )
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
         covariates = [column for each in covariates for column in own.ingested(each)]

@@ -20,7 +20,7 @@ DeltaRule = Annotated[str, BeforeValidator(lambda value: _delta_text(value))]
 
 _STEPS = "T"  # what rules, forms and figures call an estimator's number of steps
 # Sizes at which an estimator's rules are tried before those of its panel are known.
-_ANY_SIZES = {"n": 1000, "d": 1000, "s": 10}
+_ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
 
 
 class Grid(Strict):
@@ -63,7 +63,7 @@ class Grid(Strict):
 
 
 class EstimatorSpec(Strict):
-    """One estimator of a study with its public keywords, which may be rules in n, d and s.
+    """One estimator of a study with its public keywords, which may be rules in n, d, s and K.
 
     Attributes
     ----------

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 import dpalgos
 from data.data_errors import DataError
+from data.refs import DatasetRef
 from data.registry import Dataset
 from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
@@ -230,6 +231,7 @@ class StudySpec(Strict):
                 raise ValueError(
                     f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
                 )
+            panel.problem.check_estimator(item.name)
             for sizes in self._all_sizes(panel):
                 try:
                     item.check_keywords(sizes)
@@ -255,8 +257,8 @@ class StudySpec(Strict):
         """Return what is public about a dataset that the study reads."""
         return next(panel.problem.about for panel in self.panels if panel.problem.source == dataset)
 
-    def check_rows(self, dataset: str, n_rows: int) -> None:
-        """Refuse sizes beyond the rows that were left of a dataset.
+    def check_rows(self, table: DatasetRef) -> None:
+        """Refuse sizes beyond the rows, or users, that were left of a table of one's own.
 
         Raises
         ------
@@ -265,10 +267,11 @@ class StudySpec(Strict):
         """
         for panel in self.panels:
             largest = max(self.grid_of(panel).n)
-            if panel.problem.source == dataset and largest > n_rows:
+            if panel.problem.source == table.name and largest > table.n_units:
+                units = self.own.units[1] if self.own else "rows"
                 raise SpecError(
-                    f"{self.name}: grid.n must be at most the {n_rows:,} rows that are left without missing "
-                    f"cells, got {largest}; take the larger ones out"
+                    f"{self.name}: grid.n must be at most the {table.n_units:,} {units} that are left "
+                    f"without missing cells, got {largest}; take the larger ones out"
                 )
 
     def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:

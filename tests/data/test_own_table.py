@@ -40,6 +40,7 @@ def test_categories_become_columns_of_zero_and_one(tmp_path: Path) -> None:
     assert read_table(ref).to_dict("list") == {
         "region=2": [0, 1, 0],
         "region=west": [0, 0, 1],
+        "region": [0, 1, 2],
         "age": [1, 2, 3],
     }
     assert (ref.data_source, ref.n_rows, ref.rows_read, ref.repairs) == ("real", 3, 3, ())
@@ -59,6 +60,7 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path
         "age": [1, 2, 40],
         "region=2": [0, 0, 0],
         "region=west": [0, 1, 1],
+        "region": [0, 2, 2],
     }
 
 

@@ -32,11 +32,11 @@ def completed(file, bounds, categories=None):
     return file
 
 
-def initialised(folder, table, *, response="", family="", bounds=(0, 1), categories=None, name="mine"):
+def initialised(folder, table, *, bounds=(0, 1), categories=None, name="mine", **options):
     """Write a table as a CSV file and a completed study of it; return the study's file."""
     path = folder / "table.csv"
     table.to_csv(path, index=False)
-    init_study(name, path, response=response, family=family, folder=folder)
+    init_study(name, path, folder=folder, **options)
     return completed(folder / f"{name}.toml", bounds, categories)
 
 
@@ -44,7 +44,7 @@ def computed(file, folder, replicates=2):
     """Ingest and compute a study, smallest and largest size; return its spec, table and results' record."""
     spec = find_study(str(file))
     table = own_parquet.fn(spec.name, spec.own)
-    spec.check_rows(spec.name, table.n_rows)
+    spec.check_rows(table)
     design = prepare.fn(UNCACHED, spec.head_panel.problem, table)
     parts = [
         run_block.fn(UNCACHED, block, design, str(folder / f"{block.n}.parquet"))

@@ -84,6 +84,7 @@ def test_an_unfinished_file_is_refused_by_its_first_open_line(tmp_path):
 @pytest.mark.parametrize(
     ("response", "family", "task", "d"),
     [
+        ("region", "multinomial", "glm", 5),
         ("", "", "mean", 6),
         ("cost", "", "linear_regression", 6),
         ("visits", "poisson", "glm", 6),
@@ -96,7 +97,7 @@ def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, famil
     units = {column.name: (column.center, column.scale) for column in spec.own.dataset("mine").columns}
     assert units["age"] == (60, 30)
     assert units["region=south"] == units["smoker=yes"] == (0, 1)
-    assert "region" not in units
+    assert "region" not in spec.head_panel.problem.covariates
     if response == "smoker":
         assert spec.head_panel.problem.response == "smoker=yes"
 
@@ -112,6 +113,36 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     assert page.warning.startswith("NOT FOR PUBLICATION")
     assert page.dataset.privacy_unit == "one row, a person"
     assert page.dataset.source_sha256 == table.source_sha256
+
+
+@pytest.mark.parametrize(
+    ("options", "private"),
+    [
+        ({"response": "region", "family": "multinomial"}, "dp_glm"),
+        ({"sparsity": 2}, "dp_sparse_mean"),
+        ({"response": "cost", "sparsity": 2}, "screened_sparse_regression"),
+    ],
+)
+def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options, private):
+    spec, _, results = computed(study(tmp_path, **options), tmp_path)
+    rows = pd.read_parquet(results["path"])
+    assert set(rows["status"]) == {"ok"}
+    at = rows[(rows["metric"] == "l2_error") & (rows["n"] == 180)]
+    error = at.groupby("estimator")["value"].mean()
+    exact = {"glm": "glm", "mean": "sample_mean"}.get(spec.task, "ols")
+    assert error[exact] < error["zero"]
+    assert (rows[rows["estimator"] == private]["certified_epsilon"] <= 0.5 + 1e-9).all()
+
+
+def test_all_rows_give_the_multinomial_answer_itself(tmp_path, home):
+    file = study(tmp_path, response="region", family="multinomial")
+    edited(file, "n = [12, 50, 180]", "n = [200]")
+    edited(file, "n = 180", "n = 200")
+    spec, _, results = computed(file, tmp_path)
+    rows = pd.read_parquet(results["path"])
+    assert spec.head_panel.problem.sizes(200) == {"n": 200, "d": 5, "K": 3}
+    assert (rows[rows["estimator"] == "glm"]["value"] < 1e-6).all()
+    assert (rows[rows["estimator"] == "zero"]["value"] > 0.01).all()
 
 
 @pytest.mark.slow
@@ -183,7 +214,7 @@ def test_a_file_of_an_older_version_is_refused_and_one_that_says_none_is_of_the_
         ({"family": "logistic"}, "--family logistic needs --response"),
         (
             {"response": "cost", "family": "gamma"},
-            "--family must be linear, logistic or poisson, got 'gamma'",
+            "--family must be linear, logistic, poisson or multinomial, got 'gamma'",
         ),
     ],
 )

@@ -1,0 +1,192 @@
+"""Tables of one's own in which several rows may be one person's: whole users are protected."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from own_tables import computed, initialised
+
+from data.data_errors import DataError
+from data.refs import UserTableRef
+from flows.find_study import find_study
+from flows.init_study import init_study
+from tasks.faults import SpecError
+from tasks.release import ReleaseConfig, read_config
+
+BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
+
+
+def visits(n_users=60, seed=0):
+    """Patients of 1 to 6 visits; those of few visits differ from the others."""
+    rng = np.random.default_rng(seed)
+    n_rows = rng.integers(1, 7, n_users)
+    patient = np.repeat([f"p{u:03}" for u in rng.permutation(n_users)], n_rows)
+    shift = np.repeat(np.where(n_rows < 3, 0.8, -0.8), n_rows)
+    dose, weight = rng.uniform(-1, 1, (2, len(patient)))
+    effect = (1 + shift) * dose - 0.5 * weight + 0.1 * rng.standard_normal(len(patient))
+    table = pd.DataFrame({"patient": patient, "dose": dose + shift, "weight": weight, "effect": effect})
+    return table.sample(frac=1, random_state=seed)
+
+
+def study(folder, table=None, **options):
+    table = visits() if table is None else table
+    return initialised(folder, table, bounds=BOUNDS, user_id="patient", **options)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises((SpecError, DataError)) as refused:
+        call(*arguments, **keywords)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def full_answer(file, folder):
+    spec, table, results = computed(file, folder, replicates=3)
+    rows = pd.read_parquet(results["path"])
+    return spec, table, rows[rows["metric"] == "l2_error"]
+
+
+def edited(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    return str(file)
+
+
+def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
+    file = study(tmp_path, response="effect")
+    spec = find_study(str(file))
+    assert (spec.own.user_id, spec.own.users, spec.own.units) == ("patient", 60, (60, "users"))
+    assert max(spec.grid.n) == 54
+    assert spec.head_panel.problem.covariates == ("dose", "weight")
+    assert "p001" not in file.read_text()
+    release = read_config(tmp_path / "mine-release.toml", ReleaseConfig)
+    assert (release.columns.user_id, release.columns.x) == ("patient", ("dose", "weight"))
+
+
+@pytest.mark.parametrize("response", ["", "effect"])
+def test_users_are_drawn_with_all_their_rows_and_count_once(tmp_path, home, response):
+    file = study(tmp_path, response=response)
+    edited(file, "n = [9, 15, 54]", "n = [60]")
+    edited(file, "n = 54", "n = 60")
+    _, table, rows = full_answer(file, tmp_path)
+    assert isinstance(table, UserTableRef)
+    assert (table.n_users, table.n_units) == (60, 60)
+    # All users: the non-private answer is that of all, though those of many visits hold most of the rows.
+    error = rows[rows["estimator"] == ("ols" if response else "sample_mean")]["value"]
+    assert (error < 1e-9).all()
+    assert set(rows[rows["estimator"] == "zero"]["value"] > 0.1) == {True}
+    private = rows[rows["privacy_model"] == "user"]
+    assert set(private["status"]) <= {"ok", "refused"}
+    assert set(private[private["variant"].str.contains("clipped")]["status"]) == {"ok"}
+
+
+def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_path, home):
+    file = study(tmp_path)
+    spec, table, _ = full_answer(file, tmp_path)
+    problem = spec.head_panel.problem
+    path = tmp_path / "design.parquet"
+    path.write_bytes(problem.prepare(table)[1])
+    prepared = problem.load(path)
+    frame = visits()
+    expected = frame.groupby("patient")[["dose", "weight", "effect"]].mean().mean()
+    scale = [1.0, 1.0, 2.0]
+    np.testing.assert_allclose(
+        problem.full_answer(prepared), expected / scale * np.diag(prepared.to_standard), atol=1e-12
+    )
+    assert (np.diff(prepared.groups) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        (lambda ids: ids.where(ids != "p007"), "has no id in "),
+        (lambda ids: ids.where(ids != "p007", "17"), "mixes numbers with text, which "),
+        (lambda ids: ids.str[1:].astype(float) + 0.5, "has fractions, or numbers beyond 2^53, in "),
+        (lambda ids: "9" + ids.str[1:] + "0" * 16, "has fractions, or numbers beyond 2^53, in "),
+    ],
+)
+def test_missing_or_mixed_ids_are_refused_without_showing_one(tmp_path, home, ids, sentence):
+    table = visits()
+    file = study(tmp_path, table)
+    table.assign(patient=ids(table["patient"])).to_csv(tmp_path / "table.csv", index=False)
+    for told in (
+        refusal(computed, file, tmp_path),
+        refusal(init_study, "other", tmp_path / "table.csv", user_id="patient", folder=tmp_path),
+    ):
+        assert sentence in told
+        assert "p00" not in told.split("table.csv")[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("users = 60", "users = 61", "grid.n"),
+        ("users = 60 ", "users = 1 ", "data.users must be at least 2, got 1"),
+        ("users = 60 ", "#", "user_id and users belong together, got 'patient' and None"),
+        ('user_id = "patient"', "#", "user_id and users belong together, got '' and 60"),
+        (
+            'user_id = "patient"',
+            'user_id = "dose"',
+            "columns must not hold the column of user ids, got 'dose'",
+        ),
+        ("n = [9, 15, 54]", "n = [9, 54, 100]", "grid.n must be at most the 60 users of mine, got 100"),
+        (
+            'name = "user_level_mean"\ncalibrations = ["tight"]\nparams = {',
+            'name = "dp_mean"\ncalibrations = ["tight"]\nparams = { value_bound = 1.0 } #',
+            "estimators must protect a user by 'patient', as [data] declares, got 'dp_mean', which protects "
+            "a row; take one of user_level_*",
+        ),
+    ],
+)
+def test_a_wrong_declaration_of_users_is_one_sentence(tmp_path, home, old, new, sentence):
+    file = study(tmp_path)
+    edited(file, old, new)
+    if "61" in new:
+        assert "has 60 users, data.users says 61" in refusal(computed, file, tmp_path)
+    else:
+        assert sentence in refusal(find_study, str(file))
+
+
+def test_a_family_is_refused_where_users_are_protected(tmp_path):
+    file = study(tmp_path, response="effect")
+    edited(file, 'response = "effect"', 'response = "effect", family = "logistic"')
+    edited(file, 'task = "linear_regression"', 'task = "glm"')
+    assert "family must be left out where whole users are protected, got 'logistic'" in refusal(
+        find_study, str(file)
+    )
+
+
+def test_an_estimator_of_users_needs_a_column_of_ids(tmp_path):
+    file = initialised(tmp_path, visits().drop(columns="patient"), bounds=BOUNDS)
+    edited(file, 'name = "dp_mean"', 'name = "user_level_mean"')
+    edited(file, "value_bound = 2.0", "value_bound = 2.0, concentration_radius = 1.0")
+    assert "got 'user_level_mean', which protects a user; declare user_id in [data]" in refusal(
+        find_study, str(file)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"user_id": "person"}, "--user-id must be one of the 4 columns of the file, got 'person'"),
+        ({"user_id": "patient", "response": "patient"}, "--user-id must be another column than --response"),
+        (
+            {"user_id": "patient", "response": "effect", "family": "poisson"},
+            "--user-id is for means and linear",
+        ),
+        ({"user_id": "patient", "sparsity": 2}, "--sparsity and --user-id do not go together"),
+        ({"response": "effect", "family": "poisson", "sparsity": 2}, "--sparsity is for means and linear"),
+        ({"sparsity": 0}, "--sparsity must be at least 1, got 0"),
+    ],
+)
+def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
+    visits().to_csv(tmp_path / "table.csv", index=False)
+    assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path, **options)
+
+
+def test_users_whose_rows_all_lack_a_cell_are_missed_by_the_grid(tmp_path, home):
+    table = visits()
+    table.loc[table["patient"].isin(table["patient"].unique()[:10]), "dose"] = np.nan
+    file = study(tmp_path, table)
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    assert "grid.n must be at most the 50 users that are left" in refusal(computed, file, tmp_path)
