@@ -114,21 +114,6 @@ class Risk:
                     hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
         return hessian
 
-    def curvature_product(self, coef: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return V → Hessian of F at ``coef`` times V, both in the shape of ``coef``; without classes.
-
-        Two passes over the rows for all replicates, and no matrix: for many columns.
-        """
-        seconds = [self._second_derivative(part, coef) for part in self._parts]
-
-        def product(direction: FloatArray) -> FloatArray:
-            total = np.empty_like(direction)
-            for part, second in zip(self._parts, seconds, strict=True):
-                total[..., part.replicates] = _adjoint(part, second * _predict(part, direction))
-            return np.asarray(total / self._sample.n_rows + self._ridge * direction)
-
-        return product
-
     def _second_derivative(self, part: _Part, coef: FloatArray) -> FloatArray:
         """Return ψ'', and 0 where a residual is clipped."""
         predictor = _predict(part, coef)

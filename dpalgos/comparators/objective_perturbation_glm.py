@@ -58,7 +58,7 @@ from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count, positive
-from dpalgos.ridge import minimize_by_products
+from dpalgos.ridge import RidgeRisk, minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
@@ -155,9 +155,16 @@ def objective_perturbation_glm(
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
     tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
-    X = clip_rows_l2(sample.rows.array(), params.covariate_bound)
-    risk = Risk(family, sample, X, ridge=ridges, tilt=tilt)
-    minimum = reached_minimum(risk, tolerance, params.n_iterations, params.step_size)
+    minimum = reached_minimum(
+        family,
+        sample,
+        tolerance,
+        row_bound=params.covariate_bound,
+        ridge=ridges,
+        tilt=tilt,
+        n_iterations=params.n_iterations,
+        step_size=params.step_size,
+    )
     output_std = noise.output * tolerance / ridges
     released = transcript.publish(
         minimum,
@@ -170,15 +177,28 @@ def objective_perturbation_glm(
 
 
 def reached_minimum(
-    risk: Risk, tolerance: FloatArray, n_iterations: int, step_size: float = 1.0
+    family: Family,
+    sample: Sample,
+    tolerance: FloatArray,
+    *,
+    row_bound: float,
+    ridge: FloatArray,
+    tilt: FloatArray,
+    n_iterations: int,
+    step_size: float = 1.0,
 ) -> FloatArray:
     """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
     coef: FloatArray
-    if risk.shape[0] <= _FEW_COLUMNS:
+    if sample.n_features <= _FEW_COLUMNS:
+        risk = Risk(family, sample, clip_rows_l2(sample.X, row_bound), ridge=ridge, tilt=tilt)
         coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
+        gradient = risk.gradient(coef)
     else:
-        coef = minimize_by_products(risk, tolerance, most_steps=n_iterations, step_size=step_size)
-    if not (np.linalg.norm(risk.gradient(coef), axis=0) <= tolerance).all():
+        wide = RidgeRisk(family, sample, row_bound=row_bound, ridge=ridge, tilt=tilt)
+        coef, gradient = minimize_by_products(
+            wide, np.zeros_like(tilt), tolerance, most_steps=n_iterations, step_size=step_size
+        )
+    if not (np.linalg.norm(gradient, axis=0) <= tolerance).all():
         raise InputError(
             f"n_iterations must let the solver reach the public tolerance, got {n_iterations} with "
             f"step_size {step_size:g}, and nothing is released; raise n_iterations, with step_size=1.0"

@@ -30,10 +30,8 @@ from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.objective_perturbation_glm import reached_minimum
 from dpalgos.families import Family, check_labels, get_family
-from dpalgos.mechanisms.clipping import clip_rows_l2
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
-from dpalgos.risk import Risk
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -103,9 +101,17 @@ def output_perturbation_glm(
     """Return the coefficients, (d, R)."""
     family, n = params.made(), sample.n_rows
     gradient_bound = family.residual_bound * params.covariate_bound
-    risk = Risk(family, sample, clip_rows_l2(sample.X, params.covariate_bound), ridge=params.ridge)
+    minimum = reached_minimum(
+        family,
+        sample,
+        solver_tolerance(gradient_bound, n),
+        row_bound=params.covariate_bound,
+        ridge=np.full(sample.n_replicates, params.ridge),
+        tilt=np.zeros((sample.n_features, sample.n_replicates)),
+        n_iterations=params.n_iterations,
+    )
     return transcript.gaussian(
-        reached_minimum(risk, solver_tolerance(gradient_bound, n), params.n_iterations),
+        minimum,
         l2_sensitivity=minimum_sensitivity(gradient_bound, params.ridge, n),
         noise_multiplier=noise_multiplier(params.epsilon, params.delta),
         label="minimum",

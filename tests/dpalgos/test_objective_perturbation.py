@@ -9,7 +9,8 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
 from dpalgos.families import get_family
-from dpalgos.ridge import minimize_by_products
+from dpalgos.mechanisms.clipping import clip_rows_l2
+from dpalgos.ridge import RidgeRisk, minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
 
@@ -164,26 +165,51 @@ def test_both_solvers_find_the_same_minimum(family):
     mask = rng.random((len(y), 4)) < 0.5
     made = get_family(family, response_bound=0.5 if family == "gaussian" else None)
     sample = Sample(X, y, row_mask=mask, n_replicates=4)
-    risk = Risk(
-        made, sample, ridge=np.array([0.01, 0.02, 0.05, 0.1]), tilt=0.05 * rng.standard_normal((12, 4))
-    )
+    ridge, tilt = np.array([0.01, 0.02, 0.05, 0.1]), 0.05 * rng.standard_normal((12, 4))
+    risk = Risk(made, sample, clip_rows_l2(X, 1.5), ridge=ridge, tilt=tilt)
     formed = minimize(risk)
-    multiplied = minimize_by_products(risk, np.full(4, 1e-12), most_steps=60)
+    multiplied, gradient = minimize_by_products(
+        RidgeRisk(made, sample, row_bound=1.5, ridge=ridge, tilt=tilt),
+        np.zeros((12, 4)),
+        np.full(4, 1e-12),
+        most_steps=60,
+    )
     assert formed.found.all()
-    assert np.linalg.norm(risk.gradient(multiplied), axis=0).max() <= 1e-12
+    np.testing.assert_allclose(gradient, risk.gradient(multiplied), atol=1e-14)
+    assert np.linalg.norm(gradient, axis=0).max() <= 1e-12
     np.testing.assert_allclose(multiplied, formed.coef, atol=1e-9)
+
+
+def test_minima_of_rows_in_single_precision_are_as_exact():
+    """Hessians are multiplied in single precision, gradients are not."""
+    rng = np.random.default_rng(0)
+    X, y, _ = logistic_problem(1500, 12)
+    rows = X.astype(np.float32)
+    ridge, tilt = np.full(1, 0.01), 0.05 * rng.standard_normal((12, 1))
+    single, double = (
+        minimize_by_products(
+            RidgeRisk(get_family("logistic"), Sample(given, y), row_bound=1.5, ridge=ridge, tilt=tilt),
+            np.zeros((12, 1)),
+            np.full(1, 1e-13),
+            most_steps=60,
+        )
+        for given in (rows, rows.astype(float))
+    )
+    assert np.linalg.norm(single[1]) <= 1e-13
+    np.testing.assert_allclose(single[0], double[0], atol=1e-11)
 
 
 def test_products_with_the_hessian():
     rng = np.random.default_rng(1)
     X, y, _ = logistic_problem(300, 5)
-    risk = Risk(get_family("logistic"), Sample(X, y, n_replicates=2), ridge=0.3)
+    sample, ridge, tilt = Sample(X, y, n_replicates=2), np.full(2, 0.3), np.zeros((5, 2))
+    wide = RidgeRisk(get_family("logistic"), sample, row_bound=1.0, ridge=ridge, tilt=tilt)
+    risk = Risk(get_family("logistic"), sample, clip_rows_l2(X, 1.0), ridge=0.3)
     coef, direction = rng.standard_normal((2, 5, 2))
-    product = risk.curvature_product(coef)(direction)
+    product = wide.curvature_product(wide.predictor(coef))(direction)
     hessian = risk.curvature(coef, np.ones((1, 1)))[:, 0, :, 0]
     np.testing.assert_allclose(product, np.einsum("rde,er->dr", hessian, direction), rtol=1e-12)
-    moved = (risk.gradient(coef + 1e-6 * direction) - risk.gradient(coef - 1e-6 * direction)) / 2e-6
-    np.testing.assert_allclose(product, moved, atol=1e-6)
+    np.testing.assert_allclose(wide.loss(coef, wide.predictor(coef)), risk.loss(coef), rtol=1e-12)
 
 
 def test_many_columns():
