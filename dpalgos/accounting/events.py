@@ -74,6 +74,13 @@ class PureEvent(Event):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class BoxNoiseEvent(PureEvent):
+    """A vector was released with noise z of density ∝ e^(−ε ‖z‖∞ / sensitivity)."""
+
+    norm: float = float("inf")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RandomizerEvent(PureEvent):
     """Each person of a group sent one random vector of ``size`` entries in the place of a private one.
 

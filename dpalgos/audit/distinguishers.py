@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
+    BoxNoiseEvent,
     Event,
     GaussianEvent,
     GaussianSketchEvent,
@@ -42,8 +43,7 @@ def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> Float
     scale = _scale(release)
     if scale is not None:
         residual = (published - value) / scale
-        size = (residual**2).sum(axis=0) / 2 if _is_gaussian(event) else np.abs(residual).sum(axis=0)
-        return np.asarray(-size - len(value) * np.log(scale))
+        return np.asarray(-_size(residual, event) - len(value) * np.log(scale))
     if isinstance(event, RandomizerEvent):
         return _log_reports(value, published, event)
     if isinstance(event, GaussianSketchEvent):
@@ -166,6 +166,14 @@ def _event(release: ReleasedVector) -> Event | None:
 
 def _is_gaussian(event: Event | None) -> bool:
     return isinstance(event, GaussianEvent)
+
+
+def _size(residual: FloatArray, event: Event | None) -> FloatArray:
+    """Return what the log-density of additive noise of scale 1 falls by."""
+    if _is_gaussian(event):
+        return np.asarray((residual**2).sum(axis=0) / 2)
+    sizes = np.abs(residual)
+    return np.asarray(sizes.max(axis=0) if isinstance(event, BoxNoiseEvent) else sizes.sum(axis=0))
 
 
 def _divergence(first: ReleasedVector, second: ReleasedVector) -> FloatArray:

@@ -40,7 +40,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import LARGEST_BOUND
+from dpalgos.mechanisms.checks import check_for_columns, for_columns
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
@@ -56,15 +56,7 @@ _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the centre
 
 
 def _check_center(name: str, value: Any) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    array = np.asarray(value)
-    numbers = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size
-    if numbers and (np.abs(array) <= LARGEST_BOUND).all():
-        return tuple(float(entry) for entry in np.atleast_1d(array))
-    raise InputError(
-        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, got {value!r}"
-    )
+    return None if value is None else check_for_columns(name, value)
 
 
 def _check_optional_std_bounds(name: str, value: Any) -> tuple[float, float] | None:
@@ -187,11 +179,7 @@ def _n_stages(params: ClippedMeanParams) -> int:
 
 def _public_center(params: ClippedMeanParams, d: int) -> FloatArray:
     assert params.center is not None
-    if len(params.center) not in (1, d):
-        raise InputError(
-            f"center must be a number or one per column ({d}), got {len(params.center)}; pass {d} numbers"
-        )
-    return np.broadcast_to(np.array(params.center)[:, None], (d, 1))
+    return for_columns("center", params.center, d)
 
 
 def _private_center(

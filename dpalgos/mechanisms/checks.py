@@ -34,6 +34,26 @@ def check_bound(name: str, value: object) -> float:
     return number
 
 
+def check_for_columns(name: str, value: Any) -> tuple[float, ...]:
+    """Return a public number, or one per column, as a tuple."""
+    array = np.asarray(value)
+    numbers = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size
+    if numbers and (np.abs(array) <= LARGEST_BOUND).all():
+        return tuple(float(entry) for entry in np.atleast_1d(array))
+    raise InputError(
+        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, got {value!r}"
+    )
+
+
+def for_columns(name: str, values: tuple[float, ...], d: int) -> FloatArray:
+    """Return one public number per column, (d, 1)."""
+    if len(values) not in (1, d):
+        raise InputError(
+            f"{name} must be a number or one per column ({d}), got {len(values)}; pass {d} numbers"
+        )
+    return np.broadcast_to(np.array(values)[:, None], (d, 1))
+
+
 def check_event(event: Event) -> Event:
     """Return an event, or refuse one whose noise could vanish: every scale must be a normal positive number.
 

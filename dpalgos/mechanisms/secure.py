@@ -10,6 +10,9 @@ value, which is refused beyond 2⁴⁰ steps, by less than that, so that on the 
 Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost
 is below one part in a thousand.
 
+Noise in a cube (:func:`box_sampler`) is made of OpenDP's discrete Laplace noise and of uniform integers from
+the operating system; a coordinate moves by at most Δ/g + 2.
+
 A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
 
 Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²), which is proved for it
@@ -19,12 +22,19 @@ Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²),
 from collections.abc import Callable
 from dataclasses import replace
 from math import floor, log2, sqrt
+from secrets import randbelow
 from typing import cast
 
 import numpy as np
 import opendp.prelude as dp
 
-from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    BoxNoiseEvent,
+    DiscreteGaussianEvent,
+    Event,
+    PureEvent,
+)
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.transcript import Transcript
@@ -83,6 +93,16 @@ class SecureTranscript(Transcript):
         spent = epsilon / self._inflation
         self.record(PureEvent(label=label, epsilon=spent, sensitivity=sensitivity))
         return self._publish(value, lambda: _add(value, step, laplace_sampler(scale)))
+
+    def box(
+        self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release one vector (k, 1) with discrete noise in a cube on the grid."""
+        sensitivity, size = _single(linf_sensitivity), len(value)
+        step = grid_step(sensitivity, size)
+        scale = self._inflation * (sensitivity / step + 2) / epsilon
+        self.record(BoxNoiseEvent(label=label, epsilon=epsilon / self._inflation, sensitivity=sensitivity))
+        return self._publish(value, lambda: _add(value, step, box_sampler(scale, size)))
 
     def gaussian_sketch(
         self, gram: FloatArray, *, n_rows: int, row_bound_squared: float, ridge: float, label: str
@@ -166,6 +186,32 @@ def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
     sampler: Callable[[list[int]], list[int]] = dp.m.make_laplace(*space, scale=scale)
     return sampler
+
+
+def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
+    """Return a mechanism on integer vectors whose noise has probability ∝ e^(−‖z‖∞ / scale), exactly.
+
+    z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale): then a z is in
+    all cubes from ‖z‖∞ on, whose e^(−t / scale) add up to its probability. t is a sum of k + 1 geometric
+    variables, of probability ∝ (t + 1) … (t + k) e^(−t / scale), kept with probability
+    Π (2t + 1) / (2t + 2j), j = 1 … k; a geometric variable is discrete Laplace noise that is not negative.
+    """
+    noise_on_zeros = laplace_sampler(scale)
+
+    def half_width() -> int:
+        while True:
+            geometric: list[int] = []
+            while len(geometric) <= size:
+                geometric += [entry for entry in noise_on_zeros([0] * size) if entry >= 0]
+            t = sum(geometric[: size + 1])
+            if all(randbelow(2 * t + 2 * j) <= 2 * t for j in range(1, size + 1)):
+                return t
+
+    def add_noise(index: list[int]) -> list[int]:
+        t = half_width()
+        return [entry + randbelow(2 * t + 1) - t for entry in index]
+
+    return add_noise
 
 
 def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:

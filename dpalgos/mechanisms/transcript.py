@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from dpalgos.accounting.events import (
+    BoxNoiseEvent,
     Event,
     FailureEvent,
     GaussianEvent,
@@ -165,6 +166,20 @@ class Transcript:
         )
         scale = np.asarray(l1_sensitivity) / epsilon
         return self._publish(value, lambda: value + scale * self._noise.laplace(value.shape[0]))
+
+    def box(
+        self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release vectors of shape (k, R) whose entries may all move by ``linf_sensitivity`` at once.
+
+        The noise has density ∝ e^(−ε ‖z‖∞ / sensitivity): the K-norm mechanism of the cube (Hardt & Talwar
+        2010). Its variance per entry is (k + 1)(k + 2) / 3 · (sensitivity / ε)², that of Laplace noise 2k².
+        """
+        self.record(
+            BoxNoiseEvent(label=label, epsilon=epsilon, sensitivity=plain_sensitivity(linf_sensitivity))
+        )
+        scale = np.asarray(linf_sensitivity) / epsilon
+        return self._publish(value, lambda: value + scale * self._noise.box(value.shape[0]))
 
     def gaussian_sketch(
         self,

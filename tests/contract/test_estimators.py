@@ -10,6 +10,7 @@ from dpalgos.accounting.composition import sketch_renyi
 from dpalgos.accounting.events import (
     ApproximateEvent,
     BoundedRangeEvent,
+    BoxNoiseEvent,
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
@@ -202,7 +203,9 @@ def test_noise_has_the_declared_scale(estimator, calibration):
         if isinstance(event, GaussianEvent):
             std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
         else:
-            std = np.sqrt(2) * np.asarray(event.sensitivity) / event.epsilon
+            k, in_cube = len(value), isinstance(event, BoxNoiseEvent)
+            variance = (k + 1) * (k + 2) / 3 if in_cube else 2
+            std = np.sqrt(variance) * np.asarray(event.sensitivity) / event.epsilon
         noise = ((published - value) / std).ravel()
         ratio = noise.std()
         assert abs(noise.mean()) < 6 / np.sqrt(noise.size), event.label

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 import dpalgos
-from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent
+from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
@@ -76,6 +76,9 @@ class Grid(SecureTranscript):
             monkeypatch.setattr(
                 secure, name, lambda scale, k=None: lambda index: self.answer(scale, index, k)
             )
+        monkeypatch.setattr(
+            secure, "box_sampler", lambda scale, size: lambda index: self.answer(scale, index, None)
+        )
 
     def answer(self, scale, index, k):
         self.asked.append((self.events[-1], scale, np.array(index, dtype=float)))
@@ -96,6 +99,8 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
             moved = np.abs(index - other)
             if isinstance(event, DiscreteGaussianEvent):
                 covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
+            elif isinstance(event, BoxNoiseEvent):
+                covered, norm = scale * event.epsilon, moved.max()
             else:  # a selection: Gumbel noise of twice what a score moves, over its ε
                 covered, norm = scale * event.epsilon / 2, moved.max()
             assert norm <= covered * (1 + 1e-12), event.label

@@ -1,0 +1,106 @@
+"""Means within public bounds: the noise has its law, and is never more than others add in that box."""
+
+import numpy as np
+import pytest
+from scipy.stats import gamma, kstest
+
+import dpalgos
+from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.mechanisms.secure import SecureTranscript, box_sampler
+from dpalgos.noise_source import Noise
+from dpalgos.sample import Sample
+
+LOWER, UPPER = (-1.0, 0.0, -40.0, 2.0), (1.0, 0.5, 10.0, 2.25)
+BUDGET = {"epsilon": 0.5, "delta": 1e-9}
+
+
+@pytest.mark.parametrize("noise", ["cube", "gaussian"])
+def test_a_row_moves_columns_of_all_widths_by_no_more_than_is_covered(neighbors, noise):
+    neighbors("box_mean", 4, **BUDGET, lower=LOWER, upper=UPPER, noise=noise).check(labels={"mean"})
+
+
+def test_noise_in_a_cube_has_its_law():
+    size, scale = 3, 1.0
+    drawn = Noise(np.random.default_rng(0).spawn(20_000)).box(size)
+    largest = np.abs(drawn).max(axis=0)
+    assert kstest(largest, gamma(size, scale=scale).cdf).pvalue > 1e-4  # density r^(d − 1) e^(−r)
+    direction = drawn / largest
+    assert np.abs((np.abs(direction) == 1).mean(axis=1) - 1 / 3).max() < 0.02
+    assert np.abs(np.corrcoef(drawn) - np.eye(size)).max() < 0.05
+
+
+@pytest.mark.parametrize(("scale", "size"), [(0.7, 1), (1.5, 2), (300.0, 3)])
+def test_hardened_noise_in_a_cube_has_its_law(scale, size):
+    SecureTranscript()  # switches the samplers on
+    n, sampler = 1500, box_sampler(scale, size)
+    largest = np.array([max(map(abs, sampler([0] * size))) for _ in range(n)])
+    values = np.arange(60 * int(scale + 1))
+    on_surface = (2.0 * values + 1) ** size - np.maximum(2.0 * values - 1, 0) ** size
+    law = on_surface * np.exp(-values / scale)
+    law /= law.sum()
+    bins = np.unique(np.searchsorted(law.cumsum(), np.linspace(0, 1, 11)[1:-1]))
+    expected = np.diff(np.concatenate([[0.0], law.cumsum()[bins], [1.0]]))
+    observed = np.diff(np.concatenate([[0], (largest[:, None] <= bins).sum(axis=0), [n]])) / n
+    assert np.abs(observed - expected).max() < 5 * np.sqrt(0.25 / n)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 2.0, 10.0])
+@pytest.mark.parametrize("d", [1, 5, 60, 400])
+def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
+    widths = np.random.default_rng(d).uniform(0.1, 10, d)
+    box, delta = (-widths / 2, widths / 2), 1e-9
+    keywords = {"epsilon": epsilon, "delta": delta, "lower": box[0], "upper": box[1]}
+    answers = dpalgos.estimate(
+        "box_mean", np.zeros((1, d)), rng=np.random.default_rng(0), replicates=2, **keywords
+    )
+    (event,) = answers.events
+    if hasattr(event, "noise_multiplier"):
+        ours = (event.noise_multiplier * widths.sum()) ** 2
+    else:
+        ours = (d + 1) * (d + 2) / 3 * (widths**2).sum() / event.epsilon**2
+    laplace = 2 * d**2 * (widths**2).sum() / epsilon**2
+    gaussian = d * (widths**2).sum() * noise_multiplier(epsilon, delta) ** 2
+    assert ours <= min(laplace, gaussian) * (1 + 1e-9)
+
+
+def test_the_mean_of_bounded_rows_has_no_bias():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(low, high, 3000) for low, high in zip(LOWER, UPPER, strict=True)])
+    result = dpalgos.estimate("box_mean", X, rng=rng, replicates=400, lower=LOWER, upper=UPPER, **BUDGET)
+    widths = np.subtract(UPPER, LOWER)
+    off = (result.estimate - X.mean(axis=0)[:, None]) / widths[:, None]
+    std = np.sqrt(5 * 6 / 3) / 0.5 / 3000
+    assert np.abs(off.mean(axis=1)).max() < 5 * std / 20
+    np.testing.assert_allclose(off.std(axis=1), std, rtol=0.2)
+    assert result.certified_epsilon == pytest.approx(0.5)
+
+
+def test_answers_lie_within_the_bounds():
+    keywords = {"epsilon": 0.01, "delta": 1e-6, "lower": -1.0, "upper": 3.0}
+    X, rng = np.full((3, 1), 1e6), np.random.default_rng(0)
+    answer = dpalgos.estimate("box_mean", X, rng=rng, replicates=50, **keywords).estimate
+    assert answer.min() >= -1
+    assert answer.max() <= 3
+
+
+def test_it_can_be_released_with_hardened_noise():
+    X = np.random.default_rng(0).uniform(LOWER, UPPER, (2000, 4))
+    plan = plan_release("box_mean", 2000, 4, {**BUDGET, "lower": LOWER, "upper": UPPER})
+    assert plan.cost.pure_epsilon == pytest.approx(0.5)
+    release = draw_release(plan, Sample(X))
+    assert np.abs((release.estimate - X.mean(axis=0)) / np.subtract(UPPER, LOWER)).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"lower": 1.0, "upper": 1.0}, "lower must be below upper in every column"),
+        ({"lower": (0.0, 1.0), "upper": (1.0, 2.0, 3.0)}, "lower must be below upper in every column"),
+        ({"lower": np.nan, "upper": 1.0}, "lower must be a public finite number"),
+        ({"lower": (0.0, 1.0), "upper": 2.0}, r"lower must be a number or one per column \(3\), got 2"),
+    ],
+)
+def test_bad_bounds_are_refused(keywords, message):
+    with pytest.raises(dpalgos.InputError, match=message):
+        dpalgos.estimate("box_mean", np.zeros((5, 3)), rng=np.random.default_rng(0), **BUDGET, **keywords)
