@@ -2,7 +2,8 @@
 
 It listens on the loopback interface alone, which every web page and every user of the machine can reach, too.
 So it answers requests only if they name it by its own address, come from its own pages or from no page at
-all, and, beyond the question whether it is well, carry the home's authentication string (Prefect checks it).
+all, are of a decent size, and, beyond the question whether it is well, carry the home's authentication string
+(Prefect checks it).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from flows.child_processes import end_with_owner
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT = 10.0
+MAX_REQUEST = 8_000_000  # bytes; a report with its figures has two million
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -60,6 +62,15 @@ class LoopbackGuard:
             return f"this server answers to {' and '.join(sorted(self.hosts))} only"
         if any(value not in self.origins for name, value in headers if name == b"origin"):
             return "this server answers its own pages only"
+        return self._size_problem(dict(headers))
+
+    @staticmethod
+    def _size_problem(headers: dict[bytes, str]) -> str:
+        length = headers.get(b"content-length", "0")
+        if b"transfer-encoding" in headers or not length.isdecimal():
+            return "a request must say its length"
+        if len(length) > 18 or int(length) > MAX_REQUEST:
+            return f"a request may have at most {MAX_REQUEST / 1e6:g} MB, got {length} bytes"
         return ""
 
     def _with_policy(self, send: Send) -> Send:

@@ -9,21 +9,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.abc
-import yaml
 from prefect.states import Failed
 from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from flows.child_processes import end_with_owner
+from flows.deploy import PROJECT, listed_deployments
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-PROJECT = Path(__file__).resolve().parents[1]
 STOP_TIMEOUT = 30.0
 
 
@@ -60,8 +58,7 @@ ProjectWorker.type = ProcessWorker.type  # the work pool's
 
 def foreign(deployment: Any, job_variables: dict[str, Any] | None) -> str:
     """Say why a deployment is not one of this project's; nothing if it is."""
-    named = yaml.safe_load((PROJECT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    entrypoints = {each["entrypoint"] for each in named}
+    entrypoints = {each["entrypoint"] for each in listed_deployments()}
     if deployment.entrypoint not in entrypoints:
         return f"the entrypoint must be one of prefect.yaml's ({', '.join(sorted(entrypoints))})"
     (step, settings), *more = [item for step in deployment.pull_steps or [{"": {}}] for item in step.items()]

@@ -2,16 +2,25 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from prefect import flow, runtime
-from pydantic import Field
 
 from data.store import home, sha256_file
 from flows import journal
 from flows.find_study import find_study
 from flows.progress import say
-from flows.study import DEFAULT_SEED, REPORTS, recorded
+from flows.run_parameters import (
+    DEFAULT_SEED,
+    Command,
+    OutFolder,
+    ProfileChoice,
+    Seed,
+    check_parameters,
+    reports_folder,
+    run_name,
+)
+from flows.study import recorded
 from tasks.cache.keys import cache_key
 from tasks.cache.records import Record, intact
 from tasks.faults import guarded
@@ -19,29 +28,27 @@ from tasks.report.manifest import now
 from tasks.report.render import write_index
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
-from tasks.study.spec import MAX_REPLICATES, Profile, StudySpec
+from tasks.study.spec import StudySpec
 
 _UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
 
 
-@flow(name=NAME, persist_result=False)
+@flow(name=NAME, flow_run_name=run_name, persist_result=False)
 @guarded
 def run_scorecard(
-    study: str = NAME,
-    profile: Profile = "standard",
-    reps: Annotated[int, Field(ge=1, le=MAX_REPLICATES)] | None = None,
-    seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
-    offline: bool = False,
-    out: str | None = None,
-    command: str = "",
+    profile: ProfileChoice = "standard",
+    seed: Seed = DEFAULT_SEED,
+    out: OutFolder = None,
+    command: Command = "",
 ) -> dict[str, Any]:
     """Judge every claim on the results that lie in ``out``, and return where the scorecard lies.
 
     The parameters are those of :func:`flows.study.run_study`; nothing is computed here but the verdicts, so
-    that ``profile``, ``reps`` and ``seed`` are for the record, and ``offline`` changes nothing.
+    that ``profile`` and ``seed`` are for the record.
     """
-    folder = (Path(out) if out else REPORTS).resolve()
-    with recorded(study, profile), journal.exclusive_run(home(), say):
+    check_parameters()
+    folder = reports_folder(out, NAME)
+    with recorded(NAME, profile), journal.exclusive_run(home(), say):
         record = judged(
             folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
         )

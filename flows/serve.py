@@ -24,6 +24,7 @@ from uuid import UUID
 from data import store
 from flows import dead_runs
 from flows.child_processes import last_lines
+from flows.deploy import POOL, PROJECT
 from flows.local_postgres import DATABASE_URL, postgres_cluster
 from flows.loopback_server import HOST
 from flows.server_process import (
@@ -43,8 +44,6 @@ from flows.supervision import (
 )
 from tasks.faults import MENDABLE
 
-PROJECT = Path(__file__).resolve().parents[1]
-POOL = "dpcost"
 WORKER_STOP_TIMEOUT = 30.0
 LOOK_EVERY = 5.0
 
@@ -97,7 +96,6 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
                     "PREFECT_HOME": str(home / "prefect"),
                     "PREFECT_LOGGING_LEVEL": logging_level("INFO"),
                     "PREFECT_WORKER_QUERY_SECONDS": "2",
-                    "PWD": str(PROJECT),  # what prefect.yaml calls $PWD
                 }
             )
         )
@@ -107,7 +105,7 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
         stack.callback(lambda: standing.mark_crashed(datetime.now(UTC)))
         stack.callback(standing.worker.stop)
         standing.worker.start(ready=standing.has_worker)
-        prefect("--no-prompt", "deploy", "--all")
+        deploy_all()
         yield standing
 
 
@@ -210,16 +208,16 @@ def ensure_pool() -> None:
             client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
 
 
-def prefect(*arguments: str) -> None:
-    """Run one Prefect command in the project's folder.
+def deploy_all() -> None:
+    """Put the deployments on the server, in a process of its own: it loads all flows.
 
     Raises
     ------
     ServerError
-        If it fails; the message holds the end of what it said.
+        If that fails; the message holds the end of what was said.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "prefect", *arguments],
+        [sys.executable, "-m", "flows.deploy"],
         cwd=PROJECT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -228,7 +226,7 @@ def prefect(*arguments: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise ServerError(f"`prefect {' '.join(arguments)}` failed: {last_lines(done.stdout + done.stderr)}")
+        raise ServerError(f"the flows could not be deployed: {last_lines(done.stdout + done.stderr)}")
 
 
 def require_free(port: int) -> None:

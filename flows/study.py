@@ -5,22 +5,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from prefect import flow, runtime
 from prefect.artifacts import create_markdown_artifact
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
-from pydantic import Field
 
 import dpalgos
 from data.refs import DatasetRef
-from data.store import PROJECT_ROOT, home, private_folder
+from data.store import home, private_folder
 from flows import journal
 from flows.find_study import find_study
 from flows.inventory import clear_leftovers
 from flows.progress import progress, say
-from flows.task_choice import TaskName, check_cell
+from flows.run_parameters import (
+    DEFAULT_SEED,
+    CellKey,
+    Command,
+    Offline,
+    OutFolder,
+    ProfileChoice,
+    RefreshTask,
+    Replicates,
+    Seed,
+    StudyChoice,
+    check_parameters,
+    from_server,
+    reports_folder,
+    run_name,
+)
+from flows.task_choice import check_cell
 from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, intact, records_folder, stored_record
 from tasks.faults import guarded
@@ -37,36 +52,33 @@ from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
 from tasks.study.panel import Panel
-from tasks.study.spec import MAX_REPLICATES, Profile, StudySpec
+from tasks.study.spec import Profile, StudySpec
 from tasks.work_units import Block
-
-DEFAULT_SEED = 20191112
-REPORTS = PROJECT_ROOT / "reports" / "out"
 
 Designs = dict[str, Record | None]  # by panel
 
-_THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
+THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
 
 
-@flow(name="study", task_runner=_THREADS, persist_result=False)
+@flow(name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False)
 @guarded
 def run_study(
-    study: str,
-    profile: Profile = "standard",
-    reps: Annotated[int, Field(ge=1, le=MAX_REPLICATES)] | None = None,
-    seed: Annotated[int, Field(ge=0)] = DEFAULT_SEED,
-    offline: bool = False,
-    out: str | None = None,
-    refresh_task: TaskName | None = None,
-    refresh_cell: str | None = None,
-    command: str = "",
+    study: StudyChoice,
+    profile: ProfileChoice = "standard",
+    reps: Replicates = None,
+    seed: Seed = DEFAULT_SEED,
+    offline: Offline = False,
+    out: OutFolder = None,
+    refresh_task: RefreshTask = None,
+    refresh_cell: CellKey = None,
+    command: Command = "",
 ) -> dict[str, Any]:
     """Run one study from ingest to report, and return where the report lies.
 
     Parameters
     ----------
     study : str
-        A study's name, or the path of its file.
+        A study's name; from the command line also the path of its file.
     profile : {"smoke", "standard", "paper"}
     reps : int, optional
         Replicates per cell, instead of the profile's.
@@ -75,19 +87,20 @@ def run_study(
     offline : bool
         Never use the network.
     out : str, optional
-        Folder of the reports; ``reports/out`` in the project by default.
+        Folder of the reports; ``reports/out`` in the project by default, from the server one below it.
     refresh_task, refresh_cell : str, optional
         Run this task (of ``run_block`` the one cell, if given) again although it is stored.
     command : str
         What the user typed, for the record.
     """
+    check_parameters()
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)
-    run = _Run(spec, Path(out) if out else REPORTS, refresh_task, refresh_cell)
+    run = _Run(spec, reports_folder(out, spec.name), refresh_task, refresh_cell)
     replicates = reps or spec.replicates[profile]
     context: dict[str, Any] = {
         "study": study,
-        "out": out,
+        "out": f"reports/out/{out}" if out and from_server() else out,
         "profile": profile,
         "replicates": replicates,
         "seed": seed,
@@ -128,7 +141,7 @@ class _Run:
     def __init__(
         self, spec: StudySpec, out: Path, refresh_task: str | None, refresh_cell: str | None
     ) -> None:
-        self.spec, self.out = spec, out.resolve()
+        self.spec, self.out = spec, out
         self.n_task_runs = 0
         self.not_run: dict[str, str] = {}  # panel → why
         self._task, self._cell = refresh_task, refresh_cell

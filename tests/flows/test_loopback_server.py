@@ -53,6 +53,21 @@ def test_foreign_sockets_are_closed_before_they_are_accepted(case):
     assert message["type"] == "websocket.close"
 
 
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"content-length": "10000000"}, b"at most 8 MB, got 10000000 bytes"),
+        ({"content-length": "9" * 100}, b"at most 8 MB"),
+        ({"content-length": "many"}, b"must say its length"),
+        ({"transfer-encoding": "chunked"}, b"must say its length"),
+    ],
+)
+def test_requests_without_end_are_refused_unread(headers, said):
+    start, body = answer(host="127.0.0.1:4200", **headers)
+    assert start["status"] == 403
+    assert said in body["body"]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:4200", "localhost:4200", "LOCALHOST:4200"])
 @pytest.mark.parametrize("origin", [{}, {"origin": OWN}, {"origin": "http://localhost:4200"}])
 def test_own_pages_and_programs_are_answered_and_pages_load_nothing_from_elsewhere(host, origin):

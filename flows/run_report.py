@@ -1,0 +1,34 @@
+"""The story of reports written again: from stored results, without any estimator."""
+
+from typing import Any
+
+from prefect import flow, runtime
+
+from data.store import home
+from flows import journal
+from flows.progress import say
+from flows.rerun import rebuild_reports
+from flows.run_parameters import OutFolder, ReportChoices, check_parameters, reports_folder, run_name
+from flows.study import recorded
+from tasks.faults import guarded
+
+
+@flow(name="report", flow_run_name=run_name, persist_result=False)
+@guarded
+def run_report(
+    studies: ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
+    out: OutFolder = None,
+) -> dict[str, Any]:
+    """Write the reports of studies again, and return where the index lies.
+
+    Parameters
+    ----------
+    studies : list of str
+        Their names; all that have results if there is none.
+    out : str, optional
+        Folder of the reports.
+    """
+    check_parameters()
+    with recorded("report", ""), journal.exclusive_run(home(), say):
+        index, rebuilt = rebuild_reports(studies or None, reports_folder(out))
+    return {"index": str(index), "rebuilt": rebuilt, "flow_run_id": str(runtime.flow_run.id)}
