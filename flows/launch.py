@@ -133,8 +133,10 @@ def launch(
         try:
             for study in studies:
                 flow = run_scorecard if study == SCORECARD else run_one
+                asked = given | {"study": study, "out": None if out is None else str(out)}
+                taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
                 with tags(journal.home_tag(home())):
-                    outcome = flow(study=study, out=None if out is None else str(out), **given)
+                    outcome = dict(flow(**taken))
                 wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
                 journal.reported(home(), outcome["flow_run_id"])
                 say(f"{outcome['headline']}\nreport: {outcome['report']}")
