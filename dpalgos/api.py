@@ -10,6 +10,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError
+from dpalgos.intervals import HALF_WIDTH
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import Noise
 from dpalgos.params import Params
@@ -33,6 +34,9 @@ class Result:
         What one run released.
     diagnostics : dict
         Facts computed from released or public quantities only.
+    interval : (2, d) array, or (2, d, R), or None
+        Lower and upper ends where ``interval`` asked for them; NaN where no honest ones exist, and then
+        ``diagnostics["interval_note"]`` says why.
     """
 
     estimate: FloatArray
@@ -40,6 +44,7 @@ class Result:
     delta: float
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
+    interval: FloatArray | None = None
 
 
 def estimate(
@@ -75,8 +80,8 @@ def estimate(
         Whose row it is, for estimators whose unit of privacy is the user.
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
-        estimators; public bounds and settings as in the estimator's catalogue entry. They are
-        never read from X or y.
+        estimators; ``interval`` (e.g. .95) of those that have intervals; public bounds and settings as in
+        the estimator's catalogue entry. They are never read from X or y.
 
     Returns
     -------
@@ -107,8 +112,10 @@ def estimate(
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     released = run(estimator, sample, params, transcript)
     delta = getattr(params, "delta", float("nan"))
+    interval = interval_of(released, transcript)
     return Result(
         estimate=released[..., 0] if replicates == 1 else released,
+        interval=interval[..., 0] if replicates == 1 and interval is not None else interval,
         certified_epsilon=certified_epsilon(transcript.events, delta) if estimator.private else float("nan"),
         delta=delta,
         events=tuple(transcript.events),
@@ -118,6 +125,11 @@ def estimate(
 
 def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
     """Check an estimator's keywords and return them as its parameter object."""
+    if "interval" in keywords and not estimator.has_interval:
+        raise InputError(
+            f"interval must be left out for {estimator.name}, got {keywords['interval']!r}: "
+            f"{estimator.no_interval or 'no interval is known for it'}"
+        )
     params = estimator.parameters.build(estimator.name, keywords)
     if estimator.private:
         check_calibration(estimator, getattr(params, "calibration", ""))
@@ -127,6 +139,14 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a transcript of the caller's (tests and audits bring their own)."""
     return np.asarray(estimator.function(sample, params, transcript))
+
+
+def interval_of(released: FloatArray, transcript: Transcript) -> FloatArray | None:
+    """Return the ends (2, d, R) of the intervals that a run noted, or None."""
+    if HALF_WIDTH not in transcript.diagnostics:
+        return None
+    half_width = np.asarray(transcript.diagnostics[HALF_WIDTH], dtype=float)
+    return np.stack([released - half_width, released + half_width])
 
 
 def check_users(estimator: Estimator, sample: Sample) -> None:

@@ -6,7 +6,7 @@ Nothing else lists estimators.
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -80,6 +80,8 @@ class Estimator:
     check_data : callable or None
         ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
         a release calls it before it charges anything. The estimator does not rely on that.
+    no_interval : str
+        Why it has no intervals, where its keywords have no ``interval``.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
     forms : mapping of str to Form
@@ -103,6 +105,7 @@ class Estimator:
     witnesses: Witnesses | None
     public: str = ""
     check_data: DataCheck | None = None
+    no_interval: str = ""
     order: int
     forms: Mapping[str, Form] = field(default_factory=dict)
     form: str = ""
@@ -131,6 +134,11 @@ class Estimator:
         ]
 
     @property
+    def has_interval(self) -> bool:
+        """Whether it takes the keyword ``interval``."""
+        return any(item.name == "interval" for item in fields(self.parameters))
+
+    @property
     def private(self) -> bool:
         """Whether the estimator is private at all."""
         return self.relation is not None
@@ -156,6 +164,7 @@ class Estimator:
         return {
             **{key: getattr(self, key) for key in (*plain, "reference", "summary", "public")},
             "calibrations": list(self.calibrations),
+            "interval": self.has_interval,
             "parameters": describe(self.parameters),
         }
 
@@ -174,6 +183,7 @@ def register(
     witnesses: Witnesses | None = None,
     public: str = "",
     check_data: DataCheck | None = None,
+    no_interval: str = "",
     order: int,
     forms: Mapping[str, Form] | None = None,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
@@ -194,6 +204,7 @@ def register(
             witnesses=witnesses,
             public=public,
             check_data=check_data,
+            no_interval=no_interval,
             order=order,
             forms=forms or {},
         )

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.accounting.relation import Relation
-from dpalgos.api import build_params, check_users, run
+from dpalgos.api import build_params, check_users, interval_of, run
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.secure import SecureTranscript
@@ -57,9 +57,10 @@ class ReleasePlan:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Release:
-    """A private answer: the estimate, and the ε that it proves at the asked δ."""
+    """A private answer: the estimate, its interval if asked for, and the ε that it proves at the asked δ."""
 
     estimate: FloatArray
+    interval: FloatArray | None
     epsilon: float
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
@@ -152,8 +153,10 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
         raise InputError(
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
+    interval = interval_of(released, transcript)
     return Release(
         estimate=released[..., 0],
+        interval=None if interval is None else interval[..., 0],
         epsilon=plan.epsilon,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,

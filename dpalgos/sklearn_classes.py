@@ -29,6 +29,9 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     ----------
     privacy_spent_ : (float, float)
         The ε that the releases prove, and δ; what fits on the same data spend adds up.
+    interval_ : (2, d) array or None
+        Lower and upper ends at the confidence level ``interval``, of the intercept last; NaN where no honest
+        ones exist.
     """
 
     _estimator: ClassVar[str]
@@ -43,6 +46,7 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         budget = {"epsilon": self.epsilon, "delta": self.delta}
         result = estimate(self._estimator, X, y, rng=seed, **budget, **self._settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
+        self.interval_ = result.interval
         return result.estimate
 
     def _names(self) -> list[str]:
@@ -57,13 +61,18 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         check_is_fitted(self)
         epsilon, delta = self.privacy_spent_
         settings = self.get_params().items()
-        public = [f", {name} = {value}" for name, value in settings if name not in _OTHERS]
-        rows = self._rows()
+        public = [f", {name} = {value}" for name, value in settings if name not in (*_OTHERS, "interval")]
+        rows, ends = self._rows(), [""] * len(self._rows())
+        if self.interval_ is not None:
+            ends = [f"  [{low:.6g}, {high:.6g}]" for low, high in self.interval_.T]
         width = max(len(name) for name, _ in rows)
         return "\n".join(
             [
                 f"{type(self).__name__} ({self._estimator})",
-                *(f"{name:<{width}}  {value:>12.6g}" for name, value in rows),
+                *(
+                    f"{name:<{width}}  {value:>12.6g}{end}"
+                    for (name, value), end in zip(rows, ends, strict=True)
+                ),
                 f"({epsilon:.4g}, {delta:.4g})-differentially private under replacing one row",
                 f"public: the shape of X, units{''.join(public)}",
             ]
@@ -283,6 +292,8 @@ class DPMean(_Release):
     epsilon, delta : float
     value_bound : float
         Entries of X are clipped to plus or minus this.
+    interval : float or None
+        Confidence level of an interval per coordinate, which the same ε pays for.
     random_state : int, Generator or None
 
     Attributes
@@ -293,11 +304,18 @@ class DPMean(_Release):
     _estimator = "dp_mean"
 
     def __init__(
-        self, *, epsilon: float, delta: float, value_bound: float, random_state: object = None
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        value_bound: float,
+        interval: float | None = None,
+        random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.value_bound = value_bound
+        self.interval = interval
         self.random_state = random_state
 
     def fit(self, X: object, y: object = None) -> "DPMean":

@@ -34,6 +34,9 @@ def release(
     config: Annotated[Path, typer.Option(help="TOML: [dataset], [columns], [bounds], [params].")],
     epsilon: Epsilon,
     delta: Delta,
+    interval: Annotated[
+        float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
     new_content: Annotated[
         bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
@@ -52,6 +55,7 @@ def release(
         config,
         epsilon=epsilon,
         delta=delta,
+        interval=interval,
         again=again,
         allow_new_content=new_content,
         progress=counter(f"reading {data.name}", "rows"),
@@ -60,7 +64,11 @@ def release(
         typer.echo(json.dumps(asdict(answer), indent=1))
         return
     for column, value in answer.estimate.items():
-        typer.echo(f"{column:<24}{value:>14.6g}")
+        ends = answer.interval.get(column)
+        shown = "" if ends is None else "".join(f"{'?' if end is None else f'{end:.6g}':>14}" for end in ends)
+        typer.echo(f"{column:<24}{value:>14.6g}{shown}")
+    if answer.interval_note:
+        typer.echo(f"? {answer.interval_note}")
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
     typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
     typer.echo(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,7 +17,8 @@ from data.store import read_small
 from data.user_table import load_user_table
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
-from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, plan_release
+from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
+from dpalgos.intervals import NOTE
 from dpalgos.params import check_settings, describe
 from dpalgos.typing import FloatArray
 from dpalgos.user_rows import user_codes
@@ -72,6 +74,10 @@ class Answer:
         Its number in the ledger.
     spent_epsilon, budget_epsilon, budget_delta : float
         The dataset's total, and its budget.
+    interval : dict
+        Column → lower and upper end, where intervals were asked for; null ends where no honest one exists.
+    interval_note : str
+        Why some have none.
     """
 
     estimate: dict[str, float]
@@ -82,6 +88,8 @@ class Answer:
     spent_epsilon: float
     budget_epsilon: float
     budget_delta: float
+    interval: dict[str, list[float | None]]
+    interval_note: str
 
 
 def release(
@@ -92,6 +100,7 @@ def release(
     *,
     epsilon: float,
     delta: float,
+    interval: float | None = None,
     again: bool = False,
     allow_new_content: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -102,6 +111,7 @@ def release(
     charge; the charge is on the disk before the noise is drawn; the answer is in the ledger before it is
     shown.
 
+    ``interval`` is the confidence level of an interval per column, which the same ε pays for; None: none.
     `progress` is told the number of rows read so far.
 
     Raises
@@ -111,6 +121,8 @@ def release(
     """
     asked = read_config(config, ReleaseConfig)
     _check_columns(asked.columns)
+    if interval is not None:
+        asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
     budget = ledger.budget(asked.dataset.name)
     table, content = _read(ledger, data, asked, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
@@ -164,7 +176,7 @@ def release(
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise
-        charge = ledger.store_release(charge.id, {"estimate": _named(asked.columns.x, drawn.estimate)})
+        charge = ledger.store_release(charge.id, _stored(asked.columns.x, drawn))
     assert charge.release is not None
     return Answer(
         estimate=dict(charge.release["estimate"]),
@@ -175,6 +187,8 @@ def release(
         spent_epsilon=spent_epsilon(ledger.charges(budget.name), budget.delta),
         budget_epsilon=budget.epsilon,
         budget_delta=budget.delta,
+        interval=dict(charge.release.get("interval", {})),
+        interval_note=str(charge.release.get("interval_note", "")),
     )
 
 
@@ -286,6 +300,24 @@ def public_keywords(
         name: tuple(value) if isinstance(value, list) else value
         for name, value in {**bounds, **params}.items()
     }
+
+
+def _with_interval(params: dict[str, Any], level: float) -> dict[str, Any]:
+    if params.get("interval", level) != level:
+        raise SpecError(
+            f"params.interval must agree with --interval {level:g}, got {params['interval']!r}; drop one"
+        )
+    return {**params, "interval": level}
+
+
+def _stored(columns: Sequence[str], drawn: Release) -> dict[str, Any]:
+    """Return what the ledger keeps of an answer, as plain data."""
+    stored: dict[str, Any] = {"estimate": _named(columns, drawn.estimate)}
+    if drawn.interval is not None:
+        ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in drawn.interval.T]
+        stored["interval"] = dict(zip(columns, ends, strict=True))
+        stored["interval_note"] = str(drawn.diagnostics.get(NOTE, ""))
+    return stored
 
 
 def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:

@@ -20,6 +20,11 @@ Calibrations
 ``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the
 release and the public noise level alone.
 
+``interval`` (``truncation="bound"`` only: quantiles cut off entries on purpose) reserves a share of μ² for
+one more release, per column the mean of (Π_R(x)/R)² and the share of entries beyond ±R. A row moves each of
+these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:func:`square_sensitivity`): a row of zeros against one
+beyond R.
+
 References
 ----------
 Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
@@ -36,10 +41,12 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, choice, positive
+from dpalgos.params import choice, positive
 from dpalgos.sample import Sample
 from dpalgos.tuning.truncation import (
     LABEL,
@@ -55,7 +62,7 @@ from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMeanParams(PrivateParams):
+class DPMeanParams(IntervalParams):
     """Keywords of :func:`dp_mean`."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")
@@ -68,6 +75,11 @@ class DPMeanParams(PrivateParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_truncation(self.truncation, self.calibration)
+        if self.interval is not None and self.truncation != "bound":
+            raise InputError(
+                f"interval must be None for truncation={self.truncation!r}, which cuts off entries by "
+                f"design, got {self.interval!r}; use truncation='bound'"
+            )
 
 
 def mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -78,10 +90,22 @@ def mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
 
 
+def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity √(2d)/n of d means of squares in [0, 1] and d shares of rows.
+
+    Attained by a row of zeros against one beyond every bound.
+    """
+    return np.asarray(np.sqrt(2 * d) / n_rows)
+
+
 def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return the neighbours R·1 and −R·1, which lie on either side of every interval."""
     row, response = np.full((1, d), params.value_bound), np.zeros(1)
-    return {"mean": (row, response, -row, response), LABEL: quantile_witness(params.value_bound, d)}
+    return {
+        "mean": (row, response, -row, response),
+        LABEL: quantile_witness(params.value_bound, d),
+        "squares": (0 * row, response, 2 * row, response),
+    }
 
 
 @register(
@@ -98,6 +122,7 @@ def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> 
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")
         ),
+        "interval": Form(keywords={"interval": 0.95}),
         "shrunk": Form(keywords={"shrinkage": "james_stein"}, calibrations=("tight", "paper")),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
@@ -121,7 +146,49 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     )
     if params.shrinkage == "james_stein":
         released = james_stein(released, (multiplier * sensitivity) ** 2)
+    if params.interval is not None:
+        noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
+        _note_interval(sample, params, params.interval, released, noise_std, transcript)
     return released
+
+
+def _note_interval(
+    sample: Sample,
+    params: DPMeanParams,
+    level: float,
+    mean: FloatArray,
+    noise_std: FloatArray,
+    transcript: Transcript,
+) -> None:
+    """Release squares and shares beyond the bound; tell half widths."""
+    bound, d = params.value_bound, sample.n_features
+    multiplier = noise_multiplier(params.epsilon, params.delta) / np.sqrt(INTERVAL_SHARE)
+    sensitivity = square_sensitivity(d, sample.n_rows)
+    values = [sample.clipped_means(relative_square, bound), sample.clipped_means(beyond, bound)]
+    released = transcript.gaussian(
+        np.concatenate(values), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="squares"
+    )
+    std = transcript.noise_std(sensitivity, multiplier, 2 * d)
+    note_mean_interval(
+        transcript,
+        level,
+        squares=bound**2 * released[:d],
+        squares_std=bound**2 * std,
+        offset=mean,
+        noise_std=noise_std,
+        share=np.maximum(released[d:] - 2 * std, 0.0),
+        n_rows=sample.n_rows,
+    )
+
+
+def relative_square(values: FloatArray, bound: float) -> FloatArray:
+    """Return (Π_R(x)/R)², within [0, 1]."""
+    return np.asarray((truncate(values, bound) / bound) ** 2)
+
+
+def beyond(values: FloatArray, bound: float) -> FloatArray:
+    """Return 1 for values that truncation moves, else 0."""
+    return (np.abs(values) > bound).astype(float)
 
 
 @lru_cache(maxsize=4096)
@@ -133,7 +200,7 @@ def planned_noise(params: DPMeanParams, d: int) -> tuple[float, float]:
         budget = Budget(epsilon=epsilon, delta=delta, shares={LABEL: part}, gaussian=False)
         printed = float(np.sqrt(np.log(1 / delta)) / epsilon)
         return budget.selection_epsilon(LABEL, n_quantiles), printed
-    alone = noise_multiplier(epsilon, delta)
+    alone = noise_multiplier(epsilon, delta) / float(np.sqrt(params.rest))
     if params.truncation == "bound":
         return np.nan, alone
 

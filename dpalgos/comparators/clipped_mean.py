@@ -24,12 +24,15 @@ exactly and available hardened, and the ball counts the centre's error in quadra
 ``shrinkage="james_stein"`` shrinks the answer towards the public centre (0 if the centre is private), from
 the release and its known noise level alone.
 
+``interval`` reserves a share of μ² for one more release, the mean squares of the clipped offsets and the
+share of rows that were clipped (:mod:`dpalgos.intervals`).
+
 Clipping biases the mean of skewed data towards the clipped side. Rows cut at two standard deviations above
 the typical norm: for centred exponential columns the bias stays below the sampling error up to n of about
 20,000 (d = 20).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +43,19 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
+from dpalgos.intervals import (
+    SCORE_MOMENTS,
+    SHARE_CLIPPED,
+    IntervalParams,
+    interval_shares,
+    note_mean_interval,
+    release_score_moments,
+)
 from dpalgos.mechanisms.checks import check_for_columns, for_columns
 from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, checked, choice, positive
+from dpalgos.params import checked, choice, positive
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -64,7 +75,7 @@ def _check_optional_std_bounds(name: str, value: Any) -> tuple[float, float] | N
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedMeanParams(PrivateParams):
+class ClippedMeanParams(IntervalParams):
     """Keywords of :func:`clipped_mean`: a public centre and radius, or bounds to find them within."""
 
     center: tuple[float, ...] | None = checked(
@@ -108,15 +119,26 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
     far[0, 0] = 1e9
     opposite = (far, response, -far, response)
     if params.mean_bound is None:
-        return {"mean": opposite}
-    center: FloatArray = np.zeros((d, 1))
+        center = np.broadcast_to(_public_center(params, d), (d, 1))
+        return {"mean": opposite, **interval_witnesses(center)}
+    center = np.zeros((d, 1))
     for offset in published[: _n_stages(params)]:
         center = truncate(center + offset[:, :1], params.mean_bound)
-    middle = center.T
     return {
         "center": opposite,
-        "rows outside a level": (far, response, middle, response),
+        "rows outside a level": (far, response, center.T, response),
         "mean": opposite,
+        **interval_witnesses(center),
+    }
+
+
+def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
+    """Return far rows along different axes from a released centre (d, 1), and one against the centre."""
+    d, response = len(center), np.zeros(1)
+    first, last = (center.T + 1e9 * np.eye(d)[[j]] for j in (0, d - 1))
+    return {
+        SCORE_MOMENTS: (first, response, last, response),
+        SHARE_CLIPPED: (first, response, center.T, response),
     }
 
 
@@ -132,6 +154,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,
     forms={
+        "interval": Form(keywords={"interval": 0.95}),
         "private radius": Form(keywords={"std_bounds": (0.2, 1.0)}),
         "public centre": Form(
             keywords={"mean_bound": None, "std_bounds": None, "center": 0.1, "clip_norm": 2.0}
@@ -150,23 +173,30 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
         towards = np.zeros((sample.n_features, 1))
     multiplier = budget.gaussian_multiplier("mean")
     sensitivity = mean_sensitivity(radius, sample.n_rows)
-    released = center + transcript.gaussian(
+    offset = transcript.gaussian(
         mean_offset(sample, center, radius),
         l2_sensitivity=sensitivity,
         noise_multiplier=multiplier,
         label="mean",
     )
+    released = center + offset
+    if params.interval is not None:
+        noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
+        note_offset_interval(
+            sample, center, radius, offset, noise_std, params.interval, budget.gaussian_multiplier, transcript
+        )
     if params.shrinkage == "james_stein":
         released = towards + james_stein(released - towards, (multiplier * sensitivity) ** 2)
     return released
 
 
 def _budget(params: ClippedMeanParams) -> Budget:
-    shares = {"mean": 1.0}
+    shares = interval_shares(params.interval)
     if params.std_bounds is not None:
-        shares = {"center": _CENTER_SHARE, "mean": 1 - _CENTER_SHARE}
+        shares["center"] = _CENTER_SHARE
         if params.std_bounds[0] < params.std_bounds[1]:
-            shares.update({"level": _LEVEL_SHARE, "mean": 1 - _CENTER_SHARE - _LEVEL_SHARE})
+            shares["level"] = _LEVEL_SHARE
+    shares["mean"] = 1 - sum(shares.values())
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 
@@ -254,6 +284,48 @@ def mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> Float
         factor *= sample.row_mask
     total = (sample.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0)
     return np.asarray(total / sample.n_rows)
+
+
+def note_offset_interval(
+    sample: Sample,
+    center: FloatArray,
+    radius: FloatArray,
+    offset: FloatArray,
+    noise_std: FloatArray,
+    level: float,
+    multiplier: Callable[[str], float],
+    transcript: Transcript,
+) -> None:
+    """Release squares of clipped offsets and the share clipped; tell the half widths of the mean offset.
+
+    Arguments are those of :func:`mean_offset`, what it released and the noise in it, the confidence, and the
+    noise multipliers of :func:`dpalgos.intervals.release_score_moments`.
+    """
+    squares, clipped = _offset_squares(sample, center, radius)
+    scores = release_score_moments(
+        transcript, squares, clipped, bound=radius, n_rows=sample.n_rows, multiplier=multiplier
+    )
+    note_mean_interval(
+        transcript,
+        level,
+        squares=scores.moments,
+        squares_std=scores.std,
+        offset=offset,
+        noise_std=noise_std,
+        share=scores.share,
+        n_rows=sample.n_rows,
+    )
+
+
+def _offset_squares(sample: Sample, center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean squares of clipped offsets, (d, R), at most radius² in sum, and the share clipped, (R,)."""
+    origin = center.mean(axis=1, keepdims=True)
+    distances, rows, moved = _distances(sample, center), sample.X - origin.T, center - origin
+    weights = np.ones_like(distances) if sample.row_mask is None else sample.row_mask.astype(float)
+    clipped = ((distances > radius) * weights).sum(axis=0) / sample.n_rows
+    weights = weights * (radius / np.maximum(distances, radius)) ** 2
+    total = (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
+    return np.maximum(total, 0.0) / sample.n_rows, clipped
 
 
 def _distances(sample: Sample, center: FloatArray) -> FloatArray:

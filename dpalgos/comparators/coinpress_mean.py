@@ -19,6 +19,9 @@ Calibrations
     ``tight``: shares of μ², so that all rounds are exactly (ε, δ).
     ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
 
+``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the share of
+rows that were clipped (:mod:`dpalgos.intervals`).
+
 Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike.
 
 References
@@ -33,10 +36,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Neighbors, register
-from dpalgos.comparators.clipped_mean import mean_offset, mean_sensitivity
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.comparators.clipped_mean import (
+    interval_witnesses,
+    mean_offset,
+    mean_sensitivity,
+    note_offset_interval,
+)
+from dpalgos.intervals import IntervalParams, interval_shares
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.params import count, positive
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -46,7 +55,7 @@ _TAIL = 3.0  # printed for √log(2/β)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoinPressMeanParams(PrivateParams):
+class CoinPressMeanParams(IntervalParams):
     """Keywords of :func:`coinpress_mean`."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -59,7 +68,9 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArra
     far, response = np.zeros((1, d)), np.zeros(1)
     far[0, 0] = 1e9 * max(params.mean_bound, params.std_bound)
     opposite = (far, response, -far, response)
-    return {"center": opposite, "mean": opposite} if params.n_rounds > 1 else {"mean": opposite}
+    center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
+    found = {"mean": opposite, **interval_witnesses(center)}
+    return {"center": opposite, **found} if params.n_rounds > 1 else found
 
 
 @register(
@@ -72,6 +83,7 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArra
     parameters=CoinPressMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,
+    forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
@@ -83,13 +95,18 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
     for label, multiplier in _rounds(params):
         radius = np.minimum(np.sqrt(error**2 + 2 * _TAIL * error * sigma + tail**2), error + tail)
         sensitivity = mean_sensitivity(radius, n)
-        center = center + transcript.gaussian(
+        offset = transcript.gaussian(
             mean_offset(sample, center, radius),
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label=label,
         )
+        before, center = center, center + offset
         error = tail * np.sqrt(1 / n + (multiplier * sensitivity / sigma) ** 2)
+    if params.interval is not None:
+        noise_std = transcript.noise_std(sensitivity, multiplier, d)
+        parts = _budget(params).gaussian_multiplier
+        note_offset_interval(sample, before, radius, offset, noise_std, params.interval, parts, transcript)
     return center
 
 
@@ -101,8 +118,15 @@ def _rounds(params: CoinPressMeanParams) -> list[tuple[str, float]]:
         rho = printed_rho(params.epsilon, params.delta)
         center, mean = (np.sqrt(parts / (2 * rho)) for parts in (coarse / (1 - _LAST_SHARE), 1 / last))
     else:
-        shares = {"center": 1 - last, "mean": last} if coarse else {"mean": last}
-        budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+        budget = _budget(params)
         center = budget.gaussian_multiplier("center", coarse) if coarse else 0.0
         mean = budget.gaussian_multiplier("mean")
     return [("center", float(center))] * coarse + [("mean", float(mean))]
+
+
+def _budget(params: CoinPressMeanParams) -> Budget:
+    shares, rest = interval_shares(params.interval), params.rest
+    if params.n_rounds > 1:
+        shares["center"] = (1 - _LAST_SHARE) * rest
+        rest *= _LAST_SHARE
+    return Budget(epsilon=params.epsilon, delta=params.delta, shares={**shares, "mean": rest})

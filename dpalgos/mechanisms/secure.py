@@ -77,11 +77,18 @@ class SecureTranscript(Transcript):
         multiplier = noise_multiplier * self._inflation
         sensitivity, size = _single(l2_sensitivity), len(value)
         step = grid_step(sensitivity, size)
-        on_grid = sensitivity / step + 2 * sqrt(size)
+        std = float(self.noise_std(sensitivity, noise_multiplier, size))
         self.record(
             DiscreteGaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
         )
-        return self._publish(value, lambda: _add(value, step, gaussian_sampler(multiplier * on_grid)))
+        return self._publish(value, lambda: _add(value, step, gaussian_sampler(std / step)))
+
+    def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
+        """Return the standard deviation on the grid, what rounding adds to the sensitivity included."""
+        sensitivity = _single(l2_sensitivity)
+        step = grid_step(sensitivity, size)
+        on_grid = sensitivity / step + 2 * sqrt(size)
+        return np.asarray(noise_multiplier * self._inflation * on_grid * step)
 
     def laplace(
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str

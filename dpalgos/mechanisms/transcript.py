@@ -153,6 +153,10 @@ class Transcript:
         std = noise_multiplier * np.asarray(l2_sensitivity)
         return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
 
+    def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
+        """Return the standard deviation of what :meth:`gaussian` adds to each of ``size`` numbers: public."""
+        return np.asarray(noise_multiplier * np.asarray(l2_sensitivity))
+
     def laplace(
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
     ) -> FloatArray:

@@ -19,13 +19,14 @@ from dpalgos.families import Family, family_names, get_family
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import Params, choice, count
 from dpalgos.risk import Risk, minimize
+from dpalgos.robust_intervals import RobustIntervalParams, glm_half_widths, note_robust_interval
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class GLMParams(Params):
-    """Keywords of :func:`glm`."""
+class LikelihoodParams(Params):
+    """Keywords of non-private estimators in a generalized linear model."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count(
@@ -39,6 +40,19 @@ class GLMParams(Params):
     def made(self) -> Family:
         """Return the family, its residuals not clipped."""
         return get_family(self.family, n_classes=self.n_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GLMParams(RobustIntervalParams, LikelihoodParams):
+    """Keywords of :func:`glm`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.interval is not None and self.family == "multinomial":
+            raise InputError(
+                f"interval must be None for family='multinomial', got {self.interval!r}: its coefficients "
+                "are known up to a common vector"
+            )
 
 
 @register(
@@ -64,4 +78,6 @@ def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray
             "has no maximum (or none within reach); add rows, drop or rescale columns, or take a private or "
             "sparse estimator"
         )
+    if params.interval is not None:
+        note_robust_interval(sample, transcript, glm_half_widths(params.interval, params.family))
     return minimum.coef

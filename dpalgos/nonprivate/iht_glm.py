@@ -21,7 +21,7 @@ import numpy as np
 from dpalgos.catalog import register
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.nonprivate.glm import GLMParams
+from dpalgos.nonprivate.glm import LikelihoodParams
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.risk import Risk, wide_gradient
@@ -35,7 +35,7 @@ _GROWTH = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class IHTGLMParams(GLMParams):
+class IHTGLMParams(LikelihoodParams):
     """Keywords of :func:`iht_glm`."""
 
     sparsity: int = count("s, number of columns of X with coefficients other than zero")

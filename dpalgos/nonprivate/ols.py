@@ -13,7 +13,11 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import Params
+from dpalgos.robust_intervals import (
+    RobustIntervalParams,
+    least_squares_half_widths,
+    note_robust_interval,
+)
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -28,10 +32,12 @@ _LARGEST_CONDITION = 1e5
     relation=None,
     reference="the non-private answer",
     summary="Least squares without privacy.",
-    parameters=Params,
+    parameters=RobustIntervalParams,
 )
-def ols(sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the least-squares coefficients, (d, R)."""
+    if params.interval is not None:
+        note_robust_interval(sample, transcript, least_squares_half_widths(params.interval))
     y = sample.response()
     if sample.row_mask is None:
         coef = np.linalg.lstsq(sample.X, y, rcond=None)[0]

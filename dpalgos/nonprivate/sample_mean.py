@@ -5,7 +5,7 @@ m = (1/n) Σ_i x_i
 
 from dpalgos.catalog import register
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import Params
+from dpalgos.robust_intervals import RobustIntervalParams, mean_half_widths, note_robust_interval
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -18,8 +18,10 @@ from dpalgos.typing import FloatArray
     relation=None,
     reference="the non-private answer",
     summary="The mean without privacy.",
-    parameters=Params,
+    parameters=RobustIntervalParams,
 )
-def sample_mean(sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the mean of each replicate's rows, (d, R)."""
+    if params.interval is not None:
+        note_robust_interval(sample, transcript, mean_half_widths(params.interval))
     return sample.means(sample.X)

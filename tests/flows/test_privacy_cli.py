@@ -84,6 +84,41 @@ def test_a_release_is_charged_once_and_replayed(dpcost, data, config):
     assert json.loads(dpcost("ledger", "verify", "--json")[1])["ok"]
 
 
+def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(dpcost, data, config):
+    opened(dpcost)
+    answers = [json.loads(ask(dpcost, data, config(), "--json", "--interval", 0.95)[1]) for _ in range(2)]
+    assert answers[0]["interval"] == answers[1]["interval"]
+    assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
+    for column, (low, high) in answers[0]["interval"].items():
+        assert low < answers[0]["estimate"][column] < high
+    shown = ask(dpcost, data, config(), "--interval", 0.95)[1]
+    assert len(shown.splitlines()[0].split()) == 4
+    other = json.loads(ask(dpcost, data, config(), "--json")[1])  # another question
+    assert (other["replayed"], other["interval"]) == (False, {})
+
+
+def test_a_coordinate_without_an_honest_interval_is_told(dpcost, data, config):
+    opened(dpcost, epsilon=60.0)
+    asked = (dpcost, data, config(bounds="value_bound = 0.1"), "--interval", 0.95)
+    assert json.loads(ask(*asked, "--json", epsilon=50)[1])["interval"]["age"] == [None, None]
+    assert "no interval where it is nan: clipping" in ask(*asked, epsilon=50)[1]
+
+
+@pytest.mark.parametrize(
+    ("params", "level", "message"),
+    [
+        ("interval = 0.9", 0.95, "params.interval must agree with --interval 0.95"),
+        ("", 95, "interval must be a confidence level above 0 and below 1, got 95"),
+    ],
+)
+def test_wrong_intervals_are_refused_before_the_charge(dpcost, data, config, params, level, message):
+    opened(dpcost)
+    status, _, err = ask(dpcost, data, config(params=params), "--interval", level)
+    assert status == 2
+    assert message in err
+    assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
+
+
 def test_a_resorted_copy_gets_the_stored_answer(dpcost, data, config, tmp_path):
     opened(dpcost)
     first = json.loads(ask(dpcost, data, config(), "--json")[1])

@@ -1,0 +1,175 @@
+"""Intervals cover, count all noise, are paid for, and are left out where they would not be honest."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import dpalgos
+from dpalgos.intervals import HALF_WIDTH, NOTE
+from dpalgos.mechanisms.secure import SecureTranscript
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.noise_source import Noise
+
+MEANS = {
+    "dp_mean": {"value_bound": 5.0},
+    "clipped_mean": {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)},
+    "coinpress_mean": {"mean_bound": 2.0, "std_bound": 1.0},
+}
+
+
+def covered(name, rows, truth, n_runs, epsilon, seed=0, **keywords):
+    """Return which coordinates of which runs an interval covers, nan where there is none; and the widths."""
+    hits, widths = [], []
+    for rng in np.random.default_rng(seed).spawn(n_runs):
+        X, y = rows(rng)
+        ask = {"epsilon": epsilon, "delta": 1e-6, **keywords} if epsilon else keywords
+        lower, upper = dpalgos.estimate(name, X, y, rng=rng, interval=0.95, **ask).interval
+        hits.append(np.where(np.isnan(lower), np.nan, (lower < truth) & (truth < upper)))
+        widths.append(upper - lower)
+    return np.array(hits), np.array(widths)
+
+
+def check_coverage(hits, least=0.95):
+    """At least ``least`` within four standard errors, and not all."""
+    rate, spread = np.nanmean(hits), np.sqrt(0.05 * 0.95 / np.isfinite(hits).sum())
+    assert least - 4 * spread < rate < 0.997, rate
+
+
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("epsilon", [0.3, 5.0])  # noise, and sampling error, decide
+def test_intervals_of_means_cover(name, epsilon):
+    truth = np.array([0.5, 0.0, -1.0])
+    hits, widths = covered(
+        name, lambda rng: (truth + rng.standard_normal((1500, 3)), None), truth, 150, epsilon, **MEANS[name]
+    )
+    assert np.isfinite(hits).mean() > 0.9
+    check_coverage(hits)
+    assert np.nanstd(widths) < 0.2 * np.nanmean(widths)
+
+
+@pytest.mark.parametrize("name", ["dp_mean", "clipped_mean"])
+def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
+    X = np.random.default_rng(0).exponential(size=(20_000, 3))
+    keywords = {"dp_mean": {"value_bound": 1.0}, "clipped_mean": {"center": 0.0, "clip_norm": 1.5}}[name]
+    result = dpalgos.estimate(
+        name, X, epsilon=2.0, delta=1e-9, rng=np.random.default_rng(1), interval=0.9, **keywords
+    )
+    assert np.isnan(result.interval).all()
+    assert "clipping" in result.diagnostics[NOTE]
+
+
+def test_the_interval_is_around_the_answer_and_grows_with_the_level():
+    X, ask = np.random.default_rng(0).standard_normal((500, 2)), {"epsilon": 1.0, "delta": 1e-5}
+    half = {}
+    for level in (0.5, 0.95, 0.99):
+        result = dpalgos.estimate(
+            "dp_mean", X, rng=np.random.default_rng(1), value_bound=4.0, interval=level, **ask
+        )
+        np.testing.assert_allclose(result.interval.mean(axis=0), result.estimate)
+        half[level] = result.interval[1] - result.estimate
+    assert (half[0.5] < half[0.95]).all()
+    assert (half[0.95] < half[0.99]).all()
+    plain = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(1), value_bound=4.0, **ask)
+    assert plain.interval is None
+
+
+def test_replicates_have_intervals_each():
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    mask = np.random.default_rng(1).random((300, 4)) < 0.5
+    for name, ask in (
+        ("dp_mean", {"epsilon": 1.0, "delta": 1e-5, "value_bound": 4.0}),
+        ("sample_mean", {}),
+    ):
+        result = dpalgos.estimate(
+            name, X, rng=np.random.default_rng(2), replicates=4, row_mask=mask, interval=0.95, **ask
+        )
+        assert result.interval.shape == (2, 2, 4)
+        assert len(np.unique(result.interval[1] - result.interval[0])) == 8
+
+
+REFUSED = {
+    "zero": ("sample_mean", {"interval": 0.0}, "interval must be a confidence level above 0 and below 1"),
+    "percent": ("sample_mean", {"interval": 95}, "interval must be a confidence level above 0 and below 1"),
+    "text": ("sample_mean", {"interval": "0.95"}, "interval must be a confidence level"),
+    "printed": (
+        "dp_mean",
+        {"calibration": "paper", "value_bound": 1.0},
+        "interval must be None for calibration='paper'",
+    ),
+    "shrunk": (
+        "dp_mean",
+        {"value_bound": 1.0, "shrinkage": "james_stein"},
+        "interval must be None for a shrunk answer",
+    ),
+    "quantiles": (
+        "dp_mean",
+        {"value_bound": 1.0, "truncation": "private_quantiles"},
+        "cuts off entries by design",
+    ),
+    "sparse": (
+        "dp_sparse_mean",
+        {"value_bound": 1.0, "sparsity": 1},
+        "interval must be left out for dp_sparse_mean",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_interval_says_why(case):
+    name, keywords, message = REFUSED[case]
+    ask = {"epsilon": 1.0, "delta": 1e-5} if dpalgos.get_estimator(name).private else {}
+    with pytest.raises(dpalgos.InputError, match=message):
+        dpalgos.estimate(
+            name, np.ones((9, 2)), rng=np.random.default_rng(0), **{"interval": 0.95, **ask, **keywords}
+        )
+
+
+def test_every_private_interval_is_a_form_that_the_contract_tests():
+    for estimator in dpalgos.catalog():
+        if estimator.private and estimator.has_interval:
+            assert any(form.keywords.get("interval") for form in estimator.forms.values()), estimator.name
+
+
+def test_non_private_intervals_are_those_of_statsmodels():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = X @ [1.0, -1.0, 0.5] + (1 + X[:, 0] ** 2) * rng.standard_normal(200)
+    fitted = sm.OLS(y, X).fit(cov_type="HC3")
+    found = dpalgos.estimate("ols", X, y, rng=rng, interval=0.9).interval
+    np.testing.assert_allclose(found.T, fitted.conf_int(alpha=0.1), rtol=1e-10)
+    counts = rng.poisson(np.exp(0.3 * X[:, 0])).astype(float)
+    fitted = sm.GLM(counts, X, family=sm.families.Poisson()).fit(cov_type="HC0")
+    found = dpalgos.estimate("glm", X, counts, rng=rng, interval=0.9, family="poisson").interval
+    np.testing.assert_allclose(found.T, fitted.conf_int(alpha=0.1), rtol=1e-5)
+    means = dpalgos.estimate("sample_mean", X, rng=rng, interval=0.9).interval
+    np.testing.assert_allclose(means, sm.stats.DescrStatsW(X).tconfint_mean(0.1))
+    one_row = dpalgos.estimate("ols", X[:1], y[:1], rng=rng, interval=0.9)
+    assert np.isnan(one_row.interval).all()
+
+
+def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
+    plain, hardened = Transcript(Noise([np.random.default_rng(0)])), SecureTranscript(inflation=1.5)
+    for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
+        std = transcript.noise_std(0.01, 3.0, 4)
+        assert 0.03 * factor <= std <= 0.03 * factor * 1.01
+    draws = [
+        float(hardened.gaussian(np.zeros((1, 1)), l2_sensitivity=0.01, noise_multiplier=3.0, label="v")[0, 0])
+        for _ in range(2000)
+    ]
+    assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.08)
+
+
+def test_half_widths_are_notes_so_that_replays_compare_them():
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    result = dpalgos.estimate(
+        "dp_mean",
+        X,
+        epsilon=1.0,
+        delta=1e-5,
+        value_bound=3.0,
+        interval=0.95,
+        rng=np.random.default_rng(0),
+    )
+    np.testing.assert_allclose(
+        result.diagnostics[HALF_WIDTH][:, 0], (result.interval[1] - result.interval[0]) / 2
+    )
