@@ -33,7 +33,7 @@ _FILES = {
     "tasks.scorecard.claims": "flows/claims.toml",
     "data.registry": "data/registry.toml",
 }
-_ORCHESTRATION = {"prefect", "prefect_dask"}  # moves results, computes none
+_ORCHESTRATION = {"prefect", "prefect_dask", "fsspec"}  # moves results, computes none
 
 
 @dataclass(frozen=True)

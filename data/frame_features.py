@@ -9,7 +9,8 @@ parts, which flatters every estimator; splitting by simulation keeps them togeth
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from data.data_errors import DataError
 from data.prepared_table import INTERCEPT, PreparedTable, Units
 from data.refs import FramesRef, verified_path
 from data.registry import FRAME_LABEL, Dataset
+from data.shared_store import name_below_home
 
 CLIP = 3.0
 
@@ -69,7 +71,8 @@ class Scales:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types that JSON can hold."""
         plain = {key: list(getattr(self, key)) for key in ("center", "scale", "names")}
-        return {"ref": self.ref.to_dict(), "variant": self.variant, **plain}
+        ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
+        return {"ref": ref.to_dict(), "variant": self.variant, **plain}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:

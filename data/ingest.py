@@ -21,6 +21,7 @@ from data.genotypes import store_genotypes
 from data.raw_files import RawFile, set_aside
 from data.refs import DatasetRef, FramesRef, GenotypeRef, ref_from_dict
 from data.registry import Dataset, load_registry
+from data.shared_store import bring, name_below_home, read_shared, share
 from data.store import atomic_write, sha256_file, store_dir
 from data.swarm_frames import store_frames
 from data.table import Repair, check_schema, describe, table_digest, typed
@@ -87,7 +88,7 @@ def to_parquet(
             ) from None
         raise
     ref = replace(ref, sha256=sha256_file(path))
-    atomic_write(sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
+    keep_reference(ref)
     return ref
 
 
@@ -204,15 +205,27 @@ def sidecar(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
+def keep_reference(ref: DatasetRef) -> None:
+    """Write a table's reference beside it, and copy both to the shared store, if there is one."""
+    path = Path(ref.path)
+    share(path)
+    atomic_write(sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
+    share(sidecar(path))
+
+
 def stored_table(path: Path) -> DatasetRef | None:
-    """Return the reference of a table stored before, or None if it is absent or damaged."""
-    if not path.exists():
-        return None
+    """Return the reference of a table stored before, here or in the shared store; None if none is whole."""
     try:
-        ref = ref_from_dict(json.loads(sidecar(path).read_bytes()))
-        if sha256_file(path) == ref.sha256:
-            return ref
+        if path.exists():
+            ref = ref_from_dict(json.loads(sidecar(path).read_bytes()))
+            if sha256_file(path) == ref.sha256:
+                return ref
+            _log.warning("the stored table %s is damaged; it is built again", path)
+        elif content := read_shared(name_below_home(sidecar(path))):
+            ref = ref_from_dict(json.loads(content))
+            if bring(path, ref.sha256):
+                atomic_write(sidecar(path), content)
+                return ref
     except (OSError, ValueError, KeyError, TypeError):
-        pass
-    _log.warning("the stored table %s is damaged; it is built again", path)
+        _log.warning("the stored table %s is damaged; it is built again", path)
     return None

@@ -21,7 +21,7 @@ from data.canonical import NUMBER, Cells, canonical_cells
 from data.code_digest import code_digest
 from data.data_errors import DataError
 from data.declared_column import DeclaredColumn
-from data.ingest import sidecar, stored_table
+from data.ingest import keep_reference, stored_table
 from data.refs import DatasetRef, UserTableRef
 from data.store import atomic_write, sha256_file, store_dir
 from data.table import Repair
@@ -143,7 +143,7 @@ def own_table_to_parquet(
         repairs=repairs,
         **counted,
     )
-    atomic_write(sidecar(target), json.dumps(ref.to_dict(), indent=1).encode())
+    keep_reference(ref)
     return ref
 
 

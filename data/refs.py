@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from data.data_errors import CorruptTable
-from data.store import sha256_file
+from data.shared_store import bring
+from data.store import home, sha256_file
 from data.table import Repair
 
 
@@ -21,7 +22,7 @@ class DatasetRef:
     name : str
         Name of the dataset.
     path : str
-        Absolute path of the Parquet file.
+        Absolute path of the Parquet file; or its place below the home, where others are to find it in theirs.
     sha256 : str
         Of the Parquet file's bytes; this alone identifies the data.
     source_sha256, source_url, layout : str
@@ -151,12 +152,14 @@ def verified_path(ref: DatasetRef) -> Path:
     CorruptTable
         The file is gone or its checksum is not the reference's.
     """
-    path = Path(ref.path)
+    path = home() / ref.path
     try:
         intact = sha256_file(path) == ref.sha256
     except OSError:
+        if bring(path, ref.sha256):
+            return path
         raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name} --again`") from None
-    if not intact:
+    if not intact and not bring(path, ref.sha256):
         raise CorruptTable(
             f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name} --again`"
         )

@@ -12,7 +12,7 @@ from data.raw_files import remove_abandoned_fetches
 from data.store import remove_leftovers, store_dir
 from flows import journal
 from tasks.cache.keys import is_current, is_key
-from tasks.cache.records import intact, records_folder, stored_record
+from tasks.cache.records import intact, located, records_folder, stored_record
 from tasks.faults import SpecError
 
 
@@ -139,7 +139,7 @@ def _entry(path: Path, home: Path) -> CacheEntry:
     if record is None:
         # Prefect keeps the errors of failed runs, too, under names that are no keys.
         return CacheEntry(path.name, "damaged" if is_key(path.name) else "stale", about.st_size, "", used)
-    file = Path(record["path"])
+    file = located(record)
     if not intact(record):
         in_cache = file.is_relative_to(home / "cache")
         return CacheEntry(path.name, "damaged" if in_cache else "stale", about.st_size, str(file), used)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from data.data_errors import StoreError
+from data.shared_store import check_shared_store
 from data.store import PROJECT_ROOT, atomic_write, home, private_folder
 from flows import journal
 from flows.find_study import SCORECARD
@@ -111,6 +112,7 @@ def launch(
     """Run studies one after another and return the path of the index page."""
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or PROJECT_ROOT / "reports" / "out", SPACE_FOR_REPORTS)
+    check_shared_store()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     given = {name: value for name, value in options.items() if value is not None}

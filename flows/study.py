@@ -14,6 +14,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 import dpalgos
 from data.refs import DatasetRef
+from data.shared_store import shared_address
 from data.store import home, private_folder
 from flows import journal
 from flows.find_study import find_study
@@ -37,7 +38,7 @@ from flows.run_parameters import (
 )
 from flows.task_choice import check_cell
 from tasks.cache.keys import CacheKey, cache_key, modules_of
-from tasks.cache.records import Record, intact, records_folder, stored_record
+from tasks.cache.records import Record, at_hand, records_folder, stored_record
 from tasks.faults import guarded
 from tasks.fetch import fetch
 from tasks.own_parquet import own_parquet
@@ -111,6 +112,10 @@ def run_study(
         clear_leftovers(home(), run.out)
         if spec.own is not None:
             private_folder(run.out / spec.name)
+            if shared_address():
+                say(
+                    "note: your table and results on it go to DPCOST_STORE, too: keep it as safe as the table"
+                )
         found = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         tables = {dataset: table for dataset, table in found.items() if table is not None}
         designs = {panel.name: run.design(tables, panel) for panel in run.spec.panels}
@@ -145,7 +150,6 @@ class _Run:
         self.n_task_runs = 0
         self.not_run: dict[str, str] = {}  # panel → why
         self._task, self._cell = refresh_task, refresh_cell
-        self._cache = home() / "cache"
 
     def table(self, dataset: str, offline: bool, profile: Profile) -> DatasetRef | None:
         """Bring a dataset: the store is its own cache, verified on every use."""
@@ -204,7 +208,7 @@ class _Run:
             for future in as_completed(list(submitted)):
                 block, record = submitted[future], future.result()
                 found = future.state.name == "Cached"
-                if not intact(record):
+                if not at_hand(record):
                     found = False
                     record = self._submit(block, designs[block.panel], again=True).result()
                 records[block.key] = record
@@ -237,12 +241,12 @@ class _Run:
         for cell in self.spec.headline_cells(blocks):
             code = [audit.fn.__module__, dpalgos.get_estimator(cell.estimator).function.__module__]
             key = cache_key("audit", code, asdict(cell), n_features, n_trials, seed)
-            path = str(self._cache / "audits" / f"{key}.json")
+            path = f"cache/audits/{key}.json"
             arguments = (key, cell, n_features, n_trials, seed, path)
             submitted.append((arguments, self._submit_task(audit, arguments)))
         records = [(arguments, future.result()) for arguments, future in submitted]
         return [
-            record if intact(record) else self._submit_task(audit, arguments, again=True).result()
+            record if at_hand(record) else self._submit_task(audit, arguments, again=True).result()
             for arguments, record in records
         ]
 
@@ -296,7 +300,7 @@ class _Run:
         """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
         self.n_task_runs += 1
         record: Record = task.with_options(refresh_cache=self._task == task.name)(key, *arguments)
-        if not intact(record):
+        if not at_hand(record):
             self.n_task_runs += 1
             record = task.with_options(refresh_cache=True)(key, *arguments)
         return record
@@ -309,7 +313,7 @@ class _Run:
         holds_cell = any(cell.key == self._cell for cell in block.cells)
         chosen = self._task == run_block.name and (holds_cell or self._cell is None)
         # One cell alone can only be run into rows that are whole.
-        whole = not again and holds_cell and intact(stored_record(records_folder(home()) / key.name))
+        whole = not again and holds_cell and at_hand(stored_record(records_folder(home()) / key.name))
         task = run_block.with_options(refresh_cache=chosen or again, task_run_name=f"run_block {block.key}")
         only = self._cell if chosen and whole else None
         return task.submit(key, block, design, self._rows_of(key), only)
@@ -324,7 +328,7 @@ class _Run:
         return future
 
     def _rows_of(self, key: CacheKey) -> str:
-        return str(self._cache / "blocks" / f"{key}.parquet")
+        return f"cache/blocks/{key}.parquet"
 
 
 @contextmanager

@@ -6,13 +6,16 @@ found by name: a problem's module, the estimators of a block's cells, a simulati
 
 import hashlib
 import json
+import os
 import re
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import dpalgos
 from data.code_digest import code_digest
+from tasks.faults import SpecError
 from tasks.problems.problem import Problem
 
 
@@ -28,14 +31,32 @@ class CacheKey:
         Where its code begins.
     of_page : bool
         Whether it is a page, whose code includes templates.
+    sha256 : str
+        Of that code, where the key was made.
     """
 
     name: str
     modules: tuple[str, ...] = ()
     of_page: bool = False
+    sha256: str = ""
 
     def __str__(self) -> str:
         return self.name
+
+    def require_same_code(self) -> None:
+        """Refuse to compute where other code is installed than where the key was made.
+
+        Raises
+        ------
+        SpecError
+            If so: the result would be stored as what it is not.
+        """
+        if self.sha256 and self.code()["sha256"] != self.sha256:
+            raise SpecError(
+                f"the worker on {socket.gethostname()} (process {os.getpid()}) has another version of the "
+                "code, or of a library that computes, than the run it works for; install the same there and "
+                "start it again"
+            )
 
     def code(self) -> dict[str, Any]:
         """Return the code as a record keeps it, to be told whether it is current."""
@@ -61,9 +82,10 @@ def cache_key(name: str, modules: Iterable[str], *inputs: Any, of_page: bool = F
         Whether it is a page.
     """
     roots = tuple(sorted(set(modules)))
-    content = [name, inputs, code_digest(roots, of_page=of_page)]
+    sha256 = code_digest(roots, of_page=of_page)
+    content = [name, inputs, sha256]
     blob = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return CacheKey(f"{name}-{hashlib.sha256(blob.encode()).hexdigest()[:32]}", roots, of_page)
+    return CacheKey(f"{name}-{hashlib.sha256(blob.encode()).hexdigest()[:32]}", roots, of_page, sha256)
 
 
 def modules_of(problem: Problem, estimators: Iterable[str] = ()) -> list[str]:

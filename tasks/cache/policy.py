@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefect.cache_policies import CachePolicy
+from prefect.filesystems import LocalFileSystem
 
 from data.store import home
-from tasks.cache.records import records_folder, refuse_unless_plain
+from tasks.cache.records import records_folder, refuse_unless_plain, shared_record
 
 
 @dataclass
@@ -22,12 +23,20 @@ class ByKey(CachePolicy):
     def compute_key(
         self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any
     ) -> str | None:
-        """Return the name of the argument ``key``; what is stored under it is plain JSON from here on."""
-        key = str(inputs["key"])
-        path = records_folder(home()) / key
+        """Return the name of the argument ``key``; what is stored under it is plain JSON from here on.
+
+        Records lie in the home of the machine that computes, which need not be the flow's. One that is in the
+        shared store alone is written here, in the form in which Prefect looks for it.
+        """
+        key, folder = str(inputs["key"]), records_folder(home())
+        path, results = folder / key, task_ctx.result_store
+        results.result_storage = LocalFileSystem(basepath=str(folder))
         refuse_unless_plain(path)
-        with suppress(OSError):
-            os.utime(path)  # a record's time is its last use, by which `dpcost cache prune` chooses
+        if path.exists():
+            with suppress(OSError):
+                os.utime(path)  # a record's time is its last use, by which `dpcost cache prune` chooses
+        elif record := shared_record(key):
+            results.write(record, key=key)
         return key
 
 

@@ -1,12 +1,28 @@
-"""What a task returns: paths and sha256 of files, small enough for any result store."""
+"""What a task returns: paths and sha256 of files, small enough for any result store.
+
+A path is a file's place below the home, where it is in it, so that a record means the same on every machine.
+With a shared store (`data.shared_store`) the files of the home are also there, and so are their records, as
+plain JSON.
+"""
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from data.store import atomic_write, sha256_file
+from data.data_errors import StoreError
+from data.shared_store import (
+    VARIABLE,
+    bring,
+    name_below_home,
+    read_shared,
+    share,
+    shared_address,
+    write_shared,
+)
+from data.store import atomic_write, home, sha256_file
 from tasks.cache.keys import CacheKey
 
 Record = dict[str, Any]
@@ -26,19 +42,75 @@ _log = logging.getLogger(__name__)
 def written(key: CacheKey, path: Path, content: bytes, **facts: Any) -> Record:
     """Write a file whole and return its record: path, sha256, the code that made it, facts."""
     atomic_write(path, content)
-    return {"path": str(path), "sha256": sha256_file(path), "code": key.code(), **facts}
+    name = name_below_home(path)
+    record = {"path": name, "sha256": sha256_file(path), "code": key.code(), **facts}
+    if shared_address() and name != str(path):
+        for file in _files(record):
+            share(file)
+        write_shared(_shared_name(key.name), json.dumps(record).encode())
+    return record
+
+
+def located(record: Record) -> Path:
+    """Return where the file of a record lies, or would lie, on this machine."""
+    return home() / str(record["path"])
 
 
 def intact(record: Any) -> bool:
-    """Whether the file of a record, and those beside it that it names, are there and as they were written."""
+    """Whether the file of a record, and those beside it that it names, are here and as they were written."""
     try:
-        path = Path(record["path"])
-        beside: Mapping[str, str] = record.get("beside", {})
-        return sha256_file(path) == record["sha256"] and all(
-            sha256_file(path.parent / name) == sha256 for name, sha256 in beside.items()
-        )
+        return all(sha256_file(path) == sha256 for path, sha256 in _files(record).items())
     except (OSError, TypeError, KeyError, AttributeError):
         return False
+
+
+def at_hand(record: Any) -> bool:
+    """Whether a record is intact, once what is not was brought from the shared store."""
+    if intact(record):
+        return True
+    try:
+        return all(bring(path, sha256) for path, sha256 in _files(record).items())
+    except (TypeError, KeyError, AttributeError):
+        return False
+
+
+def brought(record: Record) -> Path:
+    """Return the file of a record, brought from the shared store if this machine lacks it.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be had.
+    """
+    path = located(record)
+    if not path.exists() and not at_hand(record):
+        raise StoreError(
+            f"{path} is not there; let all machines name one shared store in {VARIABLE}, or run the same "
+            "command again if it was deleted"
+        )
+    return path
+
+
+def shared_record(name: str) -> Record | None:
+    """Return a record of the shared store, if it is one: data alone, about files of the cache alone."""
+    try:
+        record = json.loads(read_shared(_shared_name(name)) or b"null")
+        files = [record["path"], *(f"cache/x/{file}" for file in record.get("beside", {}))]
+        plain = all(re.fullmatch(r"cache/[a-z]+/[^/]+", file) and ".." not in file for file in files)
+        return dict(record) if plain else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _files(record: Record) -> dict[Path, str]:
+    """Return the files that a record names, and their sha256; its own comes last."""
+    path = located(record)
+    beside: Mapping[str, str] = record.get("beside", {})
+    return {**{path.parent / name: sha256 for name, sha256 in beside.items()}, path: record["sha256"]}
+
+
+def _shared_name(name: str) -> str:
+    return f"cache/records/{name}.json"
 
 
 def records_folder(home: Path) -> Path:

@@ -1,12 +1,12 @@
 """Audit a study's private estimators at its headline setting."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from prefect import task
 
+from data.store import home
 from dpalgos.audit.lower_bound import audit_estimator
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
@@ -24,6 +24,7 @@ def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, 
     The audit brings worst-case data of its own; of the study it takes the public settings only.
     """
     one_blas_thread()
+    key.require_same_code()
     found = audit_estimator(
         cell.estimator,
         n_trials=n_trials,
@@ -33,7 +34,7 @@ def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, 
     )
     bound = found.epsilon_lower_bound
     body = json.dumps({"cell": cell.key, **found.to_dict()}, indent=1)
-    return written(key, Path(path), body.encode(), cell=cell.key, audited_epsilon=bound)
+    return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)
 
 
 def with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:

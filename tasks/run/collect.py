@@ -10,7 +10,7 @@ from data.store import atomic_write
 from reports.results import timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
-from tasks.cache.records import Record, written
+from tasks.cache.records import Record, brought, written
 from tasks.faults import guarded
 from tasks.run.audit_cell import with_audits
 
@@ -22,9 +22,14 @@ def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) 
 
     The times that were measured go into ``timings.parquet`` beside it: they alone differ between two runs.
     """
-    rows = pd.concat([pd.read_parquet(part["path"]) for part in parts], ignore_index=True)
+    files = [brought(part) for part in parts]
+    rows = pd.concat(map(pd.read_parquet, files), ignore_index=True)
     rows = validate_results(with_audits(rows, audits))
-    measured = [path for part in parts if (path := timings_path(part["path"])).name in part.get("beside", {})]
+    measured = [
+        timings_path(file)
+        for part, file in zip(parts, files, strict=True)
+        if timings_path(file).name in part.get("beside", {})
+    ]
     times = to_parquet_bytes(pd.concat(map(pd.read_parquet, measured)))
     atomic_write(Path(out) / "timings.parquet", times)
     beside = {"timings.parquet": hashlib.sha256(times).hexdigest()}

@@ -11,7 +11,7 @@ from data.refs import DatasetRef
 from reports.results import selections_path
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
-from tasks.cache.records import Record, written
+from tasks.cache.records import Record, brought, located, written
 from tasks.faults import guarded
 from tasks.problems.problem import HeadlineRun
 from tasks.run.threads import one_blas_thread
@@ -33,7 +33,7 @@ def exhibit(
     """Write the exhibits of a block's problem; ``parts`` are the records of the panel's blocks."""
     one_blas_thread()
     run = HeadlineRun(
-        table=table, design=Path(design["path"]) if design else None, block=block, selected=_selected(parts)
+        table=table, design=brought(design) if design else None, block=block, selected=_selected(parts)
     )
     content = json.dumps(block.problem.exhibits(run), sort_keys=True).encode()
     return written(key, Path(out) / FILE, content)
@@ -50,7 +50,7 @@ def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
     """Add up in how many repetitions each cell selected each column."""
     total: dict[str, dict[str, int]] = {}
     for part in parts:
-        path = selections_path(part["path"])
+        path = selections_path(located(part))
         if path.name in part.get("beside", {}):
             for cell, counts in json.loads(path.read_bytes()).items():
                 own = total.setdefault(cell, {})

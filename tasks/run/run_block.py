@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 from prefect import task
 
-from data.store import atomic_write
+from data.store import atomic_write, home
 from reports.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
-from tasks.cache.records import Record, written
+from tasks.cache.records import Record, brought, written
 from tasks.faults import guarded
 from tasks.run.block import Selected, compute_block
 from tasks.run.deletion_influence import compute_limit
@@ -25,32 +25,33 @@ from tasks.work_units import Block
 def run_block(
     key: CacheKey, block: Block, design: Record | None, path: str, only: str | None = None
 ) -> Record:
-    """Write a block's rows to ``path`` and return their record; simulated data need no design.
+    """Write a block's rows to ``path`` below the home and return their record; simulated data need no design.
 
     With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
     Beside the rows lie measured times and, where the problem tells, which columns were selected how often.
     """
     one_blas_thread()
-    problem = block.problem
-    choices = selections_path(path)
+    key.require_same_code()
+    problem, target = block.problem, home() / path
+    choices = selections_path(target)
     selected: Selected = json.loads(choices.read_bytes()) if only and choices.exists() else {}
     parts: list[pd.DataFrame] = []
     with room_for(problem.n_bytes(block.n)):
-        prepared = problem.load(Path(design["path"])) if design else None
+        prepared = problem.load(brought(design)) if design else None
         rows = compute_block(block, prepared, only, selected, parts)
     times = pd.concat(parts)
     seconds = float(times["seconds"].sum())
     if only is not None:
-        rows = _among_stored(rows, Path(path), block, only)
-        times = _among_stored(times, timings_path(path), block, only)
-    beside = {timings_path(path): to_parquet_bytes(times)}
+        rows = _among_stored(rows, target, block, only)
+        times = _among_stored(times, timings_path(target), block, only)
+    beside = {timings_path(target): to_parquet_bytes(times)}
     if selected:
         beside[choices] = json.dumps(selected, sort_keys=True).encode()
     for file, content in beside.items():
         atomic_write(file, content)
     digests = {file.name: hashlib.sha256(content).hexdigest() for file, content in beside.items()}
     rows = validate_results(rows)
-    return written(key, Path(path), to_parquet_bytes(rows), seconds=seconds, beside=digests)
+    return written(key, target, to_parquet_bytes(rows), seconds=seconds, beside=digests)
 
 
 def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:
@@ -66,5 +67,5 @@ def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd
 def data_limit(key: CacheKey, block: Block, design: Record, path: str, n_deleted: list[int]) -> Record:
     """Return the record of how far deleting the most influential rows moves the non-private answer."""
     one_blas_thread()
-    rows = compute_limit(block, block.problem.load(Path(design["path"])), n_deleted)
-    return written(key, Path(path), to_parquet_bytes(validate_results(rows)))
+    rows = compute_limit(block, block.problem.load(brought(design)), n_deleted)
+    return written(key, home() / path, to_parquet_bytes(validate_results(rows)))

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_a_result_that_is_found_counts_as_used(home):
     about = {"serializer": SERIALIZER, "storage_block_id": None}
     record.write_text(json.dumps({"metadata": about, "result": result}))
     os.utime(record, (1000, 1000))
-    ByKey().compute_key(None, {"key": key("a")}, None)
+    ByKey().compute_key(Mock(), {"key": key("a")}, None)
     assert record.stat().st_mtime > 1000
 
 

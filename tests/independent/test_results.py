@@ -1,7 +1,5 @@
 """What results tables certify is recomputed from the events of the very runs that gave their rows."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from accountant import epsilon_of
@@ -19,6 +17,7 @@ from dpalgos.accounting.events import (
 )
 from flows.find_study import find_study, study_names
 from tasks.cache.keys import UNCACHED
+from tasks.cache.records import located
 from tasks.fetch import fetch
 from tasks.parquet import parquet
 from tasks.run.prepare import prepare
@@ -74,7 +73,7 @@ def prepared_of(spec, block):
         return None
     raw = fetch.fn(block.dataset, offline=True)
     table = parquet.fn(raw, stand_in_rows=spec.stand_in_rows(block.dataset, "smoke"))
-    return block.problem.load(Path(prepare.fn(UNCACHED, block.problem, table)["path"]))
+    return block.problem.load(located(prepare.fn(UNCACHED, block.problem, table)))
 
 
 @pytest.mark.slow

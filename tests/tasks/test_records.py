@@ -1,11 +1,29 @@
 import json
+import shutil
+from unittest.mock import Mock
 
 import pytest
+from prefect.filesystems import LocalFileSystem
+from prefect.results import ResultStore
+from prefect.serializers import JSONSerializer
 
+from data.data_errors import StoreError
 from data.store import sha256_file
-from tasks.cache.keys import UNCACHED
+from tasks.cache.keys import UNCACHED, CacheKey, cache_key
 from tasks.cache.policy import ByKey
-from tasks.cache.records import SERIALIZER, intact, records_folder, stored_record, written
+from tasks.cache.records import (
+    SERIALIZER,
+    at_hand,
+    brought,
+    intact,
+    records_folder,
+    shared_record,
+    stored_record,
+    written,
+)
+from tasks.faults import SpecError
+
+CONTEXT = Mock()
 
 
 def test_a_record_is_whole_while_its_files_are(tmp_path):
@@ -56,7 +74,7 @@ def looked_up(home, content):
     path = records_folder(home) / "block-1"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
-    assert ByKey().compute_key(None, {"key": path.name}, {}) == path.name
+    assert ByKey().compute_key(CONTEXT, {"key": path.name}, {}) == path.name
     return path.exists()
 
 
@@ -82,4 +100,71 @@ def test_only_plain_json_is_ever_read_back(home, content, caplog):
 
 def test_plain_json_is_read_back(home):
     assert looked_up(home, stored())
-    assert ByKey().compute_key(None, {"key": "block-2"}, {}) == "block-2"
+    assert ByKey().compute_key(CONTEXT, {"key": "block-2"}, {}) == "block-2"
+
+
+def test_records_are_kept_in_the_home_of_the_machine_that_computes(home):
+    context = Mock(result_store=ResultStore(result_storage=LocalFileSystem(basepath="/elsewhere")))
+    ByKey().compute_key(context, {"key": "block-1"}, {})
+    assert context.result_store.result_storage.basepath == str(records_folder(home))
+
+
+@pytest.fixture
+def shared(home, tmp_path, monkeypatch):
+    """A record with a file beside its own, in a shared store alone."""
+    monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
+    blocks = home / "cache" / "blocks"
+    blocks.mkdir(parents=True)
+    (blocks / "a.times").write_bytes(b"times")
+    beside = {"a.times": sha256_file(blocks / "a.times")}
+    record = written(CacheKey("block-1"), blocks / "a.parquet", b"rows", beside=beside)
+    shutil.rmtree(home)
+    return record
+
+
+def test_a_record_of_the_shared_store_is_adopted_and_its_files_are_brought(home, shared):
+    context = Mock(result_store=ResultStore(serializer=JSONSerializer()))
+    ByKey().compute_key(context, {"key": "block-1"}, {})
+    assert stored_record(records_folder(home) / "block-1") == shared
+    assert looked_up(home, (records_folder(home) / "block-1").read_text())
+    assert not intact(shared)
+    assert at_hand(shared)
+    assert intact(shared)
+    (home / "cache" / "blocks" / "a.parquet").unlink()
+    assert brought(shared).read_bytes() == b"rows"
+
+
+def test_what_is_damaged_in_the_shared_store_is_not_taken(home, shared, tmp_path):
+    (tmp_path / "shared" / "cache" / "blocks" / "a.times").write_bytes(b"other")
+    assert not at_hand(shared)
+    with pytest.raises(
+        StoreError, match="is not there; let all machines name one shared store in DPCOST_STORE"
+    ):
+        brought(shared)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'{"path": 3}',
+        b'{"path": "/etc/passwd"}',
+        b'{"path": "cache/../../a"}',
+        b'{"path": "cache/blocks/.."}',
+        b'{"path": "store/parquet/a"}',
+        b'{"path": "cache/blocks/a", "beside": {"../../ledger.key": ""}}',
+    ],
+)
+def test_a_shared_record_about_other_files_than_the_caches_is_none(home, shared, tmp_path, record):
+    (tmp_path / "shared" / "cache" / "records" / "block-1.json").write_bytes(record)
+    assert shared_record("block-1") is None
+
+
+def test_other_code_than_the_runs_is_refused(monkeypatch):
+    key = cache_key("x", ["tasks.run.block"])
+    key.require_same_code()
+    monkeypatch.setattr("tasks.cache.keys.code_digest", lambda *_, **__: "other")
+    with pytest.raises(SpecError, match="has another version of the code, or of a library that computes"):
+        key.require_same_code()

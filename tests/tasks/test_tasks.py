@@ -1,7 +1,6 @@
 """The tasks without an orchestrator: ``task.fn`` is the function itself."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from unittest.mock import Mock
 
 import pandas as pd
@@ -15,7 +14,7 @@ from data.table_design import read_prepared_table
 from flows.find_study import find_study
 from reports.results import timings_path
 from tasks.cache.keys import UNCACHED
-from tasks.cache.records import intact
+from tasks.cache.records import intact, located
 from tasks.fetch import fetch
 from tasks.parquet import parquet
 from tasks.report.manifest import build_manifest
@@ -143,7 +142,7 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
 
 
 def test_a_design_survives_the_disk(ready):
-    design = read_prepared_table(Path(ready["path"]))
+    design = read_prepared_table(located(ready))
     assert design.X.shape == (20640, 6)
     assert design.X.flags.c_contiguous
     assert design.column_names[-1] == "intercept"
