@@ -53,7 +53,7 @@ $(RUNTIME_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(TEST_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable '.[test,dask,postgres]'
+	$(PIP_INSTALL) --editable '.[test,dask,postgres,s3]'
 	@touch $(RUNTIME_STAMP) $@
 
 $(PEERS_STAMP): tests/bench_peers/requirements.txt

@@ -85,7 +85,7 @@ def bring(path: Path, sha256: str) -> bool:
             raise _OtherContent
 
     try:
-        with _told():
+        with _told(reading=True):
             folder, root = _place(shared_address())
             atomic_write(path, copy)
     except (FileNotFoundError, _OtherContent):
@@ -108,7 +108,7 @@ def read_shared(name: str) -> bytes | None:
     if not shared_address():
         return None
     try:
-        with _told():
+        with _told(reading=True):
             folder, root = _place(shared_address())
             return bytes(folder.cat_file(f"{root}/{name}"))
     except FileNotFoundError:
@@ -146,13 +146,15 @@ def _shown() -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Turn whatever a file system raises into one sentence; what is not there is no fault."""
+def _told(*, reading: bool = False) -> Iterator[None]:
+    """Turn whatever a file system raises into one sentence; what is not there is no fault for a reader."""
     try:
         yield
-    except (StoreError, FileNotFoundError, _OtherContent):
+    except (StoreError, _OtherContent):
         raise
     except Exception as error:
+        if reading and isinstance(error, FileNotFoundError):
+            raise
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise StoreError(
             f"{_shown()} cannot be used: {reason}; check the address, its credentials and the network"

@@ -34,3 +34,20 @@ def home(tmp_path, monkeypatch):
     folder = tmp_path / "home"
     monkeypatch.setenv("DPCOST_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """The environment in which ``s3://`` is a server of this session's on the loopback interface."""
+    moto = pytest.importorskip("moto.server")
+    pytest.importorskip("s3fs")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "a secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    server.stop()

@@ -10,12 +10,18 @@ from data.shared_store import bring, check_shared_store, read_shared, share, wri
 from data.store import atomic_write, sha256_file
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", pytest.param("s3", marks=pytest.mark.server)])
 def address(request, home, tmp_path, monkeypatch):
     """A shared store at an address of its own."""
-    at = f"file://{tmp_path}/shared" if request.param == "file" else f"memory://{uuid.uuid4()}"
-    monkeypatch.setenv("DPCOST_STORE", at)
-    return at
+    name = uuid.uuid4()
+    at = {"file": f"file://{tmp_path}/shared", "memory": f"memory://{name}", "s3": f"s3://{name}/folder"}
+    if request.param == "s3":
+        s3 = request.getfixturevalue("s3_server")
+        for variable, value in s3.items():
+            monkeypatch.setenv(variable, value)
+        fsspec.filesystem("s3", use_listings_cache=False).mkdir(str(name))
+    monkeypatch.setenv("DPCOST_STORE", at[request.param])
+    return at[request.param]
 
 
 def stored(address):
@@ -77,6 +83,15 @@ def test_an_address_that_cannot_be_used_is_one_sentence(home, monkeypatch, addre
     with pytest.raises(StoreError, match=sentence) as caught:
         check_shared_store()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.server
+def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch):
+    for variable, value in s3_server.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("DPCOST_STORE", "s3://no-such-bucket/folder")
+    with pytest.raises(StoreError, match=r"DPCOST_STORE=s3://no-such-bucket/folder cannot be used: .*bucket"):
+        check_shared_store()
 
 
 def test_no_password_is_shown(home, monkeypatch):
