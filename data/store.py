@@ -15,6 +15,7 @@ from typing import BinaryIO
 from data.data_errors import StoreError
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+REPORTS = PROJECT_ROOT / "reports" / "out"  # unless another folder is asked for
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _SECONDS_TO_LOCK = 2.0

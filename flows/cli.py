@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from data.data_errors import StoreError
-from data.store import PROJECT_ROOT, home, private_folder
+from data.store import REPORTS, home, private_folder
 from flows.local_cli import local_app
 from flows.privacy_cli import register
 from flows.progress import say
@@ -198,7 +198,7 @@ def report(
 @app.command()
 def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
     """Say what differs between two runs, beyond their error bars."""
-    from flows.rerun import read_results
+    from flows.stored_results import read_results
     from reports.compare import compare_results, describe
 
     tables = read_results(first), read_results(second)
@@ -316,7 +316,7 @@ def cache_prune(
     from flows.journal import exclusive_run
 
     keep = None if keep_size is None else n_bytes(keep_size)
-    reports = out or PROJECT_ROOT / "reports" / "out"
+    reports = out or REPORTS
     with exclusive_run(home(), say):
         removed, freed = prune(home(), reports, everything=everything, keep=keep)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

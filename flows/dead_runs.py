@@ -9,8 +9,10 @@ from uuid import UUID
 
 from flows import journal
 from flows.supervision import Say
+from flows.webhook import tell_failure
 
 MAX_STARTS = 3
+JUST_NOW = timedelta(minutes=1)  # or else an earlier `make serve` has told
 RETRIED_WITHIN = timedelta(days=7)  # the schedule's period: the next run takes its place
 
 
@@ -48,6 +50,8 @@ def mark_crashed(home: Path, api_url: str, worker_started: datetime, say: Say) -
 def run_again(say: Say, starts: dict[UUID, int]) -> None:
     """Put crashed runs of deployments back into the queue; what they computed comes from the cache.
 
+    The webhook is told of a scheduled run that is not started again any more.
+
     Parameters
     ----------
     say : callable
@@ -63,7 +67,11 @@ def run_again(say: Say, starts: dict[UUID, int]) -> None:
     with get_client(sync_client=True) as client:
         for run in _deployed(client, StateType.CRASHED):
             n_starts = max(run.run_count, starts.get(run.id, 0) + 1)
-            if n_starts < MAX_STARTS and now - run.state.timestamp < RETRIED_WITHIN:
+            crashed_since = now - run.state.timestamp
+            if n_starts >= MAX_STARTS and crashed_since < JUST_NOW and starts.get(run.id) != MAX_STARTS:
+                starts[run.id] = MAX_STARTS
+                tell_failure(None, run, run.state)
+            elif n_starts < MAX_STARTS and crashed_since < RETRIED_WITHIN:
                 starts[run.id] = n_starts
                 client.set_flow_run_state(run.id, AwaitingRetry(scheduled_time=now), force=True)
                 say(f"the run {run.name} crashed; it runs again ({n_starts + 1} of at most {MAX_STARTS})")

@@ -14,7 +14,7 @@ from typing import Any
 
 from data.data_errors import StoreError
 from data.shared_store import check_shared_store
-from data.store import PROJECT_ROOT, atomic_write, home, private_folder
+from data.store import REPORTS, atomic_write, home, private_folder
 from flows import journal
 from flows.find_study import SCORECARD
 from flows.forced_shutdown import leave, prompt_end
@@ -111,7 +111,7 @@ def launch(
 ) -> str:
     """Run studies one after another and return the path of the index page."""
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
-    check_folder("--out", out or PROJECT_ROOT / "reports" / "out", SPACE_FOR_REPORTS)
+    check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_shared_store()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)

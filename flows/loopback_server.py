@@ -3,24 +3,30 @@
 It listens on the loopback interface alone, which every web page and every user of the machine can reach, too.
 So it answers requests only if they name it by its own address, come from its own pages or from no page at
 all, are of a decent size, and, beyond the question whether it is well, carry the home's authentication string
-(Prefect checks it).
+(Prefect checks it). Below ``/reports`` it shows the reports, for the same string as a password.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
+from data.store import REPORTS
 from flows.child_processes import end_with_owner
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT = 10.0
+REPORTS_PATH = "/reports/"
 MAX_REQUEST = 8_000_000  # bytes; a report with its figures has two million
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class LoopbackGuard:
@@ -32,10 +38,12 @@ class LoopbackGuard:
         The application behind it (ASGI).
     port : int
         The server's port.
+    reports : callable, optional
+        What shows the reports below ``/reports`` (ASGI); `app` by default.
     """
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], port: int) -> None:
-        self.app = app
+    def __init__(self, app: Application, port: int, reports: Application | None = None) -> None:
+        self.app, self.reports = app, reports or app
         self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
         self.origins = {f"http://{host}" for host in self.hosts}
         sockets = {f"ws://{host}" for host in self.hosts}
@@ -51,6 +59,8 @@ class LoopbackGuard:
             await self.app(scope, receive, send)
         elif problem := self.problem(scope):
             await _refuse(scope, send, problem)
+        elif scope["type"] == "http" and scope.get("path", "").startswith(REPORTS_PATH):
+            await self.reports(scope, receive, self._with_policy(send))
         else:
             await self.app(scope, receive, self._with_policy(send))
 
@@ -84,12 +94,42 @@ class LoopbackGuard:
         return sending
 
 
-async def _refuse(scope: Scope, send: Send, problem: str) -> None:
+class ReportPages:
+    """Shows the files of a folder to whoever knows the authentication string, as name and password.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; it need not exist yet.
+    authentication : str
+        ``name:password``.
+    """
+
+    def __init__(self, folder: Path, authentication: str) -> None:
+        from starlette.staticfiles import StaticFiles
+
+        self.files = StaticFiles(directory=folder, html=True, check_dir=False)
+        self.expected = b"Basic " + base64.b64encode(authentication.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if hmac.compare_digest(given, self.expected):
+            below = {"root_path": REPORTS_PATH.rstrip("/"), "path": scope["path"]}
+            await self.files({**scope, **below}, receive, send)
+        else:
+            ask = (b"www-authenticate", b'Basic realm="dpcost"')
+            await _refuse(scope, send, "the reports ask for the server's password", 401, ask)
+
+
+async def _refuse(
+    scope: Scope, send: Send, problem: str, status: int = 403, *more: tuple[bytes, bytes]
+) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": problem})
         return
-    headers = [(b"content-type", b"text/plain")]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    headers = [(b"content-type", b"text/plain"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": problem.encode()})
 
 
@@ -103,12 +143,14 @@ def main() -> None:
     import uvicorn
     from prefect.server.api import collections
     from prefect.server.api.server import create_app
-    from prefect.settings import PREFECT_SERVER_LOGGING_LEVEL
+    from prefect.settings import PREFECT_SERVER_API_AUTH_STRING, PREFECT_SERVER_LOGGING_LEVEL
 
+    secret = PREFECT_SERVER_API_AUTH_STRING.value()
+    reports = ReportPages(REPORTS, str(secret)) if secret else None
     # Prefect asks the network for lists of its integrations, and takes those it brings along if that fails.
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     uvicorn.run(
-        LoopbackGuard(create_app(final=True), port),
+        LoopbackGuard(create_app(final=True), port, reports),
         host=HOST,
         port=port,
         log_level=PREFECT_SERVER_LOGGING_LEVEL.value().lower(),

@@ -5,9 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from data.store import PROJECT_ROOT, sha256_file
+from data.store import REPORTS, sha256_file
 from flows.find_study import SCORECARD, find_study, study_names
 from flows.progress import say
 from flows.task_choice import TASKS, check_cell, nearest_name
@@ -102,32 +100,6 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
     return dict(found)
 
 
-def read_results(run: Path) -> pd.DataFrame:
-    """Return the results table of a run: its folder, or the Parquet file itself.
-
-    Raises
-    ------
-    SpecError
-        If there is none, or it is not one.
-    """
-    from reports.results import ResultsError, validate_results
-
-    path = run / "results.parquet" if run.is_dir() else run
-    try:
-        return validate_results(pd.read_parquet(path))
-    except (FileNotFoundError, NotADirectoryError):
-        raise SpecError(
-            f"{run} holds no results.parquet; pass a folder such as reports/out/housing"
-        ) from None
-    except ResultsError:
-        raise SpecError(f"{path} is not a results table; pass a folder such as reports/out/housing") from None
-    except Exception as error:  # whatever a reader of damaged files raises
-        raise SpecError(
-            f"{path} is not a readable Parquet file ({type(error).__name__}); "
-            "write it anew with dpcost run, or pass another"
-        ) from None
-
-
 def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
     manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"
@@ -143,4 +115,4 @@ def _command(study: str, out: Path | None) -> str:
 
 
 def _reports(out: Path | None) -> Path:
-    return out.resolve() if out is not None else PROJECT_ROOT / "reports" / "out"
+    return out.resolve() if out is not None else REPORTS

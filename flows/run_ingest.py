@@ -11,12 +11,13 @@ from flows import journal
 from flows.progress import say
 from flows.run_parameters import Again, DatasetChoices, Offline, check_parameters, run_name
 from flows.study import recorded
+from flows.webhook import tell_failure
 from tasks.faults import guarded
 from tasks.fetch import fetch
 from tasks.parquet import parquet
 
 
-@flow(name="ingest", flow_run_name=run_name, persist_result=False)
+@flow(name="ingest", flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
 @guarded
 def run_ingest(
     datasets: DatasetChoices = [],  # noqa: B006 (a tuple is no default of the server's form)

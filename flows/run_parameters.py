@@ -15,14 +15,13 @@ from prefect.utilities.schema_tools.validation import ValidationError, validate
 from pydantic import Field
 
 from data.registry import load_registry
-from data.store import PROJECT_ROOT
+from data.store import REPORTS
 from flows.find_study import SCORECARD, study_names
 from flows.task_choice import TaskName
 from tasks.faults import SpecError
 from tasks.study.spec import MAX_REPLICATES, Profile
 
 DEFAULT_SEED = 20191112
-REPORTS = PROJECT_ROOT / "reports" / "out"
 
 _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
 _FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"

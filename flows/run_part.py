@@ -20,10 +20,13 @@ from flows.run_parameters import (
     run_name,
 )
 from flows.study import THREADS, run_study
+from flows.webhook import tell_failure
 from tasks.faults import guarded
 
 
-@flow(name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False)
+@flow(
+    name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False, on_failure=[tell_failure]
+)
 @guarded
 def run_part(
     study: StudyChoice,

@@ -10,10 +10,11 @@ from flows.progress import say
 from flows.rerun import rebuild_reports
 from flows.run_parameters import OutFolder, ReportChoices, check_parameters, reports_folder, run_name
 from flows.study import recorded
+from flows.webhook import tell_failure
 from tasks.faults import guarded
 
 
-@flow(name="report", flow_run_name=run_name, persist_result=False)
+@flow(name="report", flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
 @guarded
 def run_report(
     studies: ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)

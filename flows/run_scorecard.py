@@ -21,6 +21,7 @@ from flows.run_parameters import (
     run_name,
 )
 from flows.study import recorded
+from flows.webhook import tell_failure
 from tasks.cache.keys import cache_key
 from tasks.cache.records import Record, intact
 from tasks.faults import guarded
@@ -33,7 +34,7 @@ from tasks.study.spec import StudySpec
 _UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
 
 
-@flow(name=NAME, flow_run_name=run_name, persist_result=False)
+@flow(name=NAME, flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
 @guarded
 def run_scorecard(
     profile: ProfileChoice = "standard",

@@ -96,6 +96,7 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
                     "PREFECT_HOME": str(home / "prefect"),
                     "PREFECT_LOGGING_LEVEL": logging_level("INFO"),
                     "PREFECT_WORKER_QUERY_SECONDS": "2",
+                    "DPCOST_REPORTS_URL": f"{server.ui_url}/reports",
                 }
             )
         )
@@ -283,6 +284,7 @@ def _welcome(server: ServerProcess, home: Path) -> str:
         [
             f"Prefect is at {server.ui_url} (logs in {home / 'prefect'}); Ctrl-C stops everything.",
             f"Its pages ask for a password: {password}",
+            f"The reports are at {server.ui_url}/reports/; before the colon stands the name they ask for.",
             "Start a run now:",
             f"  {here} {program} deployment run study/housing --watch",
         ]

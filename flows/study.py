@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow, runtime
-from prefect.artifacts import create_markdown_artifact
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -17,6 +16,7 @@ from data.refs import DatasetRef
 from data.shared_store import shared_address
 from data.store import home, private_folder
 from flows import journal
+from flows.artifacts import LastResults, ProgressArtifact, attach_budget, attach_report
 from flows.find_study import find_study
 from flows.inventory import clear_leftovers
 from flows.progress import progress, say
@@ -37,6 +37,7 @@ from flows.run_parameters import (
     run_name,
 )
 from flows.task_choice import check_cell
+from flows.webhook import tell_failure
 from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, at_hand, records_folder, stored_record
 from tasks.faults import guarded
@@ -44,7 +45,6 @@ from tasks.fetch import fetch
 from tasks.own_parquet import own_parquet
 from tasks.parquet import parquet
 from tasks.problems.own_data import OwnData
-from tasks.report.artifact import standalone_markdown
 from tasks.report.manifest import last_content, now
 from tasks.report.render import render, write_index
 from tasks.run.audit_cell import audit
@@ -61,7 +61,9 @@ Designs = dict[str, Record | None]  # by panel
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
 
 
-@flow(name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False)
+@flow(
+    name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False, on_failure=[tell_failure]
+)
 @guarded
 def run_study(
     study: StudyChoice,
@@ -126,11 +128,14 @@ def run_study(
             data_sources={dataset: table.data_source for dataset, table in tables.items()},
         )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
+        last = LastResults(run.out / spec.name)
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
         shown = run.exhibited(tables, designs, blocks, parts)
         report = run.rendered(tables, [results, *shown], context | {"not_run": run.not_run})
         index = write_index(run.out)
-    _attach(spec, report)
+        last.tell_drift(spec)
+    attach_report(spec, Path(report["report"]))
+    attach_budget(spec, Path(results["path"]), run.spec.headline_cells(blocks))
     return {
         "report": report["report"],
         "index": str(index),
@@ -202,6 +207,7 @@ class _Run:
         """Run the blocks side by side, the longest first; return their records in a fixed order."""
         submitted: dict[PrefectFuture[Record], Block] = {}
         records: dict[str, Record] = {}
+        on_server = ProgressArtifact(self.spec.name, len(blocks))
         with progress(len(blocks), sum(block.work for block in blocks)) as shown:
             for block in sorted(blocks, key=lambda block: -block.work):
                 submitted[self._submit(block, designs[block.panel])] = block
@@ -213,6 +219,7 @@ class _Run:
                     record = self._submit(block, designs[block.panel], again=True).result()
                 records[block.key] = record
                 shown.advance(block.work, found=found)
+                on_server.advance()
         return [records[block.key] for block in blocks]
 
     def limit(self, blocks: list[Block], designs: Designs) -> list[Record]:
@@ -314,7 +321,7 @@ class _Run:
         chosen = self._task == run_block.name and (holds_cell or self._cell is None)
         # One cell alone can only be run into rows that are whole.
         whole = not again and holds_cell and at_hand(stored_record(records_folder(home()) / key.name))
-        task = run_block.with_options(refresh_cache=chosen or again, task_run_name=f"run_block {block.key}")
+        task = run_block.with_options(refresh_cache=chosen or again)
         only = self._cell if chosen and whole else None
         return task.submit(key, block, design, self._rows_of(key), only)
 
@@ -344,12 +351,3 @@ def recorded(study: str, profile: str, *, own: bool = False) -> Iterator[None]:
         raise
     finally:
         journal.end(home(), flow_run_id, status)
-
-
-def _attach(spec: StudySpec, report: Record) -> None:
-    """Attach the report to the flow run as an artifact of the server."""
-    create_markdown_artifact(
-        key=f"report-{spec.name.replace('_', '-')}",
-        markdown=standalone_markdown(Path(report["report"])),
-        description=spec.title,
-    )

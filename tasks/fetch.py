@@ -22,6 +22,7 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
 
 @task(
     name="fetch",
+    task_run_name="fetch {dataset}",
     persist_result=False,
     retries=_RETRIES,
     retry_delay_seconds=2,

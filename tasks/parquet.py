@@ -10,7 +10,7 @@ from data.store import home
 from tasks.faults import guarded
 
 
-@task(name="parquet", persist_result=False)
+@task(name="parquet", task_run_name="parquet {raw.dataset}", persist_result=False)
 @guarded
 def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None) -> DatasetRef:
     """Return the table's reference; a table stored before by the same code is reused if whole.

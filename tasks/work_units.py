@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tasks.problems.problem import Problem
 
 
+_NAMED = 3  # estimators in a block's title
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One estimator at one setting.
@@ -117,6 +120,13 @@ class Block:
         name = f"{self.panel}:n={self.n}"
         last = self.first + self.replicates - 1
         return name if self.replicates == self.of else f"{name}:r={self.first}-{last}"
+
+    @property
+    def title(self) -> str:
+        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
+        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
 
     def described(self) -> dict[str, Any]:
         """Return the block as plain data, e.g. for the key of its result."""

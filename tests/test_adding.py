@@ -37,7 +37,7 @@ from dpalgos.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.mechanisms.transcript import Transcript
 from flows.find_study import find_study, study_names
-from flows.run_parameters import REPORTS
+from data.store import REPORTS
 from tasks.cache.keys import UNCACHED
 from tasks.fetch import fetch
 from tasks.parquet import parquet

@@ -25,7 +25,7 @@ from tasks.study.spec import StudySpec
 _log = logging.getLogger(__name__)
 
 
-@task(name="render", **BY_KEY)
+@task(name="render", task_run_name="render {spec.name}", **BY_KEY)
 @guarded
 def render(
     key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]

@@ -16,7 +16,7 @@ from tasks.run.threads import one_blas_thread
 from tasks.work_units import Cell, derive_seed
 
 
-@task(name="audit", **BY_KEY)
+@task(name="audit", task_run_name="audit {cell.key}", **BY_KEY)
 @guarded
 def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
     """Return the record of an empirical lower bound on the ε of a cell's estimator.

@@ -15,7 +15,7 @@ from tasks.faults import guarded
 from tasks.run.audit_cell import with_audits
 
 
-@task(name="collect", **BY_KEY)
+@task(name="collect", task_run_name="collect results", **BY_KEY)
 @guarded
 def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) -> Record:
     """Write ``results.parquet`` from the parts, in their order, and the audits; return its record.

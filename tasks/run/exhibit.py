@@ -20,7 +20,7 @@ from tasks.work_units import Block, Cell
 FILE = "exhibits.json"
 
 
-@task(name="exhibit", **BY_KEY)
+@task(name="exhibit", task_run_name="exhibits of {block.study}", **BY_KEY)
 @guarded
 def exhibit(
     key: CacheKey,

@@ -11,7 +11,7 @@ from tasks.faults import guarded
 from tasks.problems.problem import Problem
 
 
-@task(name="prepare", **BY_KEY)
+@task(name="prepare", task_run_name="prepare {table.name}", **BY_KEY)
 @guarded
 def prepare(key: CacheKey, problem: Problem, table: DatasetRef) -> Record:
     """Return the record of what a panel's problem prepares of its dataset."""

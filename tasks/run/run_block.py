@@ -20,7 +20,7 @@ from tasks.run.threads import one_blas_thread
 from tasks.work_units import Block
 
 
-@task(name="run_block", **BY_KEY)
+@task(name="run_block", task_run_name="{block.title}", **BY_KEY)
 @guarded
 def run_block(
     key: CacheKey, block: Block, design: Record | None, path: str, only: str | None = None
@@ -62,7 +62,7 @@ def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd
     return together.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
 
 
-@task(name="data_limit", **BY_KEY)
+@task(name="data_limit", task_run_name="data_limit {block.dataset}", **BY_KEY)
 @guarded
 def data_limit(key: CacheKey, block: Block, design: Record, path: str, n_deleted: list[int]) -> Record:
     """Return the record of how far deleting the most influential rows moves the non-private answer."""

@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 from small_project import PROJECT, Project
 
+from data.store import REPORTS
 from flows import local_postgres as postgres
-from flows.run_parameters import REPORTS
 from flows.server_process import answers, free_port, own_authentication
 from flows.supervision import ServerError
 
@@ -85,9 +85,10 @@ def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(
     assert done.returncode == 0, done.stdout + done.stderr
     report = project.out / "housing" / "report.html"
     assert report.exists()
-    (artifact,) = ask(project, "artifacts")
-    assert artifact["key"] == "report-housing"
-    assert report.as_uri() in artifact["data"]
+    artifacts = {each["key"]: each for each in ask(project, "artifacts")}
+    assert {"progress-housing", "budget-housing"} < set(artifacts)
+    artifact = artifacts["report-housing"]
+    assert f"/reports/{project.out.name}/housing/report.html" in artifact["data"]
 
     here = ["run", "housing", "--profile", "smoke", "--reps", "1", "--seed", "5"]
     _, err = project.dpcost(*here, "--out", project.out)

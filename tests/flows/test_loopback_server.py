@@ -1,8 +1,10 @@
 import asyncio
+import base64
 
 import pytest
+from starlette.exceptions import HTTPException
 
-from flows.loopback_server import LoopbackGuard
+from flows.loopback_server import LoopbackGuard, ReportPages
 
 OWN = "http://127.0.0.1:4200"
 
@@ -82,3 +84,57 @@ def test_own_pages_and_programs_are_answered_and_pages_load_nothing_from_elsewhe
 
 def test_what_is_no_request_passes():
     assert answer("lifespan")[0]["status"] == 200
+
+
+@pytest.fixture
+def shown(tmp_path):
+    """Return a function that asks for a path below the reports, and the status and body that it gets."""
+    reports = tmp_path / "out"
+    (reports / "housing").mkdir(parents=True)
+    (reports / "housing" / "report.html").write_text("<h1>A report</h1>")
+    (tmp_path / "secret").write_text("secret")
+    (reports / "link").symlink_to(tmp_path / "secret")
+
+    def ask(path, password="dpcost:right"):
+        sent = []
+
+        async def other(scope, receive, send):
+            raise AssertionError("the reports are not Prefect's")
+
+        async def send(message):
+            sent.append(message)
+
+        async def unread():
+            await asyncio.Event().wait()
+
+        headers = [(b"host", b"127.0.0.1:4200")]
+        if password:
+            headers.append((b"authorization", b"Basic " + base64.b64encode(password.encode())))
+        scope = {"type": "http", "method": "GET", "path": path, "headers": headers}
+        guard = LoopbackGuard(other, 4200, ReportPages(reports, "dpcost:right"))
+
+        async def answered():
+            try:
+                await guard(scope, unread, send)
+            except HTTPException as refused:  # what the application around it turns into a status
+                sent.append({"status": refused.status_code})
+
+        asyncio.run(answered())
+        return sent[0]["status"], b"".join(each.get("body", b"") for each in sent)
+
+    return ask
+
+
+def test_reports_are_shown_for_the_password(shown):
+    assert shown("/reports/housing/report.html") == (200, b"<h1>A report</h1>")
+    for wrong in ("", "dpcost:wrong", "dpcost:"):
+        status, body = shown("/reports/housing/report.html", wrong)
+        assert (status, b"A report" in body) == (401, False)
+
+
+@pytest.mark.parametrize(
+    "path", ["/reports/../secret", "/reports/link", "/reports//etc/passwd", "/reports/no"]
+)
+def test_nothing_beside_the_reports_is_shown(shown, path):
+    status, body = shown(path)
+    assert (status, body) == (404, b"")

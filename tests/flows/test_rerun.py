@@ -6,7 +6,8 @@ import pytest
 
 from data.store import sha256_file
 from flows.find_study import find_study
-from flows.rerun import last_manifest, read_results, rebuild_reports, rerun_options
+from flows.rerun import last_manifest, rebuild_reports, rerun_options
+from flows.stored_results import read_results
 from flows.task_choice import TASKS, check_cell
 from reports.compare import compare_results, describe
 from reports.results import to_parquet_bytes

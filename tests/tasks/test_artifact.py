@@ -37,3 +37,11 @@ def test_figures_beyond_the_limit_leave_their_description(tmp_path, monkeypatch)
     text = standalone_markdown(report(tmp_path))
     assert "![Error against size](data:" in text
     assert "\n*Certified ε*\n" in text
+
+
+def test_where_a_server_shows_the_report_its_links_lead_there(tmp_path):
+    text = standalone_markdown(report(tmp_path), "http://127.0.0.1:4200/reports/housing")
+    assert text.startswith("[The whole report](http://127.0.0.1:4200/reports/housing/report.html)\n")
+    assert "[every repetition](http://127.0.0.1:4200/reports/housing/results.parquet)" in text
+    assert "[above](#top)" in text
+    assert str(tmp_path) not in text

@@ -1,0 +1,108 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows import artifacts
+from flows.artifacts import LastResults, ProgressArtifact
+from flows.find_study import find_study
+from reports.results import to_parquet_bytes
+from tasks.report.spent_budget import spent_budget
+
+HOUSING = find_study("housing")
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Return what the server was told, in order."""
+    told = []
+
+    def create(name):
+        def artifact(*arguments, **keywords):
+            told.append((name, *arguments, keywords))
+            return "00000000-0000-0000-0000-000000000000"
+
+        return artifact
+
+    for name in ("create_progress_artifact", "update_progress_artifact", "create_table_artifact"):
+        monkeypatch.setattr(artifacts, name, create(name.partition("_artifact")[0]))
+    return told
+
+
+def table(values, cell="ols:public:n=100"):
+    n = len(values)
+    row = {"study": "housing", "dataset": "housing", "data_source": "real", "estimator": "ols"}
+    row |= {"variant": "public", "cell": cell, "calibration": "none", "privacy_model": "none"}
+    privacy = ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon")
+    row |= dict.fromkeys(privacy, np.nan) | {"n": n, "d": 6, "s": pd.NA, "replicate": np.arange(n), "seed": 1}
+    row |= {"metric": "l2_error", "value": values, "status": "ok", "message": ""}
+    return to_parquet_bytes(pd.DataFrame(row))
+
+
+def test_progress_is_shown_at_the_start_now_and_then_and_at_the_end(shown):
+    times = iter(np.arange(0, 1000, 0.5))
+    progress = ProgressArtifact("rand_visits", 20, clock=lambda: next(times))
+    for _ in range(20):
+        progress.advance()
+    (first, *_, last) = shown
+    assert first == ("create_progress", 0.0, "progress-rand-visits", "rand_visits: 0 of 20 blocks", {})
+    assert last[2:4] == (100.0, "rand_visits: 20 of 20 blocks")
+    assert 3 < len(shown) < 15
+
+
+def test_a_server_that_is_away_stops_no_run(monkeypatch, capsys):
+    def away(*_):
+        raise ConnectionError("42.5")
+
+    monkeypatch.setattr(artifacts, "create_progress_artifact", away)
+    progress = ProgressArtifact("housing", 1)
+    progress.advance()
+    said = capsys.readouterr().err
+    assert said.count("note: the server did not take an artifact of this run (ConnectionError)") == 2
+    assert "42.5" not in said
+
+
+def test_a_result_that_drifts_is_told(tmp_path, shown, capsys):
+    path = tmp_path / "results.parquet"
+    path.write_bytes(table([1.0, 1.1, 0.9]))
+    last = LastResults(tmp_path)
+    path.write_bytes(table([2.0, 2.1, 1.9]))
+    last.tell_drift(HOUSING)
+    assert "cells of housing beyond the error bars of the last run: 1" in capsys.readouterr().err
+    ((kind, keywords),) = shown
+    assert (kind, keywords["key"]) == ("create_table", "drift-housing")
+    assert keywords["table"][0]["cell"] == "ols:public:n=100"
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.1, 0.9], [1.01, 1.1, 0.9]])
+def test_the_same_result_and_one_within_its_error_bars_are_not_told(tmp_path, shown, capsys, values):
+    path = tmp_path / "results.parquet"
+    path.write_bytes(table([1.0, 1.1, 0.9]))
+    last = LastResults(tmp_path)
+    path.write_bytes(table(values))
+    last.tell_drift(HOUSING)
+    assert (shown, capsys.readouterr().err) == ([], "")
+
+
+@pytest.mark.parametrize("before", [None, b"damaged"])
+def test_there_is_no_drift_from_nothing(tmp_path, shown, before):
+    path = tmp_path / "results.parquet"
+    if before is not None:
+        path.write_bytes(before)
+    last = LastResults(tmp_path)
+    path.write_bytes(table([1.0]))
+    last.tell_drift(HOUSING)
+    assert shown == []
+
+
+def test_the_budget_names_every_private_cell_at_the_headline_and_what_it_was_spent_on():
+    blocks = HOUSING.blocks("smoke", replicates=1, seed=0)
+    cells = HOUSING.headline_cells(blocks)
+    results = pd.DataFrame(
+        [{"cell": cell.key, "certified_epsilon": 0.4, "estimator_epsilon": np.nan} for cell in cells]
+    )
+    rows = spent_budget(HOUSING, results, cells)
+    assert [row["estimator"] for row in rows] == [cell.estimator for cell in cells]
+    assert {row["ε certified"] for row in rows} == {"0.4"}
+    assert {row["ε of the estimator alone"] for row in rows} == {"no answer"}
+    assert all("%" in row["spent on"] for row in rows), rows
+    assert spent_budget(HOUSING, results[:0], cells) == []

@@ -1,0 +1,112 @@
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from flows import webhook
+from flows.webhook import tell_drift, tell_failure
+
+FAILED = SimpleNamespace(name="Failed", message="the value 42.5 of age")
+
+
+@pytest.fixture
+def receiver(monkeypatch):
+    """Return what a webhook on the loopback interface was told; it answers with ``status``."""
+    told = SimpleNamespace(bodies=[], status=200)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(told.status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv(webhook.VARIABLE, f"http://127.0.0.1:{server.server_port}/hook?token=secret")
+    yield told
+    server.shutdown()
+    server.server_close()
+
+
+def run(**changed):
+    given = {"id": uuid4(), "name": "housing · standard · 2026-11-20", "auto_scheduled": True, "run_count": 1}
+    return SimpleNamespace(**given | changed)
+
+
+def test_a_scheduled_run_that_fails_is_told_without_its_message(receiver):
+    failed = run()
+    tell_failure(None, failed, FAILED)
+    (body,) = receiver.bodies
+    assert body["event"] == "failed"
+    assert body["text"] == "housing · standard · 2026-11-20: the scheduled run failed"
+    assert body["run"]["id"] == str(failed.id)
+    assert "42.5" not in json.dumps(body)
+
+
+def test_a_run_that_somebody_started_is_not_told(receiver):
+    tell_failure(None, run(auto_scheduled=False), FAILED)
+    assert receiver.bodies == []
+
+
+def test_drift_is_told_with_the_cells_but_not_with_their_values(receiver):
+    tell_drift("housing", [f"ols:public:n={n}" for n in range(100)], run())
+    (body,) = receiver.bodies
+    assert (body["event"], body["study"], body["n_cells"], len(body["cells"])) == (
+        "drift",
+        "housing",
+        100,
+        20,
+    )
+    assert body["text"] == "housing: 100 cells differ from the last run by more than the error bars"
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_receiver_that_refuses_stops_nothing_and_its_address_stays_secret(receiver, status, capsys):
+    receiver.status = status
+    tell_failure(None, run(), FAILED)
+    assert capsys.readouterr().err == f"note: the webhook was not told: status {status}\n"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1/token", "file:///etc/passwd", "token", "https://[token"]
+)
+def test_an_address_that_cannot_be_reached_stops_nothing_and_stays_secret(address, monkeypatch, capsys):
+    monkeypatch.setenv(webhook.VARIABLE, address)
+    tell_failure(None, run(), FAILED)
+    said = capsys.readouterr().err
+    assert said.startswith("note: the webhook was not told")
+    assert "token" not in said
+
+
+def test_a_crashed_run_is_told_once_and_only_when_it_is_given_up(receiver, monkeypatch):
+    from flows import dead_runs
+
+    now = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC))
+    long_ago = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC) - timedelta(hours=1))
+    crashed = [run(state=now, run_count=3), run(state=now, run_count=1), run(state=long_ago, run_count=3)]
+    monkeypatch.setattr(dead_runs, "_deployed", lambda *_: crashed)
+    states = []
+
+    class Client:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def set_flow_run_state(self, run_id, state, force):
+            states.append(run_id)
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda sync_client: Client())
+    starts = {}
+    for _ in range(2):
+        dead_runs.run_again(lambda sentence: None, starts)
+    assert [body["run"]["id"] for body in receiver.bodies] == [str(crashed[0].id)]
+    assert set(states) == {crashed[1].id}
