@@ -22,6 +22,7 @@ from pathlib import Path
 from uuid import UUID
 
 from data import store
+from data.local_disk import require_local_disk
 from flows import dead_runs
 from flows.child_processes import last_lines
 from flows.deploy import POOL, PROJECT
@@ -160,6 +161,7 @@ def _patience() -> contextlib.AbstractContextManager[None]:
 @contextlib.contextmanager
 def _alone(home: Path) -> Iterator[None]:
     """Hold the home's one place for a standing server; the kernel frees it however the process ends."""
+    require_local_disk("DPCOST_HOME", home)
     store.private_folder(home)
     with open(home / "serve.lock", "a+") as file:
         try:

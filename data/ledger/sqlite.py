@@ -3,7 +3,8 @@
 A rollback journal, not a write-ahead log: before SQLite 3.51.3 two processes that write and checkpoint a log
 at the same moment can lose pages of it (the "WAL-reset bug"), and Python comes with older ones. It also keeps
 the ledger in one file that can be copied while nobody writes. ``synchronous=EXTRA`` makes a commit survive a
-power cut. File locks of network folders are not to be trusted; several machines need PostgreSQL.
+power cut. File locks of network folders are not to be trusted, so these are refused; several machines need
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from data.ledger.database import APPEND_ONLY, TABLES, Execute
 from data.ledger.ledger_errors import LedgerUnavailable
+from data.local_disk import require_local_disk
 from data.store import private_folder
 
 SEAT_BELTS = tuple(
@@ -71,6 +73,7 @@ class SQLiteDatabase:
     @contextmanager
     def writing(self) -> Iterator[tuple[Execute, bool]]:
         """Exclude every other writer; commit at the end, or undo everything after an error."""
+        require_local_disk("the ledger", self._path.parent)
         try:
             private_folder(self._path.parent)
         except OSError as error:

@@ -217,3 +217,13 @@ def test_the_place_can_be_asked_for_again_by_its_holder(tmp_path):
     waiting = python(LOCKER, tmp_path, 0)
     assert waiting.communicate(timeout=10)[0] == "has it\n"
     assert said == []
+
+
+def test_whoever_waited_for_a_home_that_was_deleted_takes_the_new_ones_place(tmp_path):
+    home = tmp_path / "home"
+    with journal.exclusive_run(home):
+        waiting = python(LOCKER, home, 0)
+        assert f"another run (process {os.getpid()} of " in waiting.stdout.readline()
+        (home / "run.lock").unlink()
+    assert waiting.communicate(timeout=10)[0] == "has it\n"
+    assert (home / "run.lock").read_text().startswith(f"{waiting.pid} of ")

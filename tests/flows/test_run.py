@@ -342,7 +342,7 @@ def test_a_second_run_waits_for_the_first(project, long):
     first = start_long(project)
     wait_for(lambda: list((project.home / "journal").glob("*.json")), first)
     second = start_long(project)
-    assert f"another run (process {first.pid}) is using" in second.stderr.readline()
+    assert f"another run (process {first.pid} of " in second.stderr.readline()
     assert server_of(project, second) is None
     assert first.wait(timeout=120) == 0
     _, err = second.communicate(timeout=120)

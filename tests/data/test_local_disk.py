@@ -1,0 +1,62 @@
+from collections import namedtuple
+
+import pytest
+
+from data import local_disk
+from data.data_errors import StoreError
+from data.ledger import Ledger
+from data.local_disk import require_local_disk
+from flows import journal
+from flows.serve import _alone
+
+Partition = namedtuple("Partition", "device mountpoint fstype opts")
+
+
+@pytest.fixture
+def mounted(tmp_path, monkeypatch):
+    """Mount something of a type at ``tmp_path/mnt``, as far as anybody asks."""
+
+    def mount(kind):
+        partitions = [
+            Partition("/dev/vda", "/", "ext4", ""),
+            Partition("server:/export", f"{tmp_path}/mnt", kind, ""),
+            Partition("/dev/vdb", f"{tmp_path}/mnt/scratch", "xfs", ""),
+        ]
+        monkeypatch.setattr(local_disk.psutil, "disk_partitions", lambda all: partitions)
+        return tmp_path / "mnt"
+
+    return mount
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "nfs", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"])
+def test_a_network_folder_is_refused_with_what_to_do(mounted, kind):
+    folder = mounted(kind) / "deep" / "home"
+    with pytest.raises(StoreError, match=f"DPCOST_HOME must lie on a disk of this machine, got .* on {kind}"):
+        require_local_disk("DPCOST_HOME", folder)
+    with pytest.raises(StoreError, match=f"DPCOST_STORE=file://{folder}$"):
+        require_local_disk("DPCOST_HOME", folder)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "tmpfs", "overlay", "zfs", "fuseblk", "fuse.fuse-overlayfs"])
+def test_a_disk_of_this_machine_is_taken(mounted, kind):
+    require_local_disk("DPCOST_HOME", mounted(kind) / "home")
+
+
+def test_what_counts_is_the_innermost_mount_and_where_links_lead(mounted, tmp_path):
+    mnt = mounted("nfs4")
+    require_local_disk("DPCOST_HOME", mnt / "scratch" / "home")
+    require_local_disk("DPCOST_HOME", tmp_path / "mnt-beside")
+    mnt.mkdir()
+    (tmp_path / "link").symlink_to(mnt)
+    with pytest.raises(StoreError):
+        require_local_disk("DPCOST_HOME", tmp_path / "link" / "home")
+
+
+def test_nothing_that_rests_on_locks_works_on_a_network_folder(mounted):
+    home = mounted("nfs4") / "home"
+    for use in (journal.exclusive_run(home), _alone(home)):
+        with pytest.raises(StoreError, match="must lie on a disk of this machine"), use:
+            pass
+    with pytest.raises(StoreError, match="the ledger must lie on a disk of this machine"):
+        Ledger(home).open_dataset("patients", 1.0, 1e-5)
+    assert not home.exists()
