@@ -20,6 +20,7 @@ import typer
 
 from data.data_errors import StoreError
 from data.store import REPORTS, home, private_folder
+from flows.advise_cli import advise
 from flows.local_cli import local_app
 from flows.privacy_cli import register
 from flows.progress import say
@@ -35,6 +36,7 @@ cache_app = typer.Typer(help="What is stored, whether it is whole, and what is s
 app.add_typer(cache_app, name="cache")
 app.add_typer(local_app, name="local")
 register(app)
+app.command()(advise)
 
 _CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base class; typer exports none
 _CTRL_C = 130  # what the parser makes of it

@@ -214,8 +214,8 @@ def _read(
     return table, reader.fingerprint()
 
 
-def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
-    """Return the ε at δ that all charges together prove, lost answers included."""
+def spending_of(charges: Sequence[Charge]) -> Spending:
+    """Return what all charges together cost, lost answers included."""
     total = Spending()
     for charge in charges:
         cost = charge.accounting
@@ -225,7 +225,12 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
             pure_epsilon=float("inf") if pure is None else pure,
             failure=cost["failure"],
         )
-    return total.epsilon(delta)
+    return total
+
+
+def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
+    """Return the ε at δ that all charges together prove, lost answers included."""
+    return spending_of(charges).epsilon(delta)
 
 
 def charged_unit(charges: Sequence[Charge]) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
@@ -16,6 +17,7 @@ from data.refs import DatasetRef, FramesRef, read_table
 from data.registry import Column, Dataset, get_dataset
 from data.table_design import prepare_table, read_prepared_table, table_bytes
 from dpalgos.families import family_class
+from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Problem
 
@@ -159,18 +161,43 @@ class RegisteredTableProblem(Problem, ABC):
         about = self.about
         if isinstance(table, FramesRef):
             return ".json", json.dumps(scales(table, about, self.units).to_dict()).encode()
-        rows = read_table(table)
+        return ".parquet", table_bytes(self._prepared(read_table(table)))
+
+    def _prepared(self, rows: pd.DataFrame) -> PreparedTable:
         prepared = prepare_table(
             rows,
-            about,
+            self.about,
             response=self.response,
             covariates=self.covariates,
             units=self.units,
             raw_response=bool(self.family),
         )
-        if self.user_id:
-            prepared = _by_user(prepared, rows[self.user_id].to_numpy())
-        return ".parquet", table_bytes(prepared)
+        return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
+
+    def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
+        """Return a table of the same columns, made up from what is declared of them."""
+        if self.about.kind != "table":
+            raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
+        declared = self.own.columns if self.own else ()
+        categories = {
+            column.name: column.declared.table_columns
+            for column in declared
+            if column.categories and set(column.declared.table_columns) & set(self.covariates)
+        }
+        indicators = [name for group in categories.values() for name in group]
+        names = {*self.covariates, *categories, *([self.response] if self.response else [])}
+        guesses.check_names(names)
+        rows = DeclaredRows(
+            numbers=tuple(self.about.column(name) for name in self.covariates if name not in indicators),
+            categories=categories,
+            response=self.about.column(self.response) if self.response else None,
+            family=self.family,
+        )
+        if not self.own or self.own.users is None:
+            return self._prepared(rows.made_up(n_units, None, guesses, rng))
+        n_rows = max(n_units, round(n_units * self.own.rows / self.own.users))
+        users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
+        return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
 
     def load(self, path: Path) -> PreparedTable:
         """Read the prepared table."""

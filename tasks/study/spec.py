@@ -12,6 +12,7 @@ from data.refs import DatasetRef
 from data.registry import Dataset
 from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
+from tasks.problems.declared_rows import Guesses
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Strict
 from tasks.rules import delta_at
@@ -99,6 +100,7 @@ class StudySpec(Strict):
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
     printed: tuple[Printed, ...] = ()
+    guesses: Guesses = Guesses()
     sha256: str = ""
 
     @field_validator("name")

@@ -1,0 +1,129 @@
+"""`dpcost advise`: which estimator, which ε, how many rows; from public declarations and simulation alone."""
+
+import json
+import math
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from data.store import home
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def advise(
+    study: Annotated[str, typer.Argument(help="A study's name, or the path of its file.")],
+    error: Annotated[
+        float | None, typer.Option(help="That is wanted; twice the one without privacy if left out.")
+    ] = None,
+    reps: Annotated[int, typer.Option(help="Repetitions of each forecast.")] = 10,
+    dataset: Annotated[
+        str | None, typer.Option(help="The ledger's name for the data; the study's by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Foresee a study's errors and interval widths from its declarations; no data are read."""
+    from data.ledger import LedgerError, open_ledger
+    from flows.find_study import find_study
+    from flows.progress import counter
+    from tasks.advise import advise as foresee
+    from tasks.advise import release_costs
+    from tasks.faults import SpecError
+
+    if reps < 1:
+        raise SpecError(f"--reps must be at least 1, got {reps}")
+    if error is not None and not (math.isfinite(error) and error > 0):
+        raise SpecError(f"--error must be a positive number, got {error:g}")
+    spec = find_study(study)
+    advice = foresee(spec, wanted=error, replicates=reps, progress=counter("advising", "forecasts"))
+    name = dataset or spec.name
+    try:
+        costs = release_costs(spec, open_ledger(home()), name)
+        budget = ""
+    except LedgerError as none:
+        if dataset:
+            raise
+        costs, budget = (), str(none)
+    if as_json:
+        plain = asdict(advice) | {
+            "costs": [asdict(cost) for cost in costs],
+            "guesses": spec.guesses.model_dump(mode="json"),
+        }
+        typer.echo(json.dumps(_without_nan(plain), indent=1))
+        return
+    for line in _lines(spec, advice, costs, name, budget):
+        typer.echo(line)
+
+
+def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[str]:
+    head, guesses = spec.headline, spec.guesses
+    unit = spec.head_panel.problem.size_symbol
+    budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
+    names = list(dict.fromkeys(each.name for each in advice.forecasts))
+    width = 2 + max(map(len, names))
+    lines = [
+        f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
+        f"guessed: any two columns correlate by {guesses.correlation:g}, covariates explain "
+        f"{guesses.explained:.0%} of the response, means and standard deviations are centres and scales "
+        f"unless [guesses] says otherwise ({guesses.source})",
+        "",
+        f"{'':<{width}}{unit:>8}" + "".join(f"{f'ε = {epsilon:g}':>14}" for epsilon in budgets),
+    ]
+    for n in sorted({each.n for each in advice.forecasts}):
+        for each_name in names:
+            row = {each.epsilon: each for each in advice.forecasts if (each.name, each.n) == (each_name, n)}
+            told = list(row.values())
+            if not told[0].private:
+                lines.append(f"{each_name:<{width}}{n:>8}{_number(told[0].error):>14}  without privacy")
+            else:
+                cells = "".join(f"{_number(row[epsilon].error):>14}" for epsilon in budgets)
+                lines.append(f"{each_name:<{width}}{n:>8}{cells}")
+    lines.append("")
+    for epsilon in budgets:
+        best = advice.best(head.n, epsilon)
+        if best:
+            text = f"at {unit} = {head.n:,} and ε = {epsilon:g} take {best.name}: error {_number(best.error)}"
+            if best.flagged < 1:
+                text += f", 95 % intervals of ± {_number(best.half_width)} a coordinate"
+            if 0 < best.flagged < 1:
+                text += f" ({best.flagged:.0%} of the coordinates without an honest one)"
+            lines.append(text)
+    lines.append(f"for an error of {advice.wanted:.3g} among as many people as you like:")
+    for need in advice.needs:
+        epsilon = f"ε = {need.epsilon:.2g}" if math.isfinite(need.epsilon) else "no ε up to 10"
+        rows = f"{unit} = {_rounded(need.n)}" if math.isfinite(need.n) else f"no {unit} that was tried"
+        lines.append(
+            f"  {need.estimator:<{width}}{epsilon} at {unit} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
+        )
+    if costs:
+        first = costs[0]
+        lines.append(
+            f"the budget of {name!r}: ε {first.spent:.3g} of {first.budget:g} spent; one release more:"
+        )
+        lines += [
+            f"  {cost.estimator:<{width}}at ε = {cost.epsilon:g} brings it to {cost.spent_after:.3g}"
+            + (", more than there is" if cost.spent_after > cost.budget * (1 + 1e-9) else "")
+            for cost in costs
+        ]
+    elif budget:
+        lines.append(f"what a release would cost: {budget}")
+    return lines
+
+
+def _number(value: float) -> str:
+    return "refused" if math.isnan(value) else f"{value:.3g}"
+
+
+def _rounded(value: float) -> str:
+    """Write a number of rows in two digits."""
+    digits = 10 ** max(0, math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / digits) * digits:,}"
+
+
+def _without_nan(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {key: _without_nan(value) for key, value in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_without_nan(value) for value in plain]
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
