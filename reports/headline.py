@@ -50,9 +50,14 @@ class PageHeadline:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Who is where at one size: private series from best to worst, non-private ones, the zero vector."""
+    """Who is where at one size: private series from best to worst, non-private ones, the zero vector.
+
+    Where some keep a stronger promise than others, `private` holds the strongest one's only (local, where
+    nobody is trusted, before user-level, before central), and `weaker` the best of the others.
+    """
 
     private: tuple[tuple[Series, Point], ...]
+    weaker: tuple[Series, Point] | None
     non_private: tuple[Series, Point] | None
     zero: float
 
@@ -67,16 +72,33 @@ class Ranking:
         return tuple(s for s, p in self.private if p.mean > self.zero)
 
 
+_STRONGEST_FIRST = ("local", "user", "central")
+
+
+def strongest_promise(series: Sequence[Series]) -> str:
+    """Return the privacy model, among those of the private series, that trusts least and protects most."""
+    models = {s.info.privacy_model for s in series if s.role == "private"}
+    return next((model for model in _STRONGEST_FIRST if model in models), "")
+
+
 def rank(series: Sequence[Series], x: float) -> Ranking:
     """Rank the series of a setting by mean error at size `x`."""
     answered = [(s, p) for s in series if (p := s.at(x)) is not None and p.answered]
     ordered = sorted(answered, key=lambda pair: pair[1].mean)
-    private = tuple(pair for pair in ordered if pair[0].role == "private")
+    promise = strongest_promise(series)
+    every = [pair for pair in ordered if pair[0].role == "private"]
+    private = tuple(pair for pair in every if pair[0].info.privacy_model == promise)
+    weaker = [pair for pair in every if pair[0].info.privacy_model != promise]
     without = [pair for pair in ordered if pair[0].role == "nonprivate"]
     zero = [pair[1].mean for pair in ordered if pair[0].role == "zero"]
     if not zero:
         zero = [p.mean for s in series if s.role == "zero" for p in s.points if p.answered]
-    return Ranking(private, without[0] if without else None, zero[0] if zero else math.nan)
+    return Ranking(
+        private,
+        weaker[0] if weaker else None,
+        without[0] if without else None,
+        zero[0] if zero else math.nan,
+    )
 
 
 def condition(view: View, where: Setting) -> str:
@@ -116,6 +138,9 @@ def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
         return f"{start}, no private estimator gave an answer; the reasons are listed below."
     best, point = ranking.best
     text = f"{start}, the best private estimate ({best.full}) has a mean error of {_with_error(point)}."
+    if ranking.weaker is not None:
+        series, other = ranking.weaker
+        text += f" With a weaker promise ({series.full}) it would be {num(other.mean)}."
     if ranking.non_private is not None:
         series, other = ranking.non_private
         text += f" Without privacy ({series.full}) it would be {num(other.mean)}."

@@ -28,7 +28,9 @@ def short(value: float) -> str:
 
 
 def setting(value: float) -> str:
-    """Write a chosen number such as ε without rounding it: 0.5, 2, 0.125."""
+    """Write a chosen number such as ε without rounding it: 0.5, 2, 0.125, 1,000,000."""
+    if value == round(value) and abs(value) < 1e9:
+        return f"{value:,.0f}".replace("-", "−")
     return f"{value:,.6g}".replace("-", "−")
 
 
@@ -59,7 +61,9 @@ def _significant(value: float, digits: int) -> str:
 
 
 def times(ratio: float) -> str:
-    """Write a ratio: 2.5, 15, 120."""
+    """Write a ratio: 0.002, 2.5, 15, 120."""
+    if ratio < 0.095:
+        return short(ratio)
     return f"{float(f'{ratio:.2g}'):,.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 

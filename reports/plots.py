@@ -162,17 +162,19 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
 
 def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
     word = view.page.panel_word
+    ran = set(view.settings)
+    by_epsilon = [(f"ε = {setting(e)}", Setting(e, head.rule, head.prepare)) for e in view.epsilons]
+    by_rule = [(f"δ = {rule_text(r)}", Setting(head.epsilon, r, head.prepare)) for r in view.rules]
+    by_panel = []
+    for prepare in view.prepares:
+        where = view.nearest(prepare) or head
+        caption = f"{word} “{prepare}”" if prepare else f"no {word}"
+        other = "" if where.epsilon == head.epsilon else f", ε = {setting(where.epsilon)}"
+        by_panel.append((caption + other, where))
     wanted = {
-        "How the error changes with ε": [
-            (f"ε = {setting(e)}", Setting(e, head.rule, head.prepare)) for e in view.epsilons
-        ],
-        "How it changes with δ": [
-            (f"δ = {rule_text(r)}", Setting(head.epsilon, r, head.prepare)) for r in view.rules
-        ],
-        _PANEL_HEADINGS.get(word, "The panels"): [
-            (f"{word} “{p}”" if p else f"no {word}", Setting(head.epsilon, head.rule, p))
-            for p in view.prepares
-        ],
+        "How the error changes with ε": [item for item in by_epsilon if item[1] in ran],
+        "How it changes with δ": [item for item in by_rule if item[1] in ran],
+        _PANEL_HEADINGS.get(word, "The panels"): by_panel,
     }
     kept = {heading: items for heading, items in wanted.items() if len(items) > 1}
     settings = list(dict.fromkeys(where for items in kept.values() for _, where in items))

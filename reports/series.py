@@ -183,6 +183,14 @@ class View:
         ]
         return tuple(sorted(found, key=lambda s: s != self.headline))
 
+    def nearest(self, prepare: str) -> Setting | None:
+        """Return the setting of a preparation that is nearest to the headline's."""
+        head = self.headline
+        found = [s for s in self.settings if s.prepare == prepare]
+        if head is None or not found:
+            return None
+        return min(found, key=lambda s: (s.rule != head.rule, abs(math.log(s.epsilon / head.epsilon))))
+
     def _rows(self, setting: Setting) -> pd.DataFrame:
         t = self.private
         fits = (t["epsilon"] == setting.epsilon) & (t["rule"] == setting.rule)

@@ -89,6 +89,7 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         else (),
         "headline_size": setting(view.headline_size) if view.headline_size else "",
         "table_groups": table_groups(tables[1:]),
+        "mixed_promises": len({info.privacy_model for info in page.estimators} - {"none", ""}) > 1,
         "has_printed": bool((view.private["calibration"] == "paper").any()),
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from reports.headline import condition
+from reports.headline import condition, rank
 from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
 from reports.page import split_variant
 from reports.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
@@ -128,9 +128,8 @@ def error_table(view: View, where: Setting) -> ErrorTable:
 
 
 def _best(series: tuple[Series, ...], x: float) -> float:
-    means = [s.mean_at(x) for s in series if s.role == "private"]
-    finite = [m for m in means if math.isfinite(m)]
-    return min(finite) if finite else math.nan
+    best = rank(series, x).best
+    return best[1].mean if best else math.nan
 
 
 def _zero(series: tuple[Series, ...], x: float) -> float:

@@ -10,6 +10,7 @@ from reports import numbers
 from reports.headline import build_headline, guide_at, rank
 from reports.limit_table import limit_table
 from reports.page import Finding, Guide, split_variant
+from reports.plots import draw_all
 from reports.results import summarise
 from reports.series import View
 from reports.tables import error_table, failures
@@ -199,3 +200,41 @@ def test_guide_is_interpolated_on_log_scales():
 
 def test_manifest_is_json_friendly(page):
     assert json.loads(json.dumps(dict(page.manifest)))["seed"] == 20240501
+
+
+def test_whole_numbers_and_small_ratios_are_written_out():
+    assert numbers.setting(1e6) == "1,000,000"
+    assert numbers.setting(1e-6) == "1e−06"
+    assert numbers.times(0.0016) == "0.0016"
+    assert numbers.times(0.4) == "0.4"
+
+
+def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
+    ranked = rank(View.build(summarise(results), page).series(None) or (), 20000)
+    assert ranked.weaker is None
+    weak = build_headline(View.build(summarise(results), page)).tiles[0].caption
+    best = next(info for info in page.estimators if info.title in weak)
+    others = tuple(
+        replace(info, privacy_model="none" if info.privacy_model == "none" else "local")
+        if info != best
+        else info
+        for info in page.estimators
+    )
+    view = View.build(summarise(results), replace(page, estimators=others))
+    head = build_headline(view)
+    assert best.title not in head.tiles[0].caption
+    assert f"With a weaker promise ({best.title}" in head.sentence
+    bold = [row.name for row in error_table(view, view.headline).rows for c in row.cells if c.kind == "best"]
+    assert bold
+    assert best.label not in bold
+
+
+def test_a_panel_without_the_headlines_epsilon_is_drawn_at_its_nearest(results, page):
+    paper = results["variant"].str.startswith("paper") & results["epsilon"].notna()
+    summary = summarise(results[~paper | results["epsilon"].eq(2.0)])
+    view = View.build(summary, page)
+    where = view.nearest("paper")
+    assert where.epsilon == 2.0 != view.headline.epsilon
+    assert where in view.settings
+    captions = [caption for group in draw_all(view, summary).groups for caption, _ in group.panels]
+    assert any(caption.endswith("“paper”, ε = 2") for caption in captions)
