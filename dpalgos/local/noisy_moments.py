@@ -89,10 +89,8 @@ def regression(
     notes: dict[str, FloatArray | str] = {"eigenvalues_raised": raised.astype(float)}
     enough = 16 * noise.off_diagonal**2 * n_features / params.eigenvalue_bounds[0] ** 2
     if n_reports < enough:
-        notes["conditions"] = (
-            f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f} from which on the noise of "
-            "the second moments is small beside them"
-        )
+        people = f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f}"
+        notes["conditions"] = f"{people} from which on the noise of the second moments is small beside them"
     return PublicState(
         n_rounds=1,
         coef=_thresholded(solved, noise, params, n_reports),

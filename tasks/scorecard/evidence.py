@@ -24,9 +24,7 @@ class Evidence:
     @property
     def symbol(self) -> str:
         """What sizes are called in sentences: s where the study varies the sparsity, m for subsamples."""
-        if self.spec.axis == "s":
-            return "s"
-        return "m" if self.spec.datasets else "n"
+        return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.size_symbol
 
     def on_a_stand_in(self, variant: str) -> bool:
         """Whether data of a variant stood in for real ones."""
@@ -36,7 +34,7 @@ class Evidence:
     @property
     def metric(self) -> str:
         """The study's headline metric."""
-        return self.spec.panel(self.spec.headline.panel).problem.metric
+        return self.spec.head_panel.problem.metric
 
     def sizes_at(self, panel: str, size: int) -> dict[str, int]:
         """Return n, d and s at a size."""
@@ -61,6 +59,7 @@ class Evidence:
     ) -> dict[int, pd.Series]:
         """Return size → the values of a metric by replicate, at the headline's δ, and ε if not given.
 
+        Where these answers have none at the headline's ε, they are taken at the nearest that they have.
         Sizes are sparsities where the study varies them. An estimator without the calibration is taken at the
         one it has; failed repetitions are left out.
         """
@@ -74,7 +73,10 @@ class Evidence:
         if calibration in set(chosen["calibration"]):
             chosen = chosen[chosen["calibration"] == calibration]
         head = self.spec.headline
-        asked = (chosen["epsilon"] == (epsilon or head.epsilon)) & chosen["cell"].str.contains(
+        if epsilon is None:
+            there = sorted(set(chosen["epsilon"].dropna())) or [head.epsilon]
+            epsilon = min(there, key=lambda value: abs(math.log(value / head.epsilon)))
+        asked = (chosen["epsilon"] == epsilon) & chosen["cell"].str.contains(
             f"delta={head.delta}:", regex=False
         )
         chosen = chosen[asked | (chosen["calibration"] == "none")]
