@@ -1,0 +1,64 @@
+"""A private binary search for the level above which a wanted number of rows lie, by noisy counts.
+
+A count of rows moves by 1 when a row is replaced; each halving of the candidates is one Gaussian release. A
+search among m candidates takes ⌈log₂ m⌉ counts, whatever the data. The answer errs by about the noise of one
+count, so that the wanted number should exceed it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.typing import FloatArray
+
+COUNT_SENSITIVITY = 1.0
+
+
+def counts_needed(n_candidates: int) -> int:
+    """Return how many counts a search releases."""
+    return max(1, int(np.ceil(np.log2(n_candidates))))
+
+
+def search_level(
+    transcript: Transcript,
+    candidates: FloatArray,
+    wanted: FloatArray,
+    counts_above: Callable[[FloatArray], FloatArray],
+    *,
+    noise_multiplier: float,
+    label: str,
+) -> FloatArray:
+    """Release the lowest candidate that at most about ``wanted`` rows exceed, (R,).
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Where the counts are released and recorded.
+    candidates : (m,) or (m, R) array
+        Rising public levels, the same for all replicates or each its own; the last one if all are exceeded.
+    wanted : (R,) array
+        Public.
+    counts_above : callable
+        Levels (R,) → how many rows of each replicate lie above its own, (R,).
+    noise_multiplier : float
+        Of every count.
+    label : str
+        Names the counts in the record.
+    """
+    replicate = np.arange(transcript.n_replicates)
+    levels = np.broadcast_to(candidates.reshape(len(candidates), -1), (len(candidates), len(replicate)))
+    low = np.zeros(len(replicate), dtype=int)
+    high = np.full(len(replicate), len(candidates) - 1)
+    for _ in range(counts_needed(len(candidates))):
+        middle = (low + high) // 2
+        released = transcript.gaussian(
+            counts_above(levels[middle, replicate])[None, :],
+            l2_sensitivity=COUNT_SENSITIVITY,
+            noise_multiplier=noise_multiplier,
+            label=label,
+        )[0]
+        too_many = released > wanted
+        low = np.where(too_many, np.minimum(middle + 1, high), low)
+        high = np.where(too_many, high, middle)
+    return np.asarray(levels[high, replicate])
