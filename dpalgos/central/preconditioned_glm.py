@@ -7,8 +7,8 @@
 H(θ) is the curvature of the loss if rows were normal with the released moments
 (`dpalgos.mechanisms.normal_curvature`), λ = ½ √d times the noise's standard deviation, so that noise alone
 cannot throw θ far (0 for Gaussian responses, which have no unit). For families without a bound on ψ''
-(Poisson) the first θ predicts the released upper quartile of the responses everywhere, and steps are at most 1
-long.
+(Poisson) the first θ predicts the released upper quartile of the responses everywhere, and steps are at
+most 1 long.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: a row counts by its score, clipped to a level that is public or itself released, so that heavy

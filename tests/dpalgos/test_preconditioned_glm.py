@@ -1,0 +1,235 @@
+"""preconditioned_glm in every family: what is charged, what it finds, and what heavy rows can do to it."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import dpalgos
+from dpalgos.api import build_params, run
+from dpalgos.audit.lower_bound import audit_estimator
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.families import family_names, get_family
+from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.mechanisms.level_search import search_level
+from dpalgos.mechanisms.normal_curvature import newton_step
+from dpalgos.noise_source import Noise, NoNoise
+from dpalgos.sample import Sample
+
+NAME = "preconditioned_glm"
+BUDGET = {"epsilon": 0.5, "delta": 1e-5}
+every = pytest.mark.parametrize("family", family_names())
+
+
+def classes(family):
+    return {"n_classes": 3} if family == "multinomial" else {}
+
+
+def labels(family, u, rng):
+    draws = {
+        "gaussian": lambda: u + rng.standard_normal(len(u)),
+        "logistic": lambda: rng.random(len(u)) < 1 / (1 + np.exp(-u)),
+        "poisson": lambda: rng.poisson(np.exp(u)),
+        "multinomial": lambda: np.argmax(u[:, None] * [1, 0, -1] + rng.gumbel(size=(len(u), 3)), axis=1),
+    }
+    return draws[family]().astype(float)
+
+
+def problem(family, n=600, seed=0):
+    """Correlated columns and an intercept."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) @ np.array([[1, 0.6, 0], [0, 0.8, 0], [0, 0, 1.0]])
+    X = np.column_stack([X, np.ones(n)])
+    return X, labels(family, X @ [0.5, -0.3, 0.2, 0.7], rng)
+
+
+def record(family, X, y, seed=0, script=None, noise=None, **keywords):
+    estimator = dpalgos.get_estimator(NAME)
+    params = build_params(estimator, {**BUDGET, "family": family, **classes(family), **keywords})
+    made = RecordingTranscript(noise or Noise([np.random.default_rng(seed)]), script=script)
+    return run(estimator, Sample(X, y), params, made)[..., 0], made, params
+
+
+def moves(family, recorded, X, y):
+    """How far each private value moves on other data, over its declared sensitivity."""
+    _, again, _ = record(family, X, y, script=recorded.published)
+    pairs = zip(recorded.events, recorded.values, again.values, strict=True)
+    return [(e.label, np.linalg.norm(a - b) / np.max(e.l2_sensitivity)) for e, a, b in pairs]
+
+
+@every
+def test_random_neighbors_never_exceed_the_sensitivity(family):
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = 3 * rng.standard_t(2, (6, 3))
+        y = labels(family, np.clip(X @ np.ones(3), -9, 9), rng)
+        _, recorded, _ = record(family, X, y, seed)
+        X[0] = 10.0 ** rng.integers(-1, 4) * rng.standard_t(2, 3)
+        y[0] = labels(family, np.clip(9 * rng.standard_normal(1), -9, 9), rng)[0]
+        assert max(moved for _, moved in moves(family, recorded, X, y)) <= 1 + 1e-9
+
+
+@every
+def test_the_witness_attains_every_sensitivity(family):
+    X, y = problem(family, n=1)
+    _, recorded, params = record(family, X, y, seed=1)
+    reached = {}
+    for label, (X, y, other_X, other_y) in (
+        dpalgos.get_estimator(NAME).witnesses(params, 4, recorded.published).items()
+    ):
+        _, here, _ = record(family, X, y, script=recorded.published)
+        found = [moved for name, moved in moves(family, here, other_X, other_y) if name == label]
+        reached |= {label: max(found)} if found else {}
+    assert set(reached) == {event.label for event in recorded.events}
+    assert all(0.999 <= moved <= 1 + 1e-9 for moved in reached.values()), reached
+
+
+@every
+@pytest.mark.parametrize("clip", ["private", "rule", (3.0, 2.0)])
+def test_the_whole_budget_is_spent(family, clip):
+    X, y = problem(family)
+    result = dpalgos.estimate(
+        NAME, X, y, rng=np.random.default_rng(0), family=family, clip=clip, **classes(family), **BUDGET
+    )
+    assert 0.499 <= result.certified_epsilon <= 0.5
+
+
+@every
+def test_with_a_vast_budget_it_is_the_maximum_of_the_likelihood(family):
+    X, y = problem(family, n=20_000)
+    best = dpalgos.estimate("glm", X, y, rng=np.random.default_rng(0), family=family, **classes(family))
+    ours, _, _ = record(family, X, y, epsilon=200.0)
+    assert ours.shape == best.estimate.shape
+    np.testing.assert_allclose(ours, best.estimate, atol=0.01)
+
+
+@every
+def test_replicates_with_rows_of_their_own_equal_single_runs(family):
+    X, y = problem(family)
+    mask = np.random.default_rng(3).random((len(X), 4)) < 0.5
+    keywords = {"family": family, **classes(family), **BUDGET}
+    rng = np.random.default_rng(0)
+    batch = dpalgos.estimate(NAME, X, y, rng=rng, replicates=4, row_mask=mask, **keywords).estimate
+    for r, single in enumerate(np.random.default_rng(0).spawn(4)):
+        alone = dpalgos.estimate(NAME, X[mask[:, r]], y[mask[:, r]], rng=single, **keywords).estimate
+        np.testing.assert_allclose(batch[..., r], alone, rtol=1e-7, atol=1e-9)
+
+
+def test_counts_in_thousands_need_no_bound():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((5000, 3)), np.ones(5000)])
+    coef = np.array([0.4, -0.3, 0.1, 8.0])
+    y = rng.poisson(np.exp(X @ coef)).astype(float)
+    ours, _, _ = record("poisson", X, y)
+    np.testing.assert_allclose(ours, coef, atol=0.15)
+
+
+def test_a_single_absurd_count_moves_the_answer_by_little():
+    X, y = problem("poisson", n=3000)
+    before, recorded, _ = record("poisson", X, y)
+    y[0] = 1e9
+    after, again, _ = record("poisson", X, y)
+    scores = [v for v, e in zip(recorded.values, recorded.events, strict=True) if "score" in e.label]
+    assert len(scores) == len([e for e in again.events if "score" in e.label])
+    assert np.linalg.norm(after - before) <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "visits", "affairs", "coef_error"), [(0.5, 0.6, 0.92, 0.6), (1.0, 0.8, 0.965, 0.42)]
+)
+def test_share_of_the_deviance_explained_on_tables_of_people(epsilon, visits, affairs, coef_error):
+    """Of what the maximum likelihood explains beyond a constant; columns in units of their ranges."""
+    randhie = sm.datasets.randhie.load_pandas().data
+    units = {"lncoins": (2.3, 1.15), "lpi": (4.6, 2.3), "fmde": (4.15, 2.07), "disea": (10.0, 10.0)}
+    names = ["lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"]
+    share, _ = explained("poisson", randhie, names, units, randhie["mdvis"], epsilon)
+    assert share >= visits
+    fair = sm.datasets.fair.load_pandas().data
+    units = {"rate_marriage": (3.0, 1.0), "age": (30.0, 6.0), "yrs_married": (12.0, 5.6)}
+    units |= {"children": (2.75, 1.375), "religious": (2.5, 0.75), "educ": (14.5, 2.75)}
+    units |= {"occupation": (3.5, 1.25), "occupation_husb": (3.5, 1.25)}
+    share, error = explained("logistic", fair, list(units), units, fair["affairs"] > 0, epsilon)
+    assert share >= affairs
+    assert error <= coef_error
+
+
+def explained(family, table, names, units, response, epsilon, replicates=6):
+    """The mean over replicates of the share of explained deviance, and of the coefficients' error."""
+    columns = [
+        (table[name] - units.get(name, (0.5, 0.5))[0]) / units.get(name, (0.5, 0.5))[1] for name in names
+    ]
+    X = np.column_stack([*columns, np.ones(len(table))])
+    y, model = np.asarray(response, dtype=float), get_family(family)
+    rng, delta = np.random.default_rng(0), len(X) ** -2.0
+    best = dpalgos.estimate("glm", X, y, rng=rng, family=family).estimate[:, None]
+    ours = dpalgos.estimate(
+        NAME, X, y, rng=rng, replicates=replicates, family=family, epsilon=epsilon, delta=delta
+    ).estimate
+    null = dpalgos.estimate("glm", X[:, -1:], y, rng=rng, family=family).estimate * np.eye(len(best))[:, -1:]
+    fit, worst, deviance = (model.deviance(X @ coef, y[:, None]).sum(axis=0) for coef in (best, null, ours))
+    error = np.linalg.norm(((ours - best) * X.std(axis=0)[:, None])[:-1], axis=0)
+    return float(np.mean((worst - deviance) / (worst - fit))), float(error.mean())
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"family": "probit"}, "family must be one of"),
+        ({"family": "multinomial"}, "n_classes is needed"),
+        ({"family": "logistic", "clip": "none"}, "clip must be 'private', 'rule' or a pair"),
+        ({"family": "logistic", "clip": (1.0, -1.0)}, "clip must be 'private', 'rule' or a pair"),
+        ({"family": "logistic", "shrinkage": "ridge"}, "shrinkage must be one of"),
+        ({"family": "poisson", "response_bound": 3.0}, "response_bound"),
+    ],
+)
+def test_keywords_are_checked(keywords, message):
+    X, y = problem("logistic", n=50)
+    with pytest.raises(dpalgos.InputError, match=message):
+        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
+
+
+def test_labels_outside_the_family_are_refused():
+    X, y = problem("logistic", n=50)
+    with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'"):
+        dpalgos.estimate(NAME, X, 2 * y - 1, rng=np.random.default_rng(0), family="logistic", **BUDGET)
+
+
+@every
+def test_releases_with_hardened_noise(family):
+    X, y = problem(family, n=300)
+    plan = plan_release(NAME, 300, 4, {"family": family, **classes(family), **BUDGET})
+    released = draw_release(plan, Sample(X, y))
+    assert np.isfinite(released.estimate).all()
+    assert 0.45 < released.epsilon <= 0.5
+
+
+@every
+def test_audits_raise_no_false_alarm(family):
+    rng = np.random.default_rng(0)
+    settings = {"n_trials": 1000, "family": family, **classes(family)}
+    assert not audit_estimator(NAME, epsilon=2.0, delta=1e-5, rng=rng, **settings).violated
+
+
+def test_a_level_is_searched_by_halving():
+    values = np.arange(100.0)
+    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)] * 2))
+    found = search_level(
+        transcript,
+        np.array([5.0, 20, 50, 80, 98]),
+        np.array([30.0, 60.0]),
+        lambda level: (values[:, None] > level).sum(axis=0).astype(float),
+        noise_multiplier=1.0,
+        label="counts",
+    )
+    np.testing.assert_array_equal(found, [80, 50])
+    assert len(transcript.events) == 3
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson", "gaussian"])
+def test_the_curvature_is_that_of_normal_rows(family):
+    rng, model = np.random.default_rng(0), get_family(family)
+    center, theta = np.array([0.6, 0.2, 0.0])[:, None], np.array([0.5, -0.4, 0.3])[:, None]
+    root = np.linalg.cholesky(np.eye(3) - center @ center.T)
+    u = center[:, 0] + rng.standard_normal((400_000, 3)) @ root.T
+    hessian = (u * model.second_derivative(u @ theta)).T @ u / len(u)
+    step, _ = newton_step(model, theta, center, np.ones((3, 1)), np.zeros(1))
+    np.testing.assert_allclose(step[:, 0], np.linalg.solve(hessian, np.ones(3)), rtol=0.03)
