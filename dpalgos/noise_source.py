@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
 _BLOCK = 128
 
@@ -56,6 +56,15 @@ class Noise:
         """Draw vectors of density ∝ e^(−‖z‖∞), (size, R): uniform in a cube of Gamma(size + 1) half width."""
         half_width = np.abs(self.laplace(size + 1)).sum(axis=0)
         return np.asarray(half_width * (2 * self.uniform(size) - 1))
+
+    def drawn(self, used: BoolArray, rate: float) -> FloatArray:
+        """Draw 1 with probability ``rate`` for every used row of every replicate, else 0, (n, R)."""
+        if used.all():
+            return np.asarray(self.select(slice(0, self.n_replicates)).uniform(len(used)) < rate, dtype=float)
+        drawn = np.zeros(used.shape)
+        for r, rows in enumerate(used.T):
+            drawn[rows, r] = self.select(slice(r, r + 1)).uniform(int(rows.sum()))[:, 0] < rate
+        return drawn
 
     def gumbel(self, *shape: int) -> FloatArray:
         """Draw standard Gumbel variables of shape ``(*shape, R)``."""
@@ -111,6 +120,10 @@ class NoNoise(Noise):
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))
+
+    def drawn(self, used: BoolArray, rate: float) -> FloatArray:
+        """Return how often a row is drawn on average."""
+        return rate * used
 
     def select(self, replicates: slice) -> "NoNoise":
         """Return the silent source for some of the replicates."""

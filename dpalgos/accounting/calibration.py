@@ -8,6 +8,7 @@ planned events prove just what was asked.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -15,6 +16,8 @@ from scipy.optimize import brentq
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, Event
+from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.pld import Cost, pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of what was asked is not worth a search
 _START = 2.0
@@ -65,6 +68,27 @@ def least_noise_factor(
     root = float(brentq(excess, low, high, xtol=2e-4, rtol=1e-6))
     while excess(root) > 0:
         root += 2e-4
+    return float(np.exp(root))
+
+
+@lru_cache(maxsize=1024)
+def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releases: int) -> float:
+    """Return about the least z at which ``n_releases`` sums over Poisson samples are (ε, δ)-DP together."""
+
+    def excess(log_multiplier: float) -> float:
+        cost = Cost("sampled", float(np.exp(log_multiplier)), n_releases, rate)
+        return float(np.log(max(pld_epsilon((cost,), delta), 1e-300) / epsilon))
+
+    # As if all rows were drawn: holds exactly, and the grid adds less than that.
+    high = float(np.log(noise_multiplier(epsilon, delta, n_releases))) + 0.005
+    low = high + float(np.log(rate))
+    if excess(high) > 0:
+        return float(np.exp(high))
+    while excess(low) < 0:
+        low -= 1.0
+    root = float(brentq(excess, low, high, xtol=1e-4))
+    while excess(root) > 0:
+        root += 1e-4
     return float(np.exp(root))
 
 

@@ -20,11 +20,13 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    SampledGaussianEvent,
     UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.pld import Cost, pld_epsilon
 from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.sampled_gaussian import sampled_gaussian_renyi
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
@@ -64,10 +66,14 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     if len(gaussians) == len(releases):
         return gaussian_epsilon(delta, total_mu(gaussians))
     proved = renyi_epsilon(releases, delta)
-    if all(isinstance(event, GaussianEvent | PureEvent | BoundedRangeEvent) for event in releases):
+    dominated = GaussianEvent | SampledGaussianEvent | PureEvent | BoundedRangeEvent
+    if all(isinstance(event, dominated) for event in releases):
         costs = _merged(_dominated(event) for event in releases)
-        if all(np.isfinite(parameter) and parameter > 0 for _, parameter, _ in costs):
+        if all(np.isfinite(cost.parameter) and cost.parameter > 0 for cost in costs):
             proved = min(proved, pld_epsilon(costs, delta))
+    sums = [event for event in releases if isinstance(event, GaussianEvent | SampledGaussianEvent)]
+    if len(sums) == len(releases):
+        proved = min(proved, gaussian_epsilon(delta, total_mu(sums)))  # as if all rows were drawn
     if all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases):
         proved = min(proved, _sum_of_epsilons(releases))
     return proved
@@ -115,7 +121,7 @@ def common_relation(events: Sequence[Event]) -> Relation | None:
     return next(iter(relations), None)
 
 
-def total_mu(events: Sequence[GaussianEvent]) -> float:
+def total_mu(events: Sequence[GaussianEvent | SampledGaussianEvent]) -> float:
     """Return the μ of the one Gaussian release that the composition amounts to."""
     if any(event.noise_multiplier <= 0 for event in events):
         return float("inf")
@@ -195,23 +201,25 @@ def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:
 
     All Gaussian ones are one, exactly: their dominating pairs compose to a shift by √Σ 1/z².
     """
-    counts: dict[tuple[str, float], int] = {}
+    counts: dict[tuple[str, float, float], int] = {}
     precision = 0.0
-    for kind, parameter, count in costs:
+    for kind, parameter, count, rate in costs:
         if kind == "gaussian" and parameter > 0:
             precision += count / parameter**2
         else:
-            counts[kind, parameter] = counts.get((kind, parameter), 0) + count
-    others = [(kind, parameter, count) for (kind, parameter), count in counts.items()]
-    return (*([("gaussian", precision**-0.5, 1)] if precision else []), *others)
+            counts[kind, parameter, rate] = counts.get((kind, parameter, rate), 0) + count
+    others = [Cost(kind, parameter, count, rate) for (kind, parameter, rate), count in counts.items()]
+    return (*([Cost("gaussian", precision**-0.5, 1)] if precision else []), *others)
 
 
 def _dominated(event: Event) -> Cost:
     match event:
         case GaussianEvent(noise_multiplier=z, count=count):
-            return ("gaussian", z, count)
+            return Cost("gaussian", z, count)
+        case SampledGaussianEvent(noise_multiplier=z, count=count, sampling_rate=rate):
+            return Cost("sampled", z, count, rate)
         case PureEvent(epsilon=epsilon, count=count) | BoundedRangeEvent(epsilon=epsilon, count=count):
-            return ("pure", epsilon, count)
+            return Cost("pure", epsilon, count)
         case _:
             raise TypeError(f"no dominating pair is known for {type(event).__name__}")
 
@@ -223,6 +231,8 @@ def _renyi(event: Event, orders: FloatArray) -> FloatArray:
             | DiscreteGaussianEvent(noise_multiplier=z, count=count)
         ):
             return orders * (count / (2 * z * z) if z > 0 else np.inf)
+        case SampledGaussianEvent(noise_multiplier=z, count=count, sampling_rate=rate):
+            return count * sampled_gaussian_renyi(z, rate, orders)
         case PureEvent(epsilon=epsilon, count=count):
             return count * np.minimum(orders * epsilon**2 / 2, epsilon)
         case BoundedRangeEvent(epsilon=epsilon, count=count):

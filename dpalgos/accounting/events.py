@@ -60,6 +60,20 @@ class DiscreteGaussianEvent(Event):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class SampledGaussianEvent(Event):
+    """A sum over rows, each drawn with probability ``sampling_rate``, was released with Gaussian noise.
+
+    Who was drawn stays secret, and a row adds a vector of at most half of ``l2_sensitivity``, by which
+    replacing a row that was drawn moves the sum; ``noise_multiplier`` is noise standard deviation over that.
+    """
+
+    noise_multiplier: float
+    l2_sensitivity: float | FloatArray
+    sampling_rate: float
+    count: int = 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PureEvent(Event):
     """A release that is ``epsilon``-differentially private (δ = 0), e.g. Laplace noise.
 

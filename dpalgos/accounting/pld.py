@@ -5,17 +5,30 @@ seconds, so results are cached by the events' costs.
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 from scipy.stats import binom
 
+from dpalgos.accounting.sampled_gaussian import grid_interval, loss_deviation, sampled_gaussian_losses
+
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-# (kind, parameter, count): ("gaussian", noise multiplier, ·) or ("pure", ε, ·).
-Cost = tuple[str, float, int]
+
+class Cost(NamedTuple):
+    """What some releases of a kind cost.
+
+    ``kind`` is "gaussian" or "sampled", of that noise multiplier (and rate of rows drawn), or "pure", of
+    that ε.
+    """
+
+    kind: str
+    parameter: float
+    n_releases: int
+    rate: float = 1.0
+
 
 _INTERVAL = 1e-4
 
@@ -26,26 +39,29 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
 
     Parameters
     ----------
-    costs : tuple of (kind, parameter, count)
-        Gaussian releases by their multiplier, pure ones by their ε. A pure event is dominated by
-        randomised response at that ε, a Gaussian one by a shift of a standard normal by 1/z.
+    costs : tuple of Cost
+        A pure event is dominated by randomised response at that ε, a Gaussian one by a shift of a standard
+        normal by 1/z, one of a random part of the rows as `dpalgos.accounting.sampled_gaussian` says.
     delta : float
         In (0, 1).
     """
     composed = None
     interval = _interval(costs)
-    for kind, parameter, count in costs:
-        one = _dominating_pair(kind, parameter, count, interval)
+    for cost in costs:
+        one = _dominating_pair(cost, interval)
         composed = one if composed is None else composed.compose(one)
     with np.errstate(over="ignore"):
         return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
 
 
-def _dominating_pair(kind: str, parameter: float, count: int, interval: float) -> "PrivacyLossDistribution":
-    """Return the losses of ``count`` events, rounded up once: a shift by √count/z, or a binomial."""
+def _dominating_pair(cost: Cost, interval: float) -> "PrivacyLossDistribution":
+    """Return the losses of all: a shift by √count/z, or a binomial, rounded up once; or a power."""
     # Half a second to import, and most runs are purely Gaussian.
     from dp_accounting.pld import privacy_loss_distribution as pld
 
+    kind, parameter, count, rate = cost
+    if kind == "sampled":
+        return sampled_gaussian_losses(parameter, rate, interval).self_compose(count)
     if kind == "gaussian":
         return pld.from_gaussian_mechanism(parameter / np.sqrt(count), value_discretization_interval=interval)
     ups = np.arange(count + 1)
@@ -57,10 +73,18 @@ def _dominating_pair(kind: str, parameter: float, count: int, interval: float) -
 
 
 def _interval(costs: tuple[Cost, ...]) -> float:
-    spread = sum(
-        count * (parameter if kind == "pure" else 1 / parameter**2 + 10 / parameter)
-        for kind, parameter, count in costs
-    )
+    drawn = [grid_interval(cost.parameter, cost.rate) for cost in costs if cost.kind == "sampled"]
+    if len(drawn) == len(costs):
+        return min(drawn, default=_INTERVAL)
+    spread = sum(_spread(cost) for cost in costs)
     # Rounding costs up to one interval per cost; the grid must resolve the smallest loss too.
-    finest = min(_INTERVAL, 1e-3 * max(spread, 1e-6) / max(len(costs), 1))
+    finest = min(_INTERVAL, 1e-3 * max(spread, 1e-6) / max(len(costs), 1), *drawn)
     return max(finest, spread / 2e6)
+
+
+def _spread(cost: Cost) -> float:
+    if cost.kind == "pure":
+        return cost.n_releases * cost.parameter
+    if cost.kind == "sampled":
+        return cost.n_releases * loss_deviation(cost.parameter, cost.rate) ** 2 + 10 / cost.parameter
+    return cost.n_releases * (1 / cost.parameter**2 + 10 / cost.parameter)

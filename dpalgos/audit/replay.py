@@ -18,16 +18,27 @@ from dpalgos.typing import FloatArray
 class RecordingTranscript(Transcript):
     """Also keeps the private values and what was published; for audits and tests, never for release.
 
-    With a ``script``, what an earlier run published, it publishes that instead of noise.
+    With a ``script``, what an earlier run published, it publishes that instead of noise; with ``drawn``,
+    which rows an earlier run drew, it draws the same.
     """
 
     def __init__(
-        self, noise: Noise, relation: Relation = Relation.CENTRAL, script: Sequence[FloatArray] | None = None
+        self,
+        noise: Noise,
+        relation: Relation = Relation.CENTRAL,
+        script: Sequence[FloatArray] | None = None,
+        drawn: Sequence[FloatArray] = (),
     ) -> None:
         super().__init__(noise, relation)
         self.values: list[FloatArray] = []
         self.published: list[FloatArray] = []
-        self._script = script or ()
+        self.drawn: list[FloatArray] = []
+        self._script, self._drawn = script or (), drawn
+
+    def _drawn_rows(self, draw: Callable[[], FloatArray]) -> FloatArray:
+        index = len(self.drawn)
+        self.drawn.append(self._drawn[index] if index < len(self._drawn) else super()._drawn_rows(draw))
+        return self.drawn[-1]
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
         # A run on the neighbour may ask for more releases than the script has: caught when compared.

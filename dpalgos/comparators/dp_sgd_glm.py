@@ -1,21 +1,27 @@
-"""DP-SGD for generalized linear models, over batches that take turns (after Abadi et al. 2016).
+"""DP-SGD for generalized linear models, over random batches or batches that take turns (Abadi et al. 2016).
 
-    β ← β − η [ (1/n_b) Σ_{i in batch b} (ψ'(x_i'β) − y_i) x_i + w_t ],   b = 1 … B in turn, E epochs
+    β ← β − η [ (1/n_b) Σ_{i in batch} (ψ'(x_i'β) − y_i) x_i + w_t ],   n_b = n/B,   E B steps
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``family``, ``covariate_bound`` c_x (rows are
 clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that),
-``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n. Row i belongs to batch i mod B.
+``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
 
-Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves its
-batch's mean by 2L/n_b at most (:func:`batch_sensitivity`). β is post-processing of the steps before it. A row
-has a part in one batch, hence in E of the E B releases: batches are disjoint groups of people, whose costs do
-not add up. E releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√E.
+Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
+of its batch by 2L at most, the mean by 2L/n_b (:func:`batch_sensitivity`). β is post-processing of the steps
+before it.
 
-Calibration: ``tight`` only, z = √E z1(ε, δ).
+    ``batches="poisson"``  every step draws every row with probability q = 1/B; who was drawn stays secret,
+                           which amplifies privacy. E B such releases with noise multiplier z are accounted
+                           by privacy-loss distributions of a pair that dominates replacing one row
+                           (:mod:`dpalgos.accounting.sampled_gaussian`); z is the least that proves (ε, δ).
+    ``batches="in_turn"``  row i belongs to batch i mod B, which is public. A row has a part in one batch,
+                           hence in E of the releases: batches are disjoint groups of people, whose costs do
+                           not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
+                           hardened form, which random batches have not.
 
-Departure: the batches of the paper are Poisson samples, whose randomness amplifies privacy; here they are
-fixed parts of the rows, and nothing is amplified. Gradients are bounded by clipping rows, not by their own
-norm.
+Calibration: ``tight`` only.
+
+Departure: gradients are bounded by clipping rows, not by their own norm.
 
 References
 ----------
@@ -23,13 +29,15 @@ Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning w
 Algorithm 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 
+from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.families import Family, check_labels, get_family
 from dpalgos.mechanisms.clipping import clip_rows_l2
 from dpalgos.mechanisms.transcript import Transcript
@@ -48,8 +56,13 @@ class DPSGDGLMParams(PrivateParams):
     response_bound: float | None = positive(
         "for family='gaussian': residuals are clipped to ± this bound", default=None, optional=True
     )
-    n_batches: int = count("B, at most one per row", default=10)
-    n_epochs: int = count("E, how often every batch has its turn", default=5)
+    n_batches: int = count("B, batches of an epoch; at most one per row", default=10)
+    n_epochs: int = count("E, how often a row is drawn on average, or has its turn", default=5)
+    batches: str = choice(
+        "'poisson': drawn at random, secret; 'in_turn': fixed and public",
+        ("poisson", "in_turn"),
+        default="poisson",
+    )
     step_size: float | None = positive(
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None, optional=True
     )
@@ -64,7 +77,7 @@ class DPSGDGLMParams(PrivateParams):
 
 
 def batch_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return 2L/n_b: opposite rows of the batch whose gradients are L long."""
+    """Return 2L/n_b: opposite rows of the batch whose gradients are L long; each adds half of that."""
     return np.asarray(2 * gradient_bound / n_rows)
 
 
@@ -77,11 +90,11 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -
 
 @register(
     name="dp_sgd_glm",
-    title="DP-SGD, batches in turn",
+    title="DP-SGD",
     order=44,
     task="glm",
-    reference="Abadi et al. (2016), Algorithm 1, without random batches",
-    summary="Noisy gradient steps on batches that take turns; a row pays for the steps of its own batch.",
+    reference="Abadi et al. (2016), Algorithm 1",
+    summary="Noisy gradient steps on random batches, whose secrecy counts, or on batches that take turns.",
     parameters=DPSGDGLMParams,
     calibrations=("tight",),
     example={
@@ -95,33 +108,81 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -
     witnesses=witnesses,
     check_data=check_labels,
     public="response_bound for Gaussian responses",
+    forms={"batches in turn": Form(keywords={"batches": "in_turn"})},
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     family = params.made()
-    gradient_bound = family.residual_bound * params.covariate_bound
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
     X = clip_rows_l2(sample.X, params.covariate_bound)
-    batches = [sample.derived(row_mask=rows) for rows in _batches(sample, params.n_batches)]
-    risks = [Risk(family, batch, X) for batch in batches]
-    multiplier = noise_multiplier(params.epsilon, params.delta, params.n_epochs)
+    released = (_random_steps if params.batches == "poisson" else _steps_in_turn)(
+        sample, X, params, transcript
+    )
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(params.n_epochs):
-        for number, (batch, risk) in enumerate(zip(batches, risks, strict=True)):
-            with transcript.among(number):
-                released = transcript.gaussian(
-                    risk.gradient(coef),
-                    l2_sensitivity=batch_sensitivity(gradient_bound, batch.n_rows),
-                    noise_multiplier=multiplier,
-                    label="gradient",
-                )
-            coef = coef - step * released
+    for _ in range(params.n_epochs * _count_batches(sample, params)):
+        coef = coef - step * released(coef)
     return coef
 
 
-def _batches(sample: Sample, n_batches: int) -> list[BoolArray]:
-    """Return the rows of every batch, (n, R): each replicate's own rows in turn."""
-    n = len(sample.rows)
-    used = np.ones((n, sample.n_replicates), bool) if sample.row_mask is None else sample.row_mask
-    turn = (np.cumsum(used, axis=0) - 1) % min(n_batches, int(sample.n_rows.min()))
-    return [used & (turn == number) for number in range(int(turn.max()) + 1)]
+def _random_steps(
+    sample: Sample, X: FloatArray, params: DPSGDGLMParams, transcript: Transcript
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β ↦ the noisy mean gradient of a fresh random batch."""
+    family, rate = params.made(), 1 / _count_batches(sample, params)
+    y, n_batch = family.encode(sample.response()), rate * sample.n_rows
+    used = _used(sample)
+    multiplier = sampled_noise_multiplier(
+        params.epsilon, params.delta, rate, params.n_epochs * _count_batches(sample, params)
+    )
+
+    def released(coef: FloatArray) -> FloatArray:
+        residual = family.residual(X @ coef, y)
+        return transcript.gaussian_of_drawn_rows(
+            lambda drawn: np.asarray(X.T @ (residual * drawn) / n_batch),
+            used,
+            sampling_rate=rate,
+            l2_sensitivity=batch_sensitivity(family.residual_bound * params.covariate_bound, n_batch),
+            noise_multiplier=multiplier,
+            label="gradient",
+        )
+
+    return released
+
+
+def _steps_in_turn(
+    sample: Sample, X: FloatArray, params: DPSGDGLMParams, transcript: Transcript
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β ↦ the noisy mean gradient of the batch whose turn it is."""
+    family, n_batches = params.made(), _count_batches(sample, params)
+    used = _used(sample)
+    turn = (np.cumsum(used, axis=0) - 1) % n_batches
+    batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
+    risks = [Risk(family, batch, X) for batch in batches]
+    multiplier = noise_multiplier(params.epsilon, params.delta, params.n_epochs)
+    order = cycle(enumerate(zip(batches, risks, strict=True)))
+
+    def released(coef: FloatArray) -> FloatArray:
+        number, (batch, risk) = next(order)
+        with transcript.among(number):
+            return transcript.gaussian(
+                risk.gradient(coef),
+                l2_sensitivity=batch_sensitivity(
+                    family.residual_bound * params.covariate_bound, batch.n_rows
+                ),
+                noise_multiplier=multiplier,
+                label="gradient",
+            )
+
+    return released
+
+
+def _used(sample: Sample) -> BoolArray:
+    """Return which rows each replicate uses, (n, R)."""
+    return (
+        np.ones((len(sample.rows), sample.n_replicates), bool) if sample.row_mask is None else sample.row_mask
+    )
+
+
+def _count_batches(sample: Sample, params: DPSGDGLMParams) -> int:
+    """Return B, no more than there are rows in any replicate."""
+    return min(params.n_batches, int(sample.n_rows.min()))

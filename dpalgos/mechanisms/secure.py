@@ -90,6 +90,22 @@ class SecureTranscript(Transcript):
         on_grid = sensitivity / step + 2 * sqrt(size)
         return np.asarray(noise_multiplier * self._inflation * on_grid * step)
 
+    def gaussian_of_drawn_rows(
+        self,
+        total: Callable[[FloatArray], FloatArray],
+        used: BoolArray,
+        *,
+        sampling_rate: float,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+    ) -> FloatArray:
+        """Refuse: discrete noise on sums over random rows has no accountant here."""
+        raise InputError(
+            f"{label} of rows drawn at random has no hardened sampler, so this estimator cannot be released; "
+            "choose another estimator, or one whose rows take turns"
+        )
+
     def laplace(
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
     ) -> FloatArray:

@@ -18,6 +18,7 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    SampledGaussianEvent,
     UnprotectedEvent,
 )
 from dpalgos.accounting.relation import Relation
@@ -157,6 +158,42 @@ class Transcript:
         """Return the standard deviation of what :meth:`gaussian` adds to each of ``size`` numbers: public."""
         return np.asarray(noise_multiplier * np.asarray(l2_sensitivity))
 
+    def gaussian_of_drawn_rows(
+        self,
+        total: Callable[[FloatArray], FloatArray],
+        used: BoolArray,
+        *,
+        sampling_rate: float,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+    ) -> FloatArray:
+        """Release a sum over rows that are drawn here, each with one probability, with Gaussian noise.
+
+        Parameters
+        ----------
+        total : callable
+            Which rows were drawn, (n, R) of 0 and 1, → the sum over them, (k, R). A row may add a vector of
+            at most half of ``l2_sensitivity``.
+        used : (n, R) bool array
+            The rows of each replicate.
+        sampling_rate : float
+            The probability; public. Who was drawn is neither released nor returned.
+        l2_sensitivity, noise_multiplier, label
+            As for :meth:`gaussian`, for neighbours who differ in a row that was drawn.
+        """
+        self.record(
+            SampledGaussianEvent(
+                label=label,
+                noise_multiplier=noise_multiplier,
+                l2_sensitivity=plain_sensitivity(l2_sensitivity),
+                sampling_rate=sampling_rate,
+            )
+        )
+        value = total(self._drawn_rows(lambda: self._noise.drawn(used, sampling_rate)))
+        std = noise_multiplier * np.asarray(l2_sensitivity)
+        return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
+
     def laplace(
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
     ) -> FloatArray:
@@ -232,6 +269,10 @@ class Transcript:
     def note(self, name: str, value: FloatArray | float | str) -> None:
         """Keep a diagnostic; it must follow from released or public quantities."""
         self.diagnostics[name] = value
+
+    def _drawn_rows(self, draw: Callable[[], FloatArray]) -> FloatArray:
+        """Return which rows are drawn; replaced by tests that compare neighbours given who was drawn."""
+        return draw()
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
         """Return what is released of a private value; the one place that audits and tests replace."""

@@ -15,6 +15,7 @@ from dpalgos.accounting.events import (
     GaussianSketchEvent,
     PureEvent,
     RandomizerEvent,
+    SampledGaussianEvent,
 )
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
@@ -24,6 +25,7 @@ from dpalgos.params import describe
 from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
+SUM = GaussianEvent | SampledGaussianEvent
 COEF = np.array([1.0, -0.5, 0.25])
 EVERY = [variant for e in dpalgos.catalog() for variant in e.variants]
 CALIBRATED = [(e, c) for e in EVERY for c in e.calibrations]
@@ -97,7 +99,9 @@ def record(estimator, calibration, X, y, seed=2, n_replicates=1, transcript=Reco
 
 
 def replay(estimator, calibration, X, y, recorded):
-    again = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
+    """The same history, who was drawn for random batches included."""
+    noise = Noise([np.random.default_rng(0)])
+    again = RecordingTranscript(noise, script=recorded.published, drawn=recorded.drawn)
     sample = Sample(X, response(estimator, y), user_ids=whose(estimator, len(X)))
     run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), again)
     return again
@@ -105,7 +109,7 @@ def replay(estimator, calibration, X, y, recorded):
 
 def releases(transcript):
     """Events that published something, in order, with their private values."""
-    kinds = GaussianEvent | PureEvent | BoundedRangeEvent | GaussianSketchEvent | ApproximateEvent
+    kinds = SUM | PureEvent | BoundedRangeEvent | GaussianSketchEvent | ApproximateEvent
     events = [event for event in transcript.events if isinstance(event, kinds)]
     return zip(events, transcript.values, strict=True)
 
@@ -125,11 +129,9 @@ def excess(event, value, other):
     if isinstance(event, RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
         vectors = np.stack([value, other])[..., 0].reshape(2, -1, event.size)
         return float(np.linalg.norm(vectors, axis=2).max() / event.radius)
-    if isinstance(event, GaussianEvent):
-        order = 2
-    else:  # a selection moves every score by at most its sensitivity
-        order = np.inf if isinstance(event, BoundedRangeEvent) else event.norm
-    bound = event.l2_sensitivity if isinstance(event, GaussianEvent) else event.sensitivity
+    # A selection moves every score by at most its sensitivity.
+    order = 2 if isinstance(event, SUM) else np.inf if isinstance(event, BoundedRangeEvent) else event.norm
+    bound = event.l2_sensitivity if isinstance(event, SUM) else event.sensitivity
     return float(np.linalg.norm((value - other)[:, 0], order) / np.max(bound))
 
 
@@ -200,7 +202,7 @@ def test_noise_has_the_declared_scale(estimator, calibration):
             second_moment = np.einsum("rkp,rkq->pq", published, published) / (n_replicates * event.n_rows)
             np.testing.assert_allclose(second_moment, value[0], rtol=0.02, atol=0.02 * np.trace(value[0]))
             continue
-        if isinstance(event, GaussianEvent):
+        if isinstance(event, SUM):
             std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
         else:
             k, in_cube = len(value), isinstance(event, BoxNoiseEvent)
@@ -295,6 +297,12 @@ class ChargedTranscript(RecordingTranscript):
     @property
     def charged(self):
         return self._publishing and len(self.events) > self._paid
+
+    def _drawn_rows(self, draw):
+        self._publishing = True
+        drawn = super()._drawn_rows(draw)
+        self._publishing = False
+        return drawn
 
     def _publish(self, value, noisy):
         self._publishing = True

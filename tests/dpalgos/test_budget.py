@@ -5,7 +5,7 @@ from dpalgos.accounting.budget import Budget, concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon, common_relation, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.pld import pld_epsilon
+from dpalgos.accounting.pld import Cost, pld_epsilon
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 
@@ -93,7 +93,7 @@ def test_different_relations_do_not_compose():
 
 def test_the_better_bound_wins():
     events = [gaussian(10.0), PureEvent(label="p", epsilon=0.1, sensitivity=1.0)]
-    by_losses = pld_epsilon((("gaussian", 10.0, 1), ("pure", 0.1, 1)), DELTA)
+    by_losses = pld_epsilon((Cost("gaussian", 10.0, 1), Cost("pure", 0.1, 1)), DELTA)
     assert certified_epsilon(events, DELTA) == min(by_losses, renyi_epsilon(events, DELTA))
     many = [PureEvent(label="p", epsilon=1e-3, sensitivity=1.0, count=1000)]
     assert certified_epsilon(many, DELTA) < 1.0
@@ -102,7 +102,7 @@ def test_the_better_bound_wins():
 def test_losses_agree_with_the_closed_form():
     for z, count in ((47.3, 50), (5.0, 1), (1.0, 3)):
         closed = certified_epsilon([gaussian(z, count)], DELTA)
-        assert closed <= pld_epsilon((("gaussian", z, count),), DELTA) <= closed * 1.002
+        assert closed <= pld_epsilon((Cost("gaussian", z, count),), DELTA) <= closed * 1.002
 
 
 def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
@@ -112,8 +112,8 @@ def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
     for epsilon, count in ((0.02, 400), (0.3, 7)):
         fine = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
         exact = fine.get_epsilon_for_delta(DELTA)
-        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((("pure", epsilon, count),), DELTA)
-        assert pld_epsilon((("pure", epsilon, count),), DELTA) <= exact + 2e-4
+        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((Cost("pure", epsilon, count),), DELTA)
+        assert pld_epsilon((Cost("pure", epsilon, count),), DELTA) <= exact + 2e-4
 
 
 def test_gaussian_releases_beside_others_count_as_one():

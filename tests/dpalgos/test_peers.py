@@ -171,6 +171,7 @@ def labelled(n, seed=0):
 
 
 LOGISTIC = {"family": "logistic", "covariate_bound": 2.0}
+IN_TURN = {**LOGISTIC, "batches": "in_turn"}
 
 
 def test_output_perturbation_releases_the_minimum_of_the_regularized_risk():
@@ -214,14 +215,14 @@ def test_without_noise_dp_sgd_takes_its_batches_in_turn():
     for step in range(6):
         rows = slice(step % 3, None, 3)
         coef = coef - 0.7 * X[rows].T @ (expit(X[rows] @ coef) - y[rows]) / len(y[rows])
-    answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC)
+    answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **IN_TURN)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
 
 
 def test_a_row_pays_for_the_steps_of_its_own_batch():
     X, y = labelled(60)
     for n_batches in (1, 6):
-        result = certified("dp_sgd_glm", X, y, n_batches=n_batches, n_epochs=4, **LOGISTIC)
+        result = certified("dp_sgd_glm", X, y, n_batches=n_batches, n_epochs=4, **IN_TURN)
         assert len(result.events) == 4 * n_batches
         assert result.certified_epsilon == pytest.approx(1.0)
         assert {event.noise_multiplier for event in result.events} == {2 / gaussian_mu(1.0, 1e-6)}
@@ -235,10 +236,26 @@ def test_a_row_moves_no_gradient_but_that_of_its_batch(changed):
     other = X.copy()
     other[changed] = -9.0
     estimator = dpalgos.get_estimator("dp_sgd_glm")
-    params = build_params(estimator, {**BUDGET, **LOGISTIC, "n_batches": 3, "n_epochs": 2})
+    params = build_params(estimator, {**BUDGET, **IN_TURN, "n_batches": 3, "n_epochs": 2})
     first = RecordingTranscript(Noise([np.random.default_rng(0)]))
     run(estimator, Sample(X, y), params, first)
     second = RecordingTranscript(Noise([np.random.default_rng(0)]), script=first.published)
     run(estimator, Sample(other, y), params, second)
     for event, value, moved in zip(first.events, first.values, second.values, strict=True):
         assert (value == moved).all() == (event.group != changed % 3)
+
+
+def test_random_batches_are_the_whole_gradient_on_average():
+    X, y = labelled(300)
+    coef = np.zeros(4)
+    for _ in range(6):
+        coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300
+    answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC)
+    np.testing.assert_allclose(answer, coef, rtol=1e-12)
+    answers = dpalgos.estimate(
+        "dp_sgd_glm", X, y, rng=np.random.default_rng(0), replicates=300, epsilon=100.0, delta=1e-6,
+        n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC,
+    ).estimate  # fmt: skip
+    spread = answers.std(axis=1) / np.sqrt(300)
+    assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()
+    assert (answers.std(axis=1) > 0).all()

@@ -41,7 +41,7 @@ def _rho_of_one(events):
         kind, count = type(event).__name__, getattr(event, "count", 1)
         if kind in ("GaussianEvent", "DiscreteGaussianEvent"):
             rho, pure = rho + count / 2 / event.noise_multiplier**2, np.inf
-        elif kind in ("PureEvent", "RandomizerEvent"):
+        elif kind in ("PureEvent", "BoxNoiseEvent", "RandomizerEvent"):
             rho, pure = rho + count * event.epsilon**2 / 2, pure + count * event.epsilon
         elif kind == "BoundedRangeEvent":
             rho, pure = rho + count * event.epsilon**2 / 8, pure + count * event.epsilon
@@ -63,6 +63,11 @@ def _epsilon(events, delta):
     if "UnprotectedEvent" in kinds or delta < 0:
         return np.inf
     pairs = list(zip(events, kinds, strict=True))
+    sampled = {}
+    for event, kind in pairs:
+        if kind == "SampledGaussianEvent":
+            cost = (event.noise_multiplier, event.sampling_rate)
+            sampled[cost] = sampled.get(cost, 0) + event.count
     square = sum(e.count / e.noise_multiplier**2 for e, kind in pairs if kind == "GaussianEvent")
     pure = [(e.epsilon, getattr(e, "count", 1)) for e, kind in pairs if hasattr(e, "epsilon")]
     total = sum(epsilon * count for epsilon, count in pure)
@@ -72,14 +77,16 @@ def _epsilon(events, delta):
         [total] if all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs) else []
     )
     if {"DiscreteGaussianEvent", "GaussianSketchEvent"}.isdisjoint(kinds):
-        found.append(_by_losses(square, pure, delta))
+        found.append(_by_losses(square, pure, sampled, delta))
     if not found or pure or "GaussianSketchEvent" in kinds:
         found.append(_best_order(lambda order: sum(_renyi(e, kind, order) for e, kind in pairs), delta))
     return max(0.0, min(found))
 
 
-def _by_losses(square, pure, delta):
+def _by_losses(square, pure, sampled, delta):
     losses, masses = _convolved(pure)
+    for (multiplier, rate), count in sampled.items():
+        losses, masses = _with_sampled(losses, masses, multiplier, rate, count)
     mu = np.sqrt(square)
 
     def excess(epsilon):
@@ -122,11 +129,36 @@ def _convolved(pure):
     return (first + np.arange(len(total))) * step, total
 
 
+def _with_sampled(losses, masses, multiplier, rate, count):
+    """Return the losses with those of sums over random rows beside them, by powers of a Fourier transform.
+
+    One release: (1 − q) N(0, 1) + q N(s, 1) against the same with −s, s half of one over the multiplier, on a
+    fine grid of outcomes whose losses are rounded to the nearest multiple of a step.
+    """
+    shift = 0.5 / multiplier
+    outcomes = np.linspace(-shift - 9, shift + 9, 1_000_001)
+    ratio = [np.log(1 - rate + rate * np.exp(sign * shift * outcomes - shift**2 / 2)) for sign in (1, -1)]
+    weights = np.exp(-(outcomes**2) / 2 + ratio[0])
+    weights /= weights.sum()
+    loss = ratio[0] - ratio[1]
+    spread = np.sqrt(weights @ loss**2)
+    step = spread / 500
+    length = 2 ** int(np.ceil(np.log2(2 * np.abs(loss).max() / step + 40 * 500 * np.sqrt(count))))
+    one = np.zeros(length)
+    np.add.at(one, np.rint(loss / step).astype(int) % length, weights)
+    total = np.maximum(np.fft.irfft(np.fft.rfft(one) ** count, length), 0)
+    places = np.fft.fftfreq(length, 1 / length)
+    kept = total > 1e-17
+    if len(losses) > 1:
+        raise AssertionError("pure releases beside sampled ones are not recomputed here")
+    return losses[0] + places[kept] * step, total[kept] * masses[0]
+
+
 def _renyi(event, kind, order):
     count = getattr(event, "count", 1)
     if kind in ("GaussianEvent", "DiscreteGaussianEvent"):
         return count * order / 2 / event.noise_multiplier**2
-    if kind in ("PureEvent", "RandomizerEvent", "ApproximateEvent"):
+    if kind in ("PureEvent", "BoxNoiseEvent", "RandomizerEvent", "ApproximateEvent"):
         return count * min(order * event.epsilon**2 / 2, event.epsilon)
     if kind == "BoundedRangeEvent":
         return count * min(order * event.epsilon**2 / 8, event.epsilon)

@@ -14,6 +14,7 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    SampledGaussianEvent,
 )
 from flows.find_study import find_study, study_names
 from tasks.cache.keys import UNCACHED
@@ -103,9 +104,17 @@ def selection(epsilon, count=1):
     return BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
 
 
+def sampled(z, rate, count):
+    return SampledGaussianEvent(
+        label="", noise_multiplier=z, l2_sensitivity=1.0, sampling_rate=rate, count=count
+    )
+
+
 @pytest.mark.parametrize(
     "events",
     [
+        [sampled(1.0, 0.02, 300)],
+        [sampled(0.6, 0.2, 20), gaussian(5.0)],
         [gaussian(8.0, count=10)],
         [gaussian(20.0), gaussian(7.0)],
         [pure(0.1, 5)],

@@ -519,6 +519,36 @@ FAULTS = (
         "ridge = row_bound_squared / 2 * least_ridge",
         certified("sheffet_ols-tight"),
     ),
+    Fault(
+        "random rows are accounted for adding one",
+        "dpalgos/accounting/sampled_gaussian.py",
+        "s = 1 / (2 * multiplier)\n    most",
+        "s = 1 / (4 * multiplier)\n    most",
+        ("tests/dpalgos/test_sampled_gaussian.py",),
+    ),
+    Fault(
+        "random rows are drawn more often than is charged",
+        "dpalgos/mechanisms/transcript.py",
+        "self._noise.drawn(used, sampling_rate)",
+        "self._noise.drawn(used, min(1.0, 1.2 * sampling_rate))",
+        ("tests/dpalgos/test_sampled_gaussian.py",),
+    ),
+    Fault(
+        "random rows are drawn once for all steps",
+        "dpalgos/mechanisms/transcript.py",
+        "        value = total(self._drawn_rows(lambda: self._noise.drawn(used, sampling_rate)))\n",
+        "        if not hasattr(self, '_kept'):\n"
+        "            self._kept = self._drawn_rows(lambda: self._noise.drawn(used, sampling_rate))\n"
+        "        value = total(self._kept)\n",
+        ("tests/dpalgos/test_sampled_gaussian.py",),
+    ),
+    Fault(
+        "a step on random rows is divided by what was drawn",
+        "dpalgos/comparators/dp_sgd_glm.py",
+        "X.T @ (residual * drawn) / n_batch",
+        "X.T @ (residual * drawn) / np.maximum(drawn.sum(axis=0), 1)",
+        neighbors("dp_sgd_glm-tight") + ("tests/dpalgos/test_sampled_gaussian.py",),
+    ),
     # Guards.
     Fault(
         "a cell's settings override its budget",

@@ -1,0 +1,160 @@
+"""Sums over random rows: what dominates replacing a row, against integrals and other accountants."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import dpalgos
+from dpalgos.accounting.calibration import sampled_noise_multiplier
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.events import GaussianEvent, PureEvent, SampledGaussianEvent
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.accounting.sampled_gaussian import grid_interval, sampled_gaussian_losses
+from dpalgos.api import build_params, run
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.mechanisms.secure import SecureTranscript
+from dpalgos.noise_source import Noise
+from dpalgos.sample import Sample
+
+
+def sampled(multiplier, rate, count):
+    return SampledGaussianEvent(
+        label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=count
+    )
+
+
+def divergence(first, second, rate, epsilon):
+    """The hockey-stick divergence of two releases in the plane, by a sum over a fine grid."""
+    side = np.linspace(-9, 9, 361)
+    points = np.stack(np.meshgrid(side, side), axis=-1)
+    cell = (side[1] - side[0]) ** 2
+    nobody, one, other = (
+        norm.pdf(points - np.array(center)).prod(axis=-1) for center in ((0, 0), first, second)
+    )
+    apart = (1 - rate) * nobody + rate * one - np.exp(epsilon) * ((1 - rate) * nobody + rate * other)
+    return np.maximum(apart, 0).sum() * cell
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.6])
+def test_opposite_rows_of_full_length_are_told_apart_best(rate):
+    rng, s = np.random.default_rng(0), 1.2
+    for epsilon in (0.0, 0.05, 0.3):
+        worst = divergence((s, 0), (-s, 0), rate, epsilon)
+        for _ in range(8):
+            angles, lengths = rng.uniform(0, 2 * np.pi, 2), s * np.sqrt(rng.random(2))
+            rows = lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+            assert divergence(*rows, rate, epsilon) <= worst + 1e-9
+
+
+@pytest.mark.parametrize(("multiplier", "rate"), [(0.7, 0.05), (2.0, 0.3), (0.4, 1.0)])
+def test_losses_of_one_release_are_those_of_the_pair(multiplier, rate):
+    s = 1 / (2 * multiplier)
+    losses = sampled_gaussian_losses(multiplier, rate, grid_interval(multiplier, rate) / 20)
+    x = np.linspace(-12, 12, 200_001)
+    first, second = ((1 - rate) * norm.pdf(x) + rate * norm.pdf(x - shift) for shift in (s, -s))
+    for epsilon in (0.0, 0.02, 0.2, 1.0):
+        exact = np.maximum(first - np.exp(epsilon) * second, 0).sum() * (x[1] - x[0])
+        found = losses.get_delta_for_epsilon(epsilon)
+        assert exact - 1e-9 <= found <= exact * 1.01 + 1e-9
+
+
+def test_drawing_every_row_is_the_gaussian_mechanism():
+    for count in (1, 40):
+        closed = gaussian_epsilon(1e-6, np.sqrt(count) / 3.0)
+        assert certified_epsilon([sampled(3.0, 1.0, count)], 1e-6) == pytest.approx(closed, rel=1e-6)
+
+
+@pytest.mark.parametrize(("multiplier", "rate", "count"), [(0.5, 0.01, 1000), (2.0, 0.1, 100)])
+def test_replacing_a_row_costs_more_than_adding_one(multiplier, rate, count):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    added = pld.from_gaussian_mechanism(
+        2 * multiplier, sampling_prob=rate, value_discretization_interval=1e-3
+    )
+    adding = added.self_compose(count).get_epsilon_for_delta(1e-6)
+    replacing = certified_epsilon([sampled(multiplier, rate, count)], 1e-6)
+    assert 1.5 * adding < replacing < 2.5 * adding
+
+
+def test_small_rates_are_accounted_as_by_the_central_limit():
+    rate, multiplier, count = 0.001, 2.0, 100_000
+    mu = rate * np.sqrt(4 * count * np.sinh(1 / (2 * multiplier) ** 2))
+    found = certified_epsilon([sampled(multiplier, rate, count)], 1e-6)
+    assert found == pytest.approx(gaussian_epsilon(1e-6, mu), rel=0.03)
+
+
+def test_what_is_released_beside_adds_up():
+    both = [sampled(2.0, 0.1, 50), GaussianEvent(label="", noise_multiplier=5.0, l2_sensitivity=1.0)]
+    alone = [certified_epsilon([event], 1e-6) for event in both]
+    assert max(alone) < certified_epsilon(both, 1e-6) < sum(alone)
+    pure = PureEvent(label="", epsilon=0.1, sensitivity=1.0)
+    assert alone[0] < certified_epsilon([both[0], pure], 1e-6) < alone[0] + 0.1 + 1e-3
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize(("rate", "count"), [(0.01, 500), (0.25, 12), (1.0, 5)])
+def test_calibration_finds_the_least_noise(epsilon, rate, count):
+    multiplier = sampled_noise_multiplier(epsilon, 1e-9, rate, count)
+    assert 0.995 * epsilon <= certified_epsilon([sampled(multiplier, rate, count)], 1e-9) <= epsilon
+
+
+def test_a_tiny_delta_is_not_amplified_but_holds():
+    multiplier = sampled_noise_multiplier(1.0, 1e-40, 0.1, 10)
+    assert certified_epsilon([sampled(multiplier, 0.1, 10)], 1e-40) <= 1.0
+
+
+PARAMS = {"family": "logistic", "covariate_bound": 2.0, "n_batches": 4, "n_epochs": 30, "step_size": 0.3}
+
+
+def recorded(X, y, drawn=(), script=None):
+    estimator = dpalgos.get_estimator("dp_sgd_glm")
+    params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **PARAMS})
+    transcript = RecordingTranscript(Noise([np.random.default_rng(0)]), script=script, drawn=drawn)
+    run(estimator, Sample(X, y), params, transcript)
+    return transcript
+
+
+def test_rows_are_drawn_with_the_charged_probability_and_afresh():
+    drawn = np.array([each[:, 0] for each in recorded(np.ones((400, 2)), np.ones(400)).drawn])
+    rate = 1 / 4
+    spread = np.sqrt(rate * (1 - rate))
+    assert abs(drawn.mean() - rate) < 5 * spread / np.sqrt(drawn.size)
+    assert np.abs(drawn.mean(axis=0) - rate).max() < 5 * spread / np.sqrt(len(drawn))
+    assert abs(np.corrcoef(drawn[:-1].ravel(), drawn[1:].ravel())[0, 1]) < 5 / np.sqrt(drawn.size)
+
+
+def test_a_row_adds_at_most_half_of_what_replacing_it_moves():
+    X, y = np.full((5, 2), 1e6), np.zeros(5)
+    first = recorded(X, y)
+    without = [each.copy() for each in first.drawn]
+    for each in without:
+        each[2] = 0
+    second = recorded(X, y, drawn=without, script=first.published)
+    moved = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
+    bound = first.events[0].l2_sensitivity / 2
+    assert 0.4 * bound < max(moved) <= bound * (1 + 1e-12)
+
+
+def test_random_rows_have_no_hardened_release():
+    with pytest.raises(dpalgos.InputError, match="gradient of rows drawn at random has no hardened sampler"):
+        SecureTranscript().gaussian_of_drawn_rows(
+            lambda drawn: drawn,
+            np.ones((1, 1), dtype=bool),
+            sampling_rate=0.5,
+            l2_sensitivity=1.0,
+            noise_multiplier=1.0,
+            label="gradient",
+        )
+
+
+def test_random_batches_need_less_noise_than_batches_in_turn():
+    X, y = np.random.default_rng(0).uniform(-1, 1, (300, 2)), np.zeros(300)
+    noise = {}
+    for batches in ("poisson", "in_turn"):
+        result = dpalgos.estimate(
+            "dp_sgd_glm", X, y, rng=np.random.default_rng(0), epsilon=0.5, delta=1e-6, batches=batches,
+            **{**PARAMS, "n_batches": 25, "n_epochs": 4},
+        )  # fmt: skip
+        assert 0.99 * 0.5 <= result.certified_epsilon <= 0.5
+        noise[batches] = result.events[0].noise_multiplier
+    assert noise["poisson"] == pytest.approx(noise["in_turn"] / 5, rel=0.1)  # √B
