@@ -547,7 +547,7 @@ FAULTS = (
         "dpalgos/comparators/dp_sgd_glm.py",
         "X.T @ (residual * drawn) / n_batch",
         "X.T @ (residual * drawn) / np.maximum(drawn.sum(axis=0), 1)",
-        neighbors("dp_sgd_glm-tight") + ("tests/dpalgos/test_sampled_gaussian.py",),
+        (*neighbors("dp_sgd_glm-tight"), "tests/dpalgos/test_sampled_gaussian.py"),
     ),
     # Guards.
     Fault(
