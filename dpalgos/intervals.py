@@ -14,7 +14,7 @@ What is released for it, of vectors g_i of norm at most C whose mean is the answ
     (:func:`score_moment_sensitivity`) how many vectors were clipped to C, over n  1/n
 
 Clipping moves a mean by (share of rows clipped) × (how far they were moved), of which only the share is
-released. A coordinate is flagged where that share, less two standard deviations of its noise, times
+released. A coordinate is flagged where that share, less one standard deviation of its noise, times
 twice the standard deviation of a row exceeds the standard error: symmetric clipping could be harmless, but
 that cannot be known.
 
@@ -128,7 +128,7 @@ def note_interval(
 
 def interval_shares(level: float | None) -> dict[str, float]:
     """Return the shares of μ² that an interval reserves; none without one."""
-    return {} if level is None else {SCORE_MOMENTS: 0.7 * INTERVAL_SHARE, SHARE_CLIPPED: 0.3 * INTERVAL_SHARE}
+    return {} if level is None else {SCORE_MOMENTS: 0.6 * INTERVAL_SHARE, SHARE_CLIPPED: 0.4 * INTERVAL_SHARE}
 
 
 def interval_multiplier(whole: float) -> Callable[[str], float]:
@@ -156,7 +156,7 @@ class ScoreMoments:
     moments : (R, d, d) array, or (d, R)
         Mean of g g', no eigenvalue below zero; or its diagonal alone.
     share : (R,) array
-        Of rows that were clipped, less two standard deviations of its noise; at least 0.
+        Of rows that were clipped, less one standard deviation of its noise; at least 0.
     std : (R,) array
         Of the noise in x'Mx for ‖x‖ = 1.
     """
@@ -200,7 +200,7 @@ def release_score_moments(
     share = transcript.gaussian(
         clipped[None, :], l2_sensitivity=once, noise_multiplier=z, label=SHARE_CLIPPED
     )[0]
-    share = np.maximum(share - 2 * transcript.noise_std(once, z, 1), 0.0)
+    share = np.maximum(share - transcript.noise_std(once, z, 1), 0.0)
     if full:
         eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
         released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)

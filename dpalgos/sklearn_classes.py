@@ -122,6 +122,8 @@ class DPLinearRegression(_PrivateRegressor):
     Parameters
     ----------
     epsilon, delta : float
+    interval : float or None
+        Confidence level of an interval per coefficient, which the same ε pays for.
     fit_intercept : bool, default True
     random_state : int, Generator or None
     """
@@ -129,10 +131,17 @@ class DPLinearRegression(_PrivateRegressor):
     _estimator = "preconditioned_regression"
 
     def __init__(
-        self, *, epsilon: float, delta: float, fit_intercept: bool = True, random_state: object = None
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        interval: float | None = None,
+        fit_intercept: bool = True,
+        random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.interval = interval
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 

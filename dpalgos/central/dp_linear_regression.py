@@ -25,6 +25,12 @@ Calibrations
 Residual-clipped form (``residual_bound`` given; tight only): the residual is clipped to ±``residual_bound``,
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
 
+Interval (``interval=.95``; ``truncation="bound"``, residuals not clipped; tight only). Also released: X'X/n,
+√2 c_x²/n, and the second moments of clipped scores (:mod:`dpalgos.clipped_scores`); the steps get
+the rest of μ². Gradients are linear in β, so that their weighted mean ḡ is the gradient at the mean β̄ of
+the iterates where they were taken: the answer is β̄ − Â⁻¹ḡ in the place of the last iterate, which need not
+have arrived, and its error is known (:mod:`dpalgos.regression_intervals`).
+
 Departures: the ½-loss gradient is used, as in the paper's update (its L_n lacks the ½); the
 printed B exceeds the exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not
 stated, hence are arguments.
@@ -45,18 +51,25 @@ from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
+from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.errors import InputError
+from dpalgos.intervals import IntervalParams, interval_multiplier, release_score_moments
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
+from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import count, positive
+from dpalgos.regression_intervals import note_step_interval, resolved_floor, unresolved_coordinates
 from dpalgos.sample import Sample
 from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
 
+GRAM = "X'X/n"
+_GRAM_SHARE = 0.2  # of μ², with an interval
+
 
 @dataclass(frozen=True, kw_only=True)
-class DPLinearRegressionParams(LinearRegressionParams):
+class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
     """Keywords of :func:`dp_linear_regression`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -74,6 +87,11 @@ class DPLinearRegressionParams(LinearRegressionParams):
                 "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
                 "use calibration='tight'"
             )
+        if self.interval is not None and (self.truncation != "bound" or self.residual_bound is not None):
+            raise InputError(
+                f"interval must be None where residuals are clipped or responses cut at quantiles, got "
+                f"{self.interval!r}; leave out residual_bound and truncation"
+            )
 
 
 def witnesses(
@@ -81,6 +99,8 @@ def witnesses(
 ) -> dict[str, Neighbors]:
     """Return neighbours whose last gradients differ by the sensitivity, given the published ones."""
     coef: FloatArray = np.zeros((d, 1))
+    if params.interval is not None:
+        published = published[: params.n_iterations]
     response_bound, quantiles = params.response_bound, {}
     if params.truncation == "private_quantiles":
         response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
@@ -97,7 +117,13 @@ def witnesses(
         params.covariate_bound * (t * along + sign * np.sqrt(1 - t**2) * across)[None, :] for sign in (1, -1)
     ]
     response = np.full(1, -response_bound)
-    return {"gradient": (rows[0], response, rows[1], response), **quantiles}
+    axes, far = params.covariate_bound * np.eye(d), np.full(1, 1e9)
+    return {
+        "gradient": (rows[0], response, rows[1], response),
+        GRAM: (axes[:1], far, axes[-1:], far),
+        **score_witnesses(params.covariate_bound, d),
+        **quantiles,
+    }
 
 
 @register(
@@ -119,6 +145,7 @@ def witnesses(
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),
+        "interval": Form(keywords={"interval": 0.95}),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
 )
@@ -137,6 +164,7 @@ def dp_linear_regression(
     else:
         gradient_at = _gradient(sample, params.covariate_bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    steps = []
     for _ in range(params.n_iterations):
         sensitivity = _sensitivity(coef, sample.n_rows, response_bound, params)
         if params.calibration == "paper":
@@ -146,8 +174,65 @@ def dp_linear_regression(
         released = transcript.gaussian(
             gradient_at(coef), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="gradient"
         )
+        steps.append((coef, released, np.broadcast_to(sensitivity, sample.n_rows.shape)))
         coef = project_l2_ball(coef - step * released, params.coef_bound)
+    if params.interval is not None:
+        return _with_interval(sample, params, params.interval, steps, multiplier, coef, transcript)
     return coef
+
+
+def _with_interval(
+    sample: Sample,
+    params: DPLinearRegressionParams,
+    level: float,
+    steps: Sequence[tuple[FloatArray, FloatArray, FloatArray]],
+    multiplier: float,
+    coef: FloatArray,
+    transcript: Transcript,
+) -> FloatArray:
+    """Return the answer whose half widths are told: a Newton step from the mean iterate, on released X'X/n.
+
+    ``steps`` are the iterates, the gradients released there, and their sensitivities.
+    """
+    row, n, d = params.covariate_bound, sample.n_rows, sample.n_features
+    before, gradients, sensitivities = (np.stack(parts) for parts in zip(*steps, strict=True))
+    weights = sensitivities**-2.0 / (sensitivities**-2.0).sum(axis=0)
+    start, gradient = ((weights[:, None, :] * values).sum(axis=0) for values in (before, gradients))
+    score_std = transcript.noise_std(1.0, multiplier, d) * np.sqrt(
+        ((weights * sensitivities) ** 2).sum(axis=0)
+    )
+
+    whole = noise_multiplier(params.epsilon, params.delta)
+    z, sensitivity = whole / float(np.sqrt(_GRAM_SHARE)), gram_sensitivity(row) / n
+    gram = sample.second_moments(clip_rows_l2(sample.X, row)) / n[:, None, None]
+    released = transcript.gaussian(svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z, label=GRAM)
+    gram_std = transcript.noise_std(sensitivity, z, len(released))
+    eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
+    raised = np.maximum(eigenvalues, resolved_floor(d, gram_std)[:, None])
+    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    step = -np.einsum("rij,jr->ir", inverse, gradient)
+    answer = start + step
+
+    scores = release_score_moments(
+        transcript,
+        *clipped_score_moments(sample, answer, row, params.response_bound),
+        bound=np.full_like(n, row * params.response_bound),
+        n_rows=n,
+        multiplier=interval_multiplier(whole),
+    )
+    note_step_interval(
+        transcript,
+        level,
+        inverse=inverse,
+        lever=inverse,
+        step=step,
+        gram_std=gram_std,
+        score_std=score_std,
+        scores=scores,
+        n_rows=n,
+        unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
+    )
+    return np.asarray(answer)
 
 
 def gradient_sensitivity(
@@ -196,7 +281,8 @@ def _step_size(params: DPLinearRegressionParams) -> float:
 def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
     """Return the ε0 of a quantile, and the noise multiplier of a gradient, both for ``tight``."""
     epsilon, delta = params.epsilon, params.delta
-    alone = noise_multiplier(epsilon, delta, params.n_iterations)
+    rest = 1.0 if params.interval is None else params.rest - _GRAM_SHARE
+    alone = noise_multiplier(epsilon, delta, params.n_iterations) / float(np.sqrt(rest))
     if params.truncation != "private_quantiles":
         return np.nan, alone
 

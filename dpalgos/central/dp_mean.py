@@ -176,7 +176,7 @@ def _note_interval(
         squares_std=bound**2 * std,
         offset=mean,
         noise_std=noise_std,
-        share=np.maximum(released[d:] - 2 * std, 0.0),
+        share=np.maximum(released[d:] - std, 0.0),
         n_rows=sample.n_rows,
     )
 

@@ -16,6 +16,11 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
+With an interval (:mod:`dpalgos.regression_intervals`: a step from β = 0) a share of μ² also pays for the
+second moments of x (y − x'β̂), clipped to norm B_x B_y, and for how many rows, responses or such scores were
+clipped. The ridge is left in the answer; a coefficient that it moves by more than a quarter of its standard
+error is flagged.
+
 References
 ----------
 Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
@@ -27,11 +32,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
+from dpalgos.intervals import (
+    IntervalParams,
+    interval_multiplier,
+    release_score_moments,
+)
 from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
-from dpalgos.mechanisms.symmetric import svec, unsvec
+from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, positive
+from dpalgos.params import positive
+from dpalgos.regression_intervals import note_step_interval, unresolved_coordinates
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -39,7 +51,7 @@ _MISS = 0.05  # probability with which λ may come out too small; affects accura
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaSSPParams(PrivateParams):
+class AdaSSPParams(IntervalParams):
     """Keywords of :func:`adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
@@ -57,6 +69,7 @@ def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> 
         "least eigenvalue": (same, zero, other, zero),
         "X'X": (axes[:1], zero[:1], axes[-1:], zero[:1]),
         "X'y": (axes[:1], up, axes[:1], down),
+        **score_witnesses(row, d),
     }
 
 
@@ -70,6 +83,7 @@ def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> 
     parameters=AdaSSPParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     witnesses=witnesses,
+    forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
@@ -78,7 +92,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     moments = sample.second_moments(np.column_stack([X, truncate(sample.response(), response)]))
     gram, cross = moments[:, :d, :d], moments[:, :d, d].T
     if params.calibration == "tight":
-        z = noise_multiplier(params.epsilon, params.delta, n_releases=3)
+        z = noise_multiplier(params.epsilon, params.delta, n_releases=3) / np.sqrt(params.rest)
         multipliers = {"eigenvalue": z, "gram": z, "cross": z}
     else:
         z = np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon
@@ -96,15 +110,48 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     )
     ridge = _printed_ridge(least, d, params) if params.calibration == "paper" else _ridge(least, d, z, params)
     system = released + ridge[:, None, None] * np.eye(d)
-    return np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
+    coef = np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
+    if params.interval is not None:
+        _note_interval(sample, params, params.interval, released, ridge, coef, transcript)
+    return coef
 
 
-def gram_sensitivity(row_bound: float) -> float:
-    """Return the Frobenius sensitivity √2 B² of X'X under replacing one row.
-
-    ‖xx' − zz'‖² = ‖x‖⁴ + ‖z‖⁴ − 2 (x'z)² ≤ 2B⁴, attained by orthogonal rows of norm B.
-    """
-    return float(np.sqrt(2) * row_bound**2)
+def _note_interval(
+    sample: Sample,
+    params: AdaSSPParams,
+    level: float,
+    gram: FloatArray,
+    ridge: FloatArray,
+    coef: FloatArray,
+    transcript: Transcript,
+) -> None:
+    """Release second moments of the scores at the answer; tell half widths. Sums are divided by n here."""
+    row, response, n, d = params.covariate_bound, params.response_bound, sample.n_rows, sample.n_features
+    z = noise_multiplier(params.epsilon, params.delta, n_releases=3) / np.sqrt(params.rest)
+    scores = release_score_moments(
+        transcript,
+        *clipped_score_moments(sample, coef, row, response),
+        bound=np.full_like(n, row * response),
+        n_rows=n,
+        multiplier=interval_multiplier(noise_multiplier(params.epsilon, params.delta)),
+    )
+    gram_std = transcript.noise_std(gram_sensitivity(row), z, d * (d + 1) // 2) / n
+    eigenvalues, vectors = np.linalg.eigh(gram / n[:, None, None])
+    raised = np.maximum(eigenvalues + (ridge / n)[:, None], np.finfo(float).tiny)
+    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    note_step_interval(
+        transcript,
+        level,
+        inverse=inverse,
+        lever=inverse,
+        step=coef,
+        gram_std=gram_std,
+        score_std=transcript.noise_std(2 * row * response, z, d) / n,
+        scores=scores,
+        n_rows=n,
+        unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
+        bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
+    )
 
 
 def release_gram(

@@ -7,7 +7,7 @@ here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_
 
 T + 2 Gaussian releases, with their replace-one sensitivities (all attained):
     least eigenvalue of X'X   B_x²        (a row e_d against a row e_1, on the eigenvectors)
-    X'X, Frobenius            √2 B_x²     (:func:`dpalgos.comparators.adassp.gram_sensitivity`)
+    X'X, Frobenius            √2 B_x²     (:func:`dpalgos.mechanisms.symmetric.gram_sensitivity`)
     X' residuals              2 B_x B_y   (the same x with residuals clipped at either end), T times
 θ is post-processing of the releases before it, hence public when the next residuals are taken.
 

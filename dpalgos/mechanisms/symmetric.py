@@ -33,6 +33,14 @@ def quadratic_forms(X: FloatArray, matrices: FloatArray) -> FloatArray:
     return (X[:, first] * X[:, second] * scale) @ svec(matrices)
 
 
+def gram_sensitivity(row_bound: float) -> float:
+    """Return the Frobenius sensitivity √2 B² of X'X under replacing one row.
+
+    ‖xx' − zz'‖² = ‖x‖⁴ + ‖z‖⁴ − 2 (x'z)² ≤ 2B⁴, attained by orthogonal rows of norm B.
+    """
+    return float(np.sqrt(2) * row_bound**2)
+
+
 @cache
 def _layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
     first, second = np.triu_indices(p)

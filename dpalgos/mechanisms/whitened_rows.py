@@ -7,6 +7,7 @@ everything is a product of the (n, d) rows with (d, R) coefficients.
 
 import numpy as np
 
+from dpalgos.mechanisms.clipping import clip_factor
 from dpalgos.mechanisms.symmetric import quadratic_forms
 from dpalgos.sample import Group, Sample
 from dpalgos.typing import FloatArray
@@ -45,6 +46,21 @@ class WhitenedRows:
             factor *= group.weights
             cross[:, group.replicates] = group.X.T @ factor
         return np.asarray(np.einsum("rij,jr->ir", self._whitening, cross) / self._sample.n_rows)
+
+    def clipped_second_moments(self, theta: FloatArray, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of g g' for g = u (y − u'θ) clipped to ℓ2 norm ``level``, (R, d, d)."""
+        d = len(theta)
+        first, second = np.triu_indices(d)
+        moments = np.empty((theta.shape[1], d, d))
+        for group, norms in self._groups:
+            chosen = group.replicates
+            residual = self._residual(group, theta)
+            weights = (residual * clip_factor(np.abs(residual) * norms, level[chosen])) ** 2 * group.weights
+            packed = weights.T @ (group.X[:, first] * group.X[:, second])
+            moments[chosen, first, second] = packed
+            moments[chosen, second, first] = packed
+        moments /= self._sample.n_rows[:, None, None]
+        return np.asarray(self._whitening @ moments @ self._whitening)
 
     def counts_above(self, theta: FloatArray, level: FloatArray, cache: dict[int, FloatArray]) -> FloatArray:
         """Return how many gradients have an ℓ2 norm above ``level``, (R,)."""

@@ -47,6 +47,44 @@ def test_intervals_of_means_cover(name, epsilon):
     assert np.nanstd(widths) < 0.2 * np.nanmean(widths)
 
 
+REGRESSIONS = {
+    "preconditioned_regression": {},
+    "adassp": {"covariate_bound": 4.0, "response_bound": 6.0},
+    "dp_linear_regression": {"covariate_bound": 4.0, "response_bound": 6.0, "coef_bound": 3.0},
+}
+COEF = np.array([1.0, -0.5, 0.25])
+
+
+def regression(rng, n=4000):
+    """Errors spread with the first column."""
+    X = rng.standard_normal((n, 3))
+    return X, X @ COEF + 0.7 * np.sqrt(0.5 + X[:, 0] ** 2 / 2) * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+@pytest.mark.parametrize("epsilon", [0.7, 30.0])  # noise, and sampling error, decide
+def test_intervals_of_regressions_cover_where_directions_are_resolved(name, epsilon):
+    hits, widths = covered(name, regression, COEF, 60, epsilon, **REGRESSIONS[name])
+    assert np.isfinite(hits).mean() > 0.5
+    check_coverage(hits)
+    assert np.nanmean(widths) < 1
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_coefficients_of_collinear_columns_have_no_interval(name):
+    rng = np.random.default_rng(0)
+    X, y = regression(rng, 20_000)
+    X = np.column_stack([X, X[:, 2] + 0.01 * rng.standard_normal(len(X))])
+    asked = {"epsilon": 5.0, "delta": 1e-9, "interval": 0.95, **REGRESSIONS[name]}
+    if "covariate_bound" in asked:
+        asked["covariate_bound"] = 8.0
+    result = dpalgos.estimate(name, X, y, rng=rng, **asked)
+    assert np.isnan(result.interval[0, 2:]).all()
+    if name != "adassp":  # whose ridge moves every coefficient
+        assert np.isfinite(result.interval[:, :2]).all()
+    assert "direction" in result.diagnostics[NOTE]
+
+
 @pytest.mark.parametrize("name", ["dp_mean", "clipped_mean"])
 def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     X = np.random.default_rng(0).exponential(size=(20_000, 3))
@@ -105,6 +143,11 @@ REFUSED = {
         "dp_mean",
         {"value_bound": 1.0, "truncation": "private_quantiles"},
         "cuts off entries by design",
+    ),
+    "residuals": (
+        "dp_linear_regression",
+        {"covariate_bound": 1.0, "response_bound": 1.0, "coef_bound": 1.0, "residual_bound": 1.0},
+        "interval must be None where residuals are clipped",
     ),
     "sparse": (
         "dp_sparse_mean",

@@ -11,8 +11,8 @@ from dpalgos.api import build_params, run
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
-from dpalgos.comparators.adassp import gram_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
+from dpalgos.mechanisms.symmetric import gram_sensitivity
 from dpalgos.noise_source import NoNoise
 from dpalgos.sample import Sample
 from dpalgos.theory.rates import linear_regression_lower, linear_regression_upper

@@ -113,6 +113,17 @@ def test_means_are_near_the_truth():
     np.testing.assert_allclose(mean, X.mean(axis=0), atol=0.01)
 
 
+def test_a_summary_shows_intervals_and_unresolved_ones_as_nan():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 2))
+    X = np.column_stack([X, X[:, 1] + 1e-3 * rng.standard_normal(20_000)])  # two that cannot be told apart
+    model = DPLinearRegression(epsilon=3.0, delta=1e-9, interval=0.95, random_state=0).fit(X, X[:, 0])
+    assert model.interval_.shape == (2, 4)
+    assert (np.isnan(model.interval_[0]) == [False, True, True, False]).all()
+    assert f"[{model.interval_[0, 0]:.6g}, {model.interval_[1, 0]:.6g}]" in model.summary()
+    assert "[nan, nan]" in model.summary()
+
+
 def test_a_summary_names_columns_cost_and_what_is_public():
     X, u, _ = table(500)
     told = DPLogisticRegression(**ASKED, covariate_bound=2.0).fit(X, np.where(u > 0, "yes", "no")).summary()

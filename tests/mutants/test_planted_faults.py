@@ -313,6 +313,56 @@ FAULTS = (
         "root = 1.0",
         ("tests/dpalgos/mechanisms/test_top_k.py",),
     ),
+    # Intervals.
+    Fault(
+        "an interval is computed from the rows",
+        "dpalgos/comparators/clipped_mean.py",
+        "        squares=scores.moments,",
+        "        squares=squares,",
+        replayed("clipped_mean: interval-tight"),
+    ),
+    Fault(
+        "second moments for an interval are not paid for",
+        "dpalgos/intervals.py",
+        "return 1.0 if self.interval is None else 1 - INTERVAL_SHARE",
+        "return 1.0",
+        certified("dp_mean: interval-tight", "adassp: interval-tight"),
+    ),
+    Fault(
+        "shares of an interval are left out of the budget",
+        "dpalgos/comparators/clipped_mean.py",
+        "shares = interval_shares(params.interval)",
+        "shares = interval_shares(params.interval and None)",
+        certified("clipped_mean: interval-tight"),
+    ),
+    Fault(
+        "half of the noise is left out of a mean's interval",
+        "dpalgos/intervals.py",
+        "    noise = np.asarray(noise_std) ** 2\n",
+        "    noise = np.asarray(noise_std) ** 2 / 4\n",
+        ("tests/dpalgos/test_intervals.py",),
+    ),
+    Fault(
+        "half of the noise is left out of a regression's interval",
+        "dpalgos/regression_intervals.py",
+        "score_std**2 * length",
+        "score_std**2 * length / 4",
+        ("tests/dpalgos/test_intervals.py",),
+    ),
+    Fault(
+        "hardened noise is counted without its inflation",
+        "dpalgos/mechanisms/secure.py",
+        "noise_multiplier * self._inflation * on_grid * step",
+        "noise_multiplier * on_grid * step",
+        ("tests/dpalgos/test_intervals.py",),
+    ),
+    Fault(
+        "second moments of scores move by 1/n",
+        "dpalgos/intervals.py",
+        "np.sqrt(2.0 if size > 1 else 1.0) / n_rows",
+        "np.sqrt(1.0 if size > 1 else 1.0) / n_rows",
+        witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
+    ),
     # Answers made of more than was released.
     Fault(
         "what is pruned depends on the true means",
