@@ -12,7 +12,7 @@ FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-peers serve serve-postgres clean lint
+.PHONY: setup run test test-all bench bench-peers serve serve-postgres stop clean lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -42,6 +42,9 @@ serve: $(RUNTIME_STAMP)
 
 serve-postgres: $(RUNTIME_STAMP)
 	$(BIN)/python -m flows.serve --postgres
+
+stop:
+	$(BIN)/dpcost stop
 
 setup: $(TEST_STAMP)
 

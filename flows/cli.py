@@ -277,6 +277,15 @@ def status(as_json: AsJson = False) -> None:
         typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
 
 
+@app.command("stop")
+def stop_all() -> None:
+    """End all that runs for DPCOST_HOME: the standing server with its worker and database, and runs."""
+    from flows.stop import stop
+
+    if not stop(home(), say):
+        typer.echo(f"nothing was running for {home()}")
+
+
 @cache_app.command("list")
 def cache_list(as_json: AsJson = False) -> None:
     """List the stored results."""

@@ -19,6 +19,7 @@ import yaml
 from flows import local_postgres as postgres
 from flows import serve
 from flows.server_process import answers, free_port, own_authentication
+from flows.stop import stop
 from flows.supervision import ServerError, supervised_processes
 
 STUDY = """
@@ -242,6 +243,43 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
     assert serving.stop() == 0
     assert serving.running_children() == []
 
+
+@pytest.mark.server
+@pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
+def test_one_command_ends_everything(project, start, options, monkeypatch):
+    """A run on the standing server, and one from another terminal that brought a server of its own."""
+    if options:
+        try:
+            postgres.postgres_programs()
+        except ServerError as missing:
+            pytest.skip(str(missing))
+    study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
+    (project / "flows" / "study.py").write_text(study)
+    serving = start(*options)
+    serving.wait_until_up()
+    assert serving.run_deployment().returncode == 0
+    until(lambda: [run["state_type"] for run in serving.flow_runs() if run["start_time"]] == ["RUNNING"])
+    other = subprocess.Popen(
+        [sys.executable, "-c", OTHER_RUN, str(serving.home)], cwd=project, env=serving.environment
+    )
+    until(lambda: serving.running_children().count("server") == 2)
+    own = {found.process for found in supervised_processes(serving.home)}
+    monkeypatch.setenv("DPCOST_HOME", str(serving.home))
+    said = []
+    assert stop(serving.home, said.append) == 2
+    assert said == [f"ending process {pid} and what it started" for pid in (serving.process.pid, other.pid)]
+    assert [process for process in own if process.is_alive()] == []
+    assert (serving.process.wait(), other.wait()) == (143, 143)
+    assert stop(serving.home, said.append) == 0
+
+
+OTHER_RUN = """
+import sys, time
+from pathlib import Path
+from flows.server_process import prefect_server
+with prefect_server(Path(sys.argv[1])):
+    time.sleep(600)
+"""
 
 EVIL = """
 from prefect import flow
