@@ -44,6 +44,8 @@ def stop(home: Path, say: Say = print) -> int:
 
 def _processes(home: Path) -> list[ProcessIdentity]:
     """Return who started servers and workers here, and who runs a study on a server of somebody else's."""
+    here = ProcessIdentity.of(os.getpid()).host
     owners = [found.owner for found in supervised_processes(home)]
     running = [entry.process for entry in journal.history(home) if entry.ended is None]
-    return [process for process in dict.fromkeys([*owners, *running]) if process.is_alive()]
+    found = dict.fromkeys([*owners, *running])
+    return [process for process in found if process.host == here and process.is_alive()]
