@@ -23,6 +23,7 @@ from prefect.artifacts import (
 from prefect.context import FlowRunContext
 
 from data.store import REPORTS
+from flows.guarded_server import REPORTS_URL
 from flows.progress import say
 from flows.run_parameters import from_server
 from flows.stored_results import read_results
@@ -34,7 +35,6 @@ from tasks.report.spent_budget import spent_budget
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
 
-REPORTS_URL = "DPCOST_REPORTS_URL"  # where the standing server shows the reports
 SECONDS_BETWEEN_UPDATES = 2.0
 MAX_ROWS = 200
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from data.store import private_folder
 from flows.child_processes import last_lines
-from flows.loopback_server import HOST
+from flows.guarded_server import HOST
 from flows.server_process import free_port
 from flows.supervision import Say, ServerError, SupervisedProcess
 

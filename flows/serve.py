@@ -1,7 +1,8 @@
-"""``python -m flows.serve [--postgres] [--port 4200]``: the standing server, its worker and the schedules.
+"""``python -m flows.serve [--postgres] [--port 4200] [--server URL]``: standing server, worker and schedules.
 
-Starts a Prefect server, a work pool, a worker and the deployments of ``prefect.yaml``, and keeps them running
-until Ctrl-C. They stop in the order worker, server, database: a worker that loses its server does not end.
+Starts a Prefect server, unless one elsewhere is named, a work pool, a worker and the deployments of
+``prefect.yaml``, and keeps them running until Ctrl-C. They stop in the order worker, server, database: a
+worker that loses its server does not end.
 """
 
 from __future__ import annotations
@@ -26,17 +27,21 @@ from data.local_disk import require_local_disk
 from flows import dead_runs
 from flows.child_processes import last_lines
 from flows.deploy import POOL, PROJECT
+from flows.guarded_server import HOST, REPORTS_URL
 from flows.local_postgres import DATABASE_URL, postgres_cluster
-from flows.loopback_server import HOST
 from flows.server_process import (
     ServerProcess,
+    answers,
     authentication_file,
+    authentication_for,
     client_environment,
     client_settings,
     logging_level,
     own_authentication,
+    require_access,
 )
 from flows.supervision import (
+    START_TIMEOUT,
     Say,
     ServerError,
     SupervisedProcess,
@@ -50,7 +55,9 @@ LOOK_EVERY = 5.0
 
 
 @contextlib.contextmanager
-def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) -> Iterator[Standing]:
+def serving(
+    home: Path, *, port: int, postgres: bool = False, server_url: str = "", say: Say = print
+) -> Iterator[Standing]:
     """Keep server, work pool, worker and deployments running.
 
     Parameters
@@ -61,6 +68,8 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
         The server's port on the loopback interface.
     postgres : bool
         Whether to start a private PostgreSQL cluster in ``home/postgres`` for it.
+    server_url : str
+        The API of a server that runs elsewhere, which is used in place of one of our own.
     say : callable
         Gets one sentence whenever something happens that the user should know.
 
@@ -79,29 +88,26 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone(home))
         end_leftovers(home, say)
-        require_free(port)
-        database = {}
-        if postgres:
-            database[DATABASE_URL] = stack.enter_context(postgres_cluster(home, say=say))
-
-        server = ServerProcess(home, port, environment=os.environ | database, say=say)
-        stack.callback(server.stop)
-        server.start(ready=server.healthy)
-
-        settings = client_settings(home, server.api_url, own_authentication(home))
+        if server_url:
+            api_url, authentication = server_url, authentication_for(home, server_url)
+            wait_for(api_url)
+            require_access(api_url, authentication)
+        else:
+            api_url = stack.enter_context(_own_server(home, port, postgres, say))
+            authentication = own_authentication(home)
         stack.enter_context(
             client_environment(
-                settings
+                client_settings(home, api_url, authentication)
                 | {
                     "DPCOST_HOME": str(home),
                     "PREFECT_HOME": str(home / "prefect"),
                     "PREFECT_LOGGING_LEVEL": logging_level("INFO"),
                     "PREFECT_WORKER_QUERY_SECONDS": "2",
-                    "DPCOST_REPORTS_URL": f"{server.ui_url}/reports",
+                    REPORTS_URL: os.environ.get(REPORTS_URL) or f"{_pages(api_url)}/reports",
                 }
             )
         )
-        standing = Standing(home, server, say)
+        standing = Standing(home, api_url, say)
         standing.mend()
         ensure_pool()
         stack.callback(lambda: standing.mark_crashed(datetime.now(UTC)))
@@ -111,6 +117,36 @@ def serving(home: Path, *, port: int, postgres: bool = False, say: Say = print) 
         yield standing
 
 
+@contextlib.contextmanager
+def _own_server(home: Path, port: int, postgres: bool, say: Say) -> Iterator[str]:
+    """Run the home's own server, and PostgreSQL for it if asked; give the address of its API."""
+    require_free(port)
+    with contextlib.ExitStack() as stack:
+        database = {DATABASE_URL: stack.enter_context(postgres_cluster(home, say=say))} if postgres else {}
+        server = ServerProcess(home, port, environment=os.environ | database, say=say)
+        stack.callback(server.stop)
+        server.start(ready=server.healthy)
+        yield server.api_url
+
+
+def wait_for(api_url: str, timeout: float = START_TIMEOUT) -> None:
+    """Wait until a server elsewhere answers.
+
+    Raises
+    ------
+    ServerError
+        If it does not.
+    """
+    deadline = time.monotonic() + timeout
+    while not answers(api_url):
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"no Prefect server answers at {api_url}; --server takes the address of its API, "
+                "e.g. http://127.0.0.1:4200/api"
+            )
+        time.sleep(0.5)
+
+
 class Standing:
     """The standing server and its worker, and what becomes of the runs that die.
 
@@ -118,14 +154,14 @@ class Standing:
     ----------
     home : Path
         The folder of everything that lasts.
-    server : ServerProcess
-        The server.
+    api_url : str
+        The address of the server's API.
     say : callable
         Gets one sentence whenever something happens that the user should know.
     """
 
-    def __init__(self, home: Path, server: ServerProcess, say: Say) -> None:
-        self.home, self.server, self.say = home, server, say
+    def __init__(self, home: Path, api_url: str, say: Say) -> None:
+        self.home, self.api_url, self.say = home, api_url, say
         self.worker_name = f"{socket.gethostname()}-{os.getpid()}"
         self.worker = worker_process(home, self.worker_name, say=say)
         self._starts: dict[UUID, int] = {}
@@ -134,7 +170,7 @@ class Standing:
         """Mark the runs that died; what the server does not answer now, the next look asks again."""
         before = worker_ended or self.worker.started or datetime.now(UTC)
         with _patience():
-            dead_runs.mark_crashed(self.home, self.server.api_url, before, self.say)
+            dead_runs.mark_crashed(self.home, self.api_url, before, self.say)
 
     def mend(self) -> None:
         """Mark the runs that died, and run them again."""
@@ -256,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
     parser.add_argument("--postgres", action="store_true", help="with a private PostgreSQL cluster")
     parser.add_argument("--port", type=int, default=4200, help="the server's port (default 4200)")
+    parser.add_argument("--server", default="", help="use the server at this API address; start none")
     options = parser.parse_args(arguments)
 
     # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same.
@@ -264,8 +301,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with termination_as_exit():
             print("starting the server, the work pool, the worker and the deployments …", flush=True)
             home = store.home()
-            with serving(home, port=options.port, postgres=options.postgres, say=_say) as standing:
-                print(_welcome(standing.server, home), flush=True)
+            with serving(
+                home, port=options.port, postgres=options.postgres, server_url=options.server, say=_say
+            ) as standing:
+                print(_welcome(standing.api_url, home, own=not options.server), flush=True)
                 while True:
                     time.sleep(LOOK_EVERY)
                     standing.mend()
@@ -278,19 +317,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _welcome(server: ServerProcess, home: Path) -> str:
+def _welcome(api_url: str, home: Path, *, own: bool) -> str:
     program, file = Path(sys.executable).with_name("prefect"), shlex.quote(str(authentication_file(home)))
-    here = f'PREFECT_API_URL={server.api_url} PREFECT_API_AUTH_STRING="$(cat {file})"'
+    here = f'PREFECT_API_URL={api_url} PREFECT_API_AUTH_STRING="$(cat {file})"'
     password = own_authentication(home) if sys.stdout.isatty() else f"the line in {file}"
+    if not own:
+        here, password = f"PREFECT_API_URL={api_url}", "the one that PREFECT_API_AUTH_STRING holds"
+    pages = _pages(api_url)
     return "\n".join(
         [
-            f"Prefect is at {server.ui_url} (logs in {home / 'prefect'}); Ctrl-C stops everything.",
+            f"Prefect is at {pages} (logs in {home / 'prefect'}); Ctrl-C stops everything.",
             f"Its pages ask for a password: {password}",
-            f"The reports are at {server.ui_url}/reports/; before the colon stands the name they ask for.",
+            f"The reports are at {pages}/reports/; before the colon stands the name they ask for.",
             "Start a run now:",
             f"  {here} {program} deployment run study/housing --watch",
         ]
     )
+
+
+def _pages(api_url: str) -> str:
+    return api_url.rstrip("/").removesuffix("/api")
 
 
 def _say(sentence: str) -> None:

@@ -26,7 +26,7 @@ from uuid import UUID
 
 from data.store import PROJECT_ROOT, private_folder
 from flows import NO_ANALYTICS
-from flows.loopback_server import HOST
+from flows.guarded_server import HOST
 from flows.supervision import (
     Say,
     ServerError,
@@ -236,7 +236,7 @@ class ServerProcess(SupervisedProcess):
         super().__init__(
             home,
             "server",
-            [sys.executable, "-m", "flows.loopback_server", "--port", str(port)],
+            [sys.executable, "-m", "flows.guarded_server", "--port", str(port)],
             environment=RECORDER_SETTINGS | inherited | settings,
             folder=home / "prefect",
             say=say,

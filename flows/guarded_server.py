@@ -1,9 +1,10 @@
-"""``python -m flows.loopback_server --port N``: a Prefect server for one person on one machine.
+"""``python -m flows.guarded_server --port N``: a Prefect server for one person on one machine, or for a team.
 
-It listens on the loopback interface alone, which every web page and every user of the machine can reach, too.
-So it answers requests only if they name it by its own address, come from its own pages or from no page at
-all, are of a decent size, and, beyond the question whether it is well, carry the home's authentication string
-(Prefect checks it). Below ``/reports`` it shows the reports, for the same string as a password.
+It listens on the loopback interface alone unless it is told otherwise. Even there every web page and every
+user of the machine can reach it. So it answers requests only if they name it by its own address, come from
+its own pages or from no page at all, are of a decent size, and, beyond the question whether it is well,
+carry the home's authentication string (Prefect checks it). Below ``/reports`` it shows the reports, for the
+same string as name and password.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import base64
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from flows.child_processes import end_with_owner
 HOST = "127.0.0.1"
 STOP_TIMEOUT = 10.0
 REPORTS_PATH = "/reports/"
+REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
 MAX_REQUEST = 8_000_000  # bytes; a report with its figures has two million
 
 Scope = MutableMapping[str, Any]
@@ -29,7 +31,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class LoopbackGuard:
+class RequestGuard:
     """Refuses requests by another name, and from pages of another origin; keeps its own pages to themselves.
 
     Parameters
@@ -40,13 +42,23 @@ class LoopbackGuard:
         The server's port.
     reports : callable, optional
         What shows the reports below ``/reports`` (ASGI); `app` by default.
+    known_as : sequence of str
+        Other names that it is reached by, each with its port if a browser would write one.
     """
 
-    def __init__(self, app: Application, port: int, reports: Application | None = None) -> None:
+    def __init__(
+        self,
+        app: Application,
+        port: int,
+        reports: Application | None = None,
+        known_as: Sequence[str] = (),
+    ) -> None:
         self.app, self.reports = app, reports or app
-        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
-        self.origins = {f"http://{host}" for host in self.hosts}
-        sockets = {f"ws://{host}" for host in self.hosts}
+        own, others = {f"{name}:{port}" for name in (HOST, "localhost")}, {each.lower() for each in known_as}
+        self.hosts = own | others
+        secure = {f"https://{host}" for host in others}  # a proxy before it may speak TLS
+        self.origins = {f"http://{host}" for host in self.hosts} | secure
+        sockets = {f"ws{origin.removeprefix('http')}" for origin in self.origins}
         reachable = " ".join(["'self'", *sorted(self.origins | sockets)])
         self.policy = (
             f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src {reachable}; "
@@ -135,10 +147,19 @@ async def _refuse(
 
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone."""
-    parser = argparse.ArgumentParser(prog="python -m flows.loopback_server", description=main.__doc__)
-    parser.add_argument("--port", type=int, required=True, help="the port on the loopback interface")
-    port = parser.parse_args().port
-    end_with_owner(STOP_TIMEOUT)
+    parser = argparse.ArgumentParser(prog="python -m flows.guarded_server", description=main.__doc__)
+    parser.add_argument("--port", type=int, required=True, help="the port to listen on")
+    parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default {HOST})")
+    parser.add_argument(
+        "--known-as",
+        action="append",
+        default=[],
+        help="NAME:PORT of an address it is reached by; may be repeated",
+    )
+    parser.add_argument("--standalone", action="store_true", help="goes on without who started it")
+    options = parser.parse_args()
+    if not options.standalone:
+        end_with_owner(STOP_TIMEOUT)
 
     import uvicorn
     from prefect.server.api import collections
@@ -146,13 +167,17 @@ def main() -> None:
     from prefect.settings import PREFECT_SERVER_API_AUTH_STRING, PREFECT_SERVER_LOGGING_LEVEL
 
     secret = PREFECT_SERVER_API_AUTH_STRING.value()
+    if options.host != HOST and not secret:
+        parser.error(
+            "--host beyond the loopback interface needs a password: set PREFECT_SERVER_API_AUTH_STRING"
+        )
     reports = ReportPages(REPORTS, str(secret)) if secret else None
     # Prefect asks the network for lists of its integrations, and takes those it brings along if that fails.
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     uvicorn.run(
-        LoopbackGuard(create_app(final=True), port, reports),
-        host=HOST,
-        port=port,
+        RequestGuard(create_app(final=True), options.port, reports, options.known_as),
+        host=options.host,
+        port=options.port,
         log_level=PREFECT_SERVER_LOGGING_LEVEL.value().lower(),
         timeout_graceful_shutdown=5,
     )

@@ -4,7 +4,8 @@ import base64
 import pytest
 from starlette.exceptions import HTTPException
 
-from flows.loopback_server import LoopbackGuard, ReportPages
+from flows import guarded_server
+from flows.guarded_server import ReportPages, RequestGuard
 
 OWN = "http://127.0.0.1:4200"
 
@@ -24,7 +25,7 @@ def answer(kind="http", **headers):
         for name, values in headers.items()
         for value in ([values] if isinstance(values, str) else values)
     ]
-    asyncio.run(LoopbackGuard(app, 4200)({"type": kind, "headers": raw}, None, send))
+    asyncio.run(RequestGuard(app, 4200)({"type": kind, "headers": raw}, None, send))
     return sent
 
 
@@ -82,6 +83,25 @@ def test_own_pages_and_programs_are_answered_and_pages_load_nothing_from_elsewhe
     assert "*" not in policy
 
 
+def test_a_server_for_a_team_answers_to_its_other_names_too():
+    guard = RequestGuard(None, 4200, known_as=["dpcost.example.org", "server:4200"])
+    for name in ("dpcost.example.org", "server:4200", "localhost:4200"):
+        assert guard.problem({"headers": [(b"host", name.encode())]}) == ""
+    for origin in ("https://dpcost.example.org", "http://server:4200"):
+        assert guard.problem({"headers": [(b"host", b"server:4200"), (b"origin", origin.encode())]}) == ""
+    assert guard.problem({"headers": [(b"host", b"example.org")]})
+    assert guard.problem({"headers": [(b"host", b"server:4200"), (b"origin", b"https://localhost:4200")]})
+    assert b"wss://dpcost.example.org" in guard.policy
+
+
+def test_beyond_the_loopback_interface_a_server_needs_a_password(monkeypatch, capsys):
+    monkeypatch.delenv("PREFECT_SERVER_API_AUTH_STRING", raising=False)
+    monkeypatch.setattr("sys.argv", ["server", "--port", "4200", "--host", "0.0.0.0", "--standalone"])
+    with pytest.raises(SystemExit):
+        guarded_server.main()
+    assert "set PREFECT_SERVER_API_AUTH_STRING" in capsys.readouterr().err
+
+
 def test_what_is_no_request_passes():
     assert answer("lifespan")[0]["status"] == 200
 
@@ -111,7 +131,7 @@ def shown(tmp_path):
         if password:
             headers.append((b"authorization", b"Basic " + base64.b64encode(password.encode())))
         scope = {"type": "http", "method": "GET", "path": path, "headers": headers}
-        guard = LoopbackGuard(other, 4200, ReportPages(reports, "dpcost:right"))
+        guard = RequestGuard(other, 4200, ReportPages(reports, "dpcost:right"))
 
         async def answered():
             try:
