@@ -16,6 +16,7 @@ from data.data_errors import StoreError
 from data.shared_store import check_shared_store
 from data.store import REPORTS, atomic_write, home, private_folder
 from flows import journal
+from flows.dask_cluster import check_workers
 from flows.find_study import SCORECARD
 from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
@@ -113,6 +114,8 @@ def launch(
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_shared_store()
+    if engine.startswith("dask://"):
+        check_workers(_scheduler(engine))
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     given = {name: value for name, value in options.items() if value is not None}
@@ -180,4 +183,8 @@ def _task_runner(engine: str, workers: int) -> Any:
         return DaskTaskRunner(
             cluster_kwargs={"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
         )
-    return DaskTaskRunner(address=f"tcp://{engine.removeprefix('dask://')}")
+    return DaskTaskRunner(address=_scheduler(engine))
+
+
+def _scheduler(engine: str) -> str:
+    return f"tcp://{engine.removeprefix('dask://')}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,12 @@ def undisturbed(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("undisturbed"))
     project.run()
     return project
+
+
+@pytest.fixture(scope="session")
+def long(tmp_path_factory):
+    """Return a project whose small study has run with many repetitions, and how long that took."""
+    project = Project(tmp_path_factory.mktemp("long"))
+    began = time.monotonic()
+    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
+    return project, time.monotonic() - began

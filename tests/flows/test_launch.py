@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from data.data_errors import StoreError
-from flows import launch
+from flows import dask_cluster, launch
 from flows.launch import OptionError, check_engine, check_folder, check_options
 from flows.supervision import ServerError
 
@@ -38,6 +38,34 @@ def test_a_scheduler_has_to_answer():
         check_engine(f"dask://127.0.0.1:{port}")
     with pytest.raises(OptionError, match="that answers"):
         check_engine("dask://127.0.0.1:99999")
+
+
+FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
+
+
+@pytest.mark.parametrize(
+    ("about", "own", "sentence"),
+    [
+        (FACTS, FACTS, ""),
+        ({**FACTS, "store": "", "same_home": True}, {**FACTS, "store": ""}, ""),
+        (
+            ModuleNotFoundError("flows"),
+            FACTS,
+            "cannot run this project (ModuleNotFoundError); install it there",
+        ),
+        ({**FACTS, "code": "2"}, FACTS, "has another version of the code, or of a library that computes"),
+        ({**FACTS, "store": ""}, FACTS, "DPCOST_STORE is not set there and s3://bucket here"),
+        (
+            {**FACTS, "store": ""},
+            {**FACTS, "store": ""},
+            "and the homes are not one folder; set DPCOST_STORE",
+        ),
+        ({**FACTS, "problem": "it is full"}, FACTS, "cannot use the shared store: it is full"),
+    ],
+)
+def test_what_a_worker_lacks_is_one_sentence(home, about, own, sentence):
+    assert sentence in dask_cluster._problem(about, own)
+    assert bool(dask_cluster._problem(about, own)) == bool(sentence)
 
 
 def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):

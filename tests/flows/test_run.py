@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_project import DPCOST, Project
+from small_project import DPCOST
 
 from data.store import sha256_file
 from flows.supervision import supervised_processes
@@ -208,15 +208,6 @@ if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
 
 def start_long(project):
     return project.start("run", project.study, "--profile", "paper", "--out", project.out)
-
-
-@pytest.fixture(scope="session")
-def long(tmp_path_factory):
-    """Return a project whose small study has run with many repetitions, and how long that took."""
-    project = Project(tmp_path_factory.mktemp("long"))
-    began = time.monotonic()
-    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
-    return project, time.monotonic() - began
 
 
 def finish(project):

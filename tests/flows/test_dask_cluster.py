@@ -1,0 +1,153 @@
+"""A Dask scheduler and workers in folders of their own, as on several machines, with an S3 server for all."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+
+import psutil
+import pytest
+from small_project import PROJECT
+
+pytest.importorskip("prefect_dask")
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+PACKAGES = ("data", "tasks", "dpalgos", "flows", "reports")
+
+
+class Cluster:
+    """A scheduler, and machines with a worker each: a copy of the code and a home of its own."""
+
+    def __init__(self, folder, environment):
+        self.folder, self.environment = folder, environment
+        self.processes = {}
+        file = folder / "scheduler.json"
+        self._start("scheduler", folder, "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)
+        deadline = time.monotonic() + 60
+        while not file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        self.address = json.loads(file.read_text())["address"]
+        self.engine = self.address.replace("tcp", "dask")
+
+    def machine(self, name):
+        folder = self.folder / name
+        for package in PACKAGES:
+            ignored = shutil.ignore_patterns("__pycache__", "out")
+            shutil.copytree(PROJECT / package, folder / package, ignore=ignored)
+        return folder
+
+    def work(self, name, **environment):
+        """Start the worker of a machine."""
+        folder = self.folder / name
+        options = ("--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1", "--name", name)
+        self._start(f"worker-{name}", folder, self.address, *options, **environment)
+
+    def _start(self, name, folder, *options, **environment):
+        program = name.partition("-")[0]
+        with open(self.folder / f"{name}.log", "wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{program}", *map(str, options)],
+                cwd=folder,
+                env=self.environment
+                | {"DPCOST_HOME": str(folder / "home"), "PYTHONPATH": str(folder)}
+                | environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_for_workers(self, count):
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=60)
+
+    def kill(self, name):
+        """Cut a machine's power."""
+        process = self.processes.pop(name)
+        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+            each.kill()
+        process.wait()
+
+    def stop(self):
+        for name in list(self.processes):
+            self.kill(name)
+
+
+@pytest.fixture
+def cluster(tmp_path_factory, project, s3_server):
+    """A scheduler and three machines, without workers yet; the project shares a store with them."""
+    import fsspec
+
+    bucket = str(uuid.uuid4())
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, value in s3_server.items():
+            patch.setenv(variable, value)
+        fsspec.filesystem("s3", use_listings_cache=False).mkdir(bucket)
+    project.environment |= s3_server | {"DPCOST_STORE": f"s3://{bucket}/dpcost"}
+    started = Cluster(tmp_path_factory.mktemp("cluster"), project.environment)
+    try:
+        for name in "abc":
+            started.machine(name)
+        yield started
+    finally:
+        started.stop()
+
+
+def blocks_of(cluster):
+    """Return how many blocks each machine computed or brought."""
+    return {
+        name: len(list((cluster.folder / name / "home" / "cache" / "blocks").glob("*[0-9a-f].parquet")))
+        for name in "abc"
+    }
+
+
+def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster, project, long):
+    for name in "abc":
+        cluster.work(name)
+    cluster.wait_for_workers(3)
+    run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
+    process = project.start(*run)
+    deadline = time.monotonic() + 120
+    while not any(blocks_of(cluster).values()) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    cluster.kill("worker-a")
+    _, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert project.same_results(long[0])
+    done = blocks_of(cluster)
+    assert done["b"] + done["c"] > 0
+    # The home can be lost: everything is at the address.
+    shutil.rmtree(project.home / "cache")
+    (project.out / "small" / "results.parquet").unlink()
+    cluster.kill("worker-b")
+    cluster.kill("worker-c")
+    _, err = project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
+    assert "all from the cache" in err
+    assert project.same_results(long[0])
+
+
+def test_a_cluster_that_cannot_do_it_is_refused_in_a_sentence(cluster, project):
+    run = ["run", project.study, "--profile", "smoke", "--engine", cluster.engine, "--out", project.out]
+    _, err = project.dpcost(*run, status=2)
+    assert f"has no workers; start some with: dask worker {cluster.address}" in err
+
+    cluster.work("a", DPCOST_STORE="")
+    cluster.wait_for_workers(1)
+    _, err = project.dpcost(*run, status=2)
+    assert "cannot share results with this run: DPCOST_STORE is not set there and s3://" in err
+    cluster.kill("worker-a")
+
+    changed = cluster.folder / "b" / "dpalgos" / "nonprivate" / "ols.py"
+    changed.write_text(changed.read_text() + "\nSHRINKAGE = 0.5\n")
+    cluster.work("b")
+    cluster.wait_for_workers(1)
+    _, err = project.dpcost(*run, status=2)
+    assert "has another version of the code" in err
+    assert "install the same there" in err
+    cluster.kill("worker-b")
+    assert not list((project.home / "cache").glob("blocks/*"))
