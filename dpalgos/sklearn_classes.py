@@ -16,10 +16,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpalgos.api import estimate
+from dpalgos.catalog import get_estimator
 from dpalgos.errors import InputError
+from dpalgos.intervals import NOTE
+from dpalgos.summaries import ReleaseSummary
 from dpalgos.typing import FloatArray
 
-_OTHERS = ("epsilon", "delta", "random_state", "fit_intercept")
+_OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval")
 
 
 class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -44,9 +47,11 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             seed = np.random.default_rng(check_random_state(seed).randint(2**31, size=8))
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
         budget = {"epsilon": self.epsilon, "delta": self.delta}
+        if self.interval is not None:
+            public["interval"] = self.interval
         result = estimate(self._estimator, X, y, rng=seed, **budget, **self._settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
-        self.interval_ = result.interval
+        self.interval_, self._interval_note = result.interval, str(result.diagnostics.get(NOTE, ""))
         return result.estimate
 
     def _names(self) -> list[str]:
@@ -56,27 +61,34 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _rows(self) -> list[tuple[str, float]]:
         raise NotImplementedError
 
-    def summary(self) -> str:
+    def summary(self) -> ReleaseSummary:
         """Return a table of what was released, what it cost and what was taken as public."""
         check_is_fitted(self)
         epsilon, delta = self.privacy_spent_
         settings = self.get_params().items()
-        public = [f", {name} = {value}" for name, value in settings if name not in (*_OTHERS, "interval")]
-        rows, ends = self._rows(), [""] * len(self._rows())
-        if self.interval_ is not None:
-            ends = [f"  [{low:.6g}, {high:.6g}]" for low, high in self.interval_.T]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(
-            [
-                f"{type(self).__name__} ({self._estimator})",
-                *(
-                    f"{name:<{width}}  {value:>12.6g}{end}"
-                    for (name, value), end in zip(rows, ends, strict=True)
-                ),
-                f"({epsilon:.4g}, {delta:.4g})-differentially private under replacing one row",
-                f"public: the shape of X, units{''.join(public)}",
-            ]
+        names, values = zip(*self._rows(), strict=True)
+        return ReleaseSummary(
+            title=f"{type(self).__name__} ({self._estimator})",
+            names=names,
+            estimate=np.array(values),
+            interval=self.interval_,
+            level=self.interval,
+            interval_note=self._interval_note,
+            epsilon=epsilon,
+            delta=delta,
+            unit=get_estimator(self._estimator).unit_of_privacy,
+            public=(
+                "the shape of X",
+                "units",
+                *(f"{name} = {value}" for name, value in settings if name not in _OTHERS),
+            ),
         )
+
+    def _html_repr(self) -> str:
+        """Show what was released in notebooks, once there is something."""
+        if hasattr(self, "privacy_spent_"):
+            return self.summary()._repr_html_()
+        return str(super()._html_repr())
 
 
 class _LinearPredictor(_Release):
@@ -122,9 +134,9 @@ class DPLinearRegression(_PrivateRegressor):
     Parameters
     ----------
     epsilon, delta : float
-    interval : float or None
-        Confidence level of an interval per coefficient, which the same ε pays for.
     fit_intercept : bool, default True
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
     """
 
@@ -135,14 +147,14 @@ class DPLinearRegression(_PrivateRegressor):
         *,
         epsilon: float,
         delta: float,
-        interval: float | None = None,
         fit_intercept: bool = True,
+        interval: float | None = None,
         random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.interval = interval
         self.fit_intercept = fit_intercept
+        self.interval = interval
         self.random_state = random_state
 
 
@@ -159,6 +171,8 @@ class DPSparseLinearRegression(_PrivateRegressor):
     response_bound : float
         Responses are clipped to plus or minus this.
     fit_intercept : bool, default False
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
     """
 
@@ -173,6 +187,7 @@ class DPSparseLinearRegression(_PrivateRegressor):
         covariate_bound: float,
         response_bound: float,
         fit_intercept: bool = False,
+        interval: float | None = None,
         random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
@@ -181,6 +196,7 @@ class DPSparseLinearRegression(_PrivateRegressor):
         self.covariate_bound = covariate_bound
         self.response_bound = response_bound
         self.fit_intercept = fit_intercept
+        self.interval = interval
         self.random_state = random_state
 
 
@@ -197,6 +213,8 @@ class DPPoissonRegressor(_PrivateRegressor):
     n_iterations : int, default 20
     step_size : float or None
     fit_intercept : bool, default True
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
     """
 
@@ -213,6 +231,7 @@ class DPPoissonRegressor(_PrivateRegressor):
         n_iterations: int = 20,
         step_size: float | None = None,
         fit_intercept: bool = True,
+        interval: float | None = None,
         random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
@@ -222,6 +241,7 @@ class DPPoissonRegressor(_PrivateRegressor):
         self.n_iterations = n_iterations
         self.step_size = step_size
         self.fit_intercept = fit_intercept
+        self.interval = interval
         self.random_state = random_state
 
     def predict(self, X: object) -> FloatArray:
@@ -238,6 +258,8 @@ class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[m
     covariate_bound : float
         Rows (with the 1 of the intercept) are clipped to this ℓ2 norm.
     fit_intercept : bool, default True
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
     """
 
@@ -251,12 +273,14 @@ class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[m
         delta: float,
         covariate_bound: float,
         fit_intercept: bool = True,
+        interval: float | None = None,
         random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.covariate_bound = covariate_bound
         self.fit_intercept = fit_intercept
+        self.interval = interval
         self.random_state = random_state
 
     def fit(self, X: object, y: object) -> "DPLogisticRegression":
@@ -302,7 +326,7 @@ class DPMean(_Release):
     value_bound : float
         Entries of X are clipped to plus or minus this.
     interval : float or None
-        Confidence level of an interval per coordinate, which the same ε pays for.
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
 
     Attributes
@@ -351,6 +375,8 @@ class DPSparseMean(DPMean):
         Entries of X are clipped to plus or minus this.
     sparsity : int
         How many entries of the answer are not zero.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
 
     Attributes
@@ -361,7 +387,20 @@ class DPSparseMean(DPMean):
     _estimator = "dp_sparse_mean"
 
     def __init__(
-        self, *, epsilon: float, delta: float, value_bound: float, sparsity: int, random_state: object = None
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        value_bound: float,
+        sparsity: int,
+        interval: float | None = None,
+        random_state: object = None,
     ) -> None:
-        super().__init__(epsilon=epsilon, delta=delta, value_bound=value_bound, random_state=random_state)
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            value_bound=value_bound,
+            interval=interval,
+            random_state=random_state,
+        )
         self.sparsity = sparsity

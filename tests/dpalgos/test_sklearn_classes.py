@@ -1,6 +1,7 @@
 """The scikit-learn classes: its own checks, and that they answer what the estimators answer."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
@@ -15,6 +16,7 @@ from dpalgos.sklearn_classes import (
     DPSparseLinearRegression,
     DPSparseMean,
 )
+from dpalgos.summaries import ReleaseSummary
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 NOT_COUNTS = "the check's responses are not counts, and a Poisson regression refuses them"
@@ -113,24 +115,70 @@ def test_means_are_near_the_truth():
     np.testing.assert_allclose(mean, X.mean(axis=0), atol=0.01)
 
 
-def test_a_summary_shows_intervals_and_unresolved_ones_as_nan():
+def test_a_summary_shows_intervals_and_marks_unresolved_ones():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 2))
     X = np.column_stack([X, X[:, 1] + 1e-3 * rng.standard_normal(20_000)])  # two that cannot be told apart
     model = DPLinearRegression(epsilon=3.0, delta=1e-9, interval=0.95, random_state=0).fit(X, X[:, 0])
     assert model.interval_.shape == (2, 4)
     assert (np.isnan(model.interval_[0]) == [False, True, True, False]).all()
-    assert f"[{model.interval_[0, 0]:.6g}, {model.interval_[1, 0]:.6g}]" in model.summary()
-    assert "[nan, nan]" in model.summary()
+    lines = str(model.summary()).splitlines()
+    assert all(
+        f"{end:.6g}" in next(line for line in lines if line[:2] == "x0") for end in model.interval_[:, 0]
+    )
+    assert next(line for line in lines if line[:2] == "x1").split()[2:] == ["?", "?"]
+    assert lines[-1].startswith("?: ")
 
 
 def test_a_summary_names_columns_cost_and_what_is_public():
     X, u, _ = table(500)
     told = DPLogisticRegression(**ASKED, covariate_bound=2.0).fit(X, np.where(u > 0, "yes", "no")).summary()
+    told = str(told)
     assert "DPLogisticRegression (objective_perturbation_glm)" in told
     assert all(f"\n{name} " in told for name in ("x0", "x2", "intercept"))
     assert "1e-06)-differentially private under replacing one row" in told
     assert "covariate_bound = 2.0" in told
+
+
+def test_intervals_come_with_the_fit_and_are_in_text_and_html():
+    X, _, _ = table(4000)
+    model = DPMean(**ASKED, value_bound=1.0, interval=0.9).fit(X)
+    assert model.interval_.shape == (2, 3)
+    assert (model.interval_[0] < model.mean_).all()
+    assert (model.mean_ < model.interval_[1]).all()
+    told, shown = str(model.summary()), model._repr_html_()
+    assert "[0.05" in told
+    assert "0.95]" in told
+    assert "the same ε paid for them" in told
+    for each in (f"{model.interval_[0, 1]:.6g}", "(1, 1e-06)-differentially private"):
+        assert each in told
+        assert each in shown
+    assert DPMean(**ASKED, value_bound=1.0).fit(X).interval_ is None
+    assert "differentially" not in DPMean(**ASKED, value_bound=1.0)._repr_html_()
+
+
+def test_names_of_columns_are_escaped_in_html():
+    frame = pd.DataFrame({"<b>": [0.1, 0.2, 0.3] * 9, "b": [0.1, 0.3, 0.2] * 9})
+    shown = DPMean(**ASKED, value_bound=1.0).fit(frame)._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+def test_a_coordinate_without_an_honest_interval_is_marked():
+    told = ReleaseSummary(
+        title="T",
+        names=("a", "b"),
+        estimate=np.array([1.0, 2.0]),
+        interval=np.array([[0.5, np.nan], [1.5, np.nan]]),
+        level=0.95,
+        interval_note="below the noise",
+        epsilon=1.0,
+        delta=1e-6,
+        unit="row",
+        public=("units",),
+    )
+    assert "b" + " " * 13 + "2" + " " * 13 + "?" + " " * 13 + "?" in str(told)
+    assert "?: below the noise" in str(told)
 
 
 def test_what_the_estimators_refuse_the_classes_refuse():
