@@ -599,6 +599,41 @@ FAULTS = (
         "X.T @ (residual * drawn) / np.maximum(drawn.sum(axis=0), 1)",
         (*neighbors("dp_sgd_glm-tight"), "tests/dpalgos/test_sampled_gaussian.py"),
     ),
+    Fault(
+        "TukeyEM's check bears a model more than the volumes say",
+        "dpalgos/comparators/tukey_em.py",
+        "gaps.append(epsilon + log_volumes[t - 2 - k] - reached",
+        "gaps.append(epsilon + log_volumes[t - 1 - k] - reached",
+        ("tests/dpalgos/test_tukey_em.py",),
+    ),
+    Fault(
+        "TukeyEM draws by twice the depth",
+        "dpalgos/comparators/tukey_em.py",
+        "gain = epsilon * depth",
+        "gain = 2 * epsilon * depth",
+        ("tests/dpalgos/test_tukey_em.py",),
+    ),
+    Fault(
+        "TukeyEM goes on without asking its check",
+        "dpalgos/comparators/tukey_em.py",
+        "passed = released[0] > -np.log(2 * params.delta) / epsilon",
+        "passed = released[0] > -np.inf",
+        ("tests/dpalgos/test_tukey_em.py",),
+    ),
+    Fault(
+        "TukeyEM asks its check without noise",
+        "dpalgos/comparators/tukey_em.py",
+        "passed = released[0] > -np",
+        "passed = distances[0] > -np",
+        ("tests/dpalgos/test_tukey_em.py",),
+    ),
+    Fault(
+        "the distance moves by half a model",
+        "dpalgos/comparators/tukey_em.py",
+        "DISTANCE_SENSITIVITY = 1.0",
+        "DISTANCE_SENSITIVITY = 0.5",
+        witness("tukey_em-tight"),
+    ),
     # Guards.
     Fault(
         "a cell's settings override its budget",

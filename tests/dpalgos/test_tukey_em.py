@@ -1,0 +1,169 @@
+"""TukeyEM: depths are depths, the bounds of its proof hold, and what it draws has its law."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.api import build_params, run
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
+from dpalgos.noise_source import Noise
+from dpalgos.sample import Sample
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+COEF = np.array([0.5, -0.5, 0.5, 0.5])
+
+
+def depths(models, points):
+    below = (models[:, None] <= points[None]).sum(axis=0)
+    above = (models[:, None] >= points[None]).sum(axis=0)
+    return np.minimum(below, above).min(axis=1)
+
+
+def log_density(models, points, t, epsilon):
+    """log of the density on a grid, −∞ where depth is less than t."""
+    found = depths(models, points).astype(float)
+    weights = np.where(found >= t, np.exp(epsilon * (found - t)), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(weights / weights.sum())
+
+
+def rows_of(models):
+    """Rows whose parts have these models: d rows each, dealt in turn."""
+    m, d = models.shape
+    return np.tile(np.eye(d), (m, 1, 1)).swapaxes(0, 1).reshape(-1, d), models.T.ravel()
+
+
+@pytest.mark.parametrize("m", [7, 12])
+def test_boxes_hold_the_points_of_their_depth(m):
+    rng = np.random.default_rng(0)
+    models, points = rng.standard_normal((m, 3)), rng.standard_normal((4000, 3)) / 2
+    boxes, found = Boxes.of(models), depths(models, points)
+    assert set(found) >= {0, 1, 2, 3}
+    for tau in range(1, (m + 1) // 2 + 1):
+        inside = ((boxes.lower[:, tau - 1] <= points) & (points <= boxes.upper[:, tau - 1])).all(axis=1)
+        np.testing.assert_array_equal(inside, found >= tau)
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_a_replaced_model_moves_the_distance_by_at_most_one(calibration):
+    rng, moved = np.random.default_rng(0), set()
+    keywords = {"epsilon": 8.0, "delta": 1e-3, "calibration": calibration, "n_models": 40}
+    params = build_params(dpalgos.get_estimator("tukey_em"), keywords)
+    for trial in range(300):
+        models = rng.standard_t(2, (40, 1 + trial % 2)) if trial % 3 else rng.integers(0, 4, (40, 1)) * 1.0
+        other = models.copy()
+        other[rng.integers(40)] = rng.choice([-1e9, 0.0, 1e9]) + rng.standard_t(1)
+        first, second = (distance(Boxes.of(each), params) for each in (models, other))
+        assert abs(first - second) <= 1
+        moved.add((first, first - second))
+    assert max(first for first, _ in moved) >= 2
+    assert {change for _, change in moved} == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("n_spare", [0, 1, 5])
+def test_far_models_count_down_to_where_a_box_opens(n_spare):
+    m = 80
+    n_far = m // 4 - 1 - n_spare
+    models = np.concatenate([np.linspace(-1, 1, m - 2 * n_far), *([[-1e90, 1e90]] * n_far)])[:, None]
+    params = build_params(dpalgos.get_estimator("tukey_em"), {"epsilon": 8.0, "delta": 1e-6, "n_models": m})
+    assert distance(Boxes.of(models), params) == n_spare
+
+
+def test_the_gap_bounds_what_a_neighbor_tells():
+    """P(S) ≤ e^(2ε₀) P'(S) + G_0 for the worst set S, by sums over a fine grid; G_k for k neighbours on."""
+    rng, epsilon, m = np.random.default_rng(1), 1.2, 17
+    points = np.linspace(-4, 4, 20_001)[:, None]
+    t, largest = m // 4, 0.0
+    for _ in range(100):
+        models = rng.standard_normal((m, 1)) * rng.choice([0.3, 1.0])
+        bound = np.exp(log_gaps(Boxes.of(models), epsilon))
+        for k in range(len(bound)):
+            if k:
+                models[rng.integers(m)] = rng.uniform(-3, 3)
+            other = models.copy()
+            other[rng.integers(m)] = rng.uniform(-3.5, 3.5)
+            first, second = (np.exp(log_density(each, points, t, epsilon)) for each in (models, other))
+            worst = np.maximum(first - np.exp(2 * epsilon) * second, 0).sum()
+            assert worst <= bound[k] * 1.001 + 1e-9
+            largest = max(largest, worst / bound[k])
+    assert largest > 0.01
+
+
+def test_points_are_drawn_by_their_depth():
+    m, epsilon, n = 40, 30.0, 4000
+    models = np.sort(np.random.default_rng(0).standard_normal((m, 1)), axis=0)
+    X, y = rows_of(models)
+    drawn = dpalgos.estimate(
+        "tukey_em", X, y, rng=np.random.default_rng(1), replicates=n, epsilon=epsilon, delta=0.1, n_models=m
+    ).estimate
+    drawn = drawn[:, drawn[0] != 0]  # the check lets most through
+    assert drawn.shape[1] > 0.9 * n
+    found = depths(models, drawn.T)
+    lengths = np.diff(models[:, 0])
+    by_depth = np.zeros(21)
+    by_depth[1:20], by_depth[20] = lengths[:19] + lengths[:19:-1], lengths[19]
+    law = by_depth * np.exp(epsilon / 4 * (np.arange(21) - 20.0)) * (np.arange(21) >= m // 4)
+    law /= law.sum()
+    observed = np.bincount(found, minlength=21) / len(found)
+    assert np.abs(observed - law).max() < 5 * np.sqrt(0.25 / len(found))
+
+
+def regression(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, len(COEF)))
+    return X, X @ COEF + rng.standard_normal(n)
+
+
+def test_error_with_many_rows():
+    X, y = regression(20_000)
+    answers = dpalgos.estimate(
+        "tukey_em", X, y, rng=np.random.default_rng(0), replicates=50, n_models=1000, **BUDGET
+    ).estimate
+    # A model of 20 rows is off by 1/√16 in each coordinate; the middle of a thousand is found well within.
+    assert 0 < np.linalg.norm(answers - COEF[:, None], axis=0).mean() < 0.1
+
+
+def test_units_of_rows_and_responses_do_not_matter():
+    X, y = regression(4000)
+    scales = np.array([1e-3, 1.0, 1e3, 1.0])
+    keywords = {**BUDGET, "epsilon": 4.0, "n_models": 300}
+    plain, scaled = (
+        dpalgos.estimate("tukey_em", rows, responses, rng=np.random.default_rng(3), **keywords).estimate
+        for rows, responses in ((X, y), (X * scales, 50 * y))
+    )
+    assert plain.any()
+    np.testing.assert_allclose(scaled, 50 * plain / scales, rtol=1e-5)
+
+
+def test_whether_to_go_on_follows_from_what_was_released():
+    estimator = dpalgos.get_estimator("tukey_em")
+    params = build_params(estimator, {**BUDGET, "epsilon": 4.0, "n_models": 300})
+    first = RecordingTranscript(Noise([np.random.default_rng(0)]))
+    answer = run(estimator, Sample(*regression(4000)), params, first)
+    assert answer.all()
+    again = RecordingTranscript(Noise([np.random.default_rng(1)]), script=first.published)
+    X, y = regression(50)
+    np.testing.assert_array_equal(run(estimator, Sample(X, 1e3 * y), params, again), answer)
+
+
+def test_too_few_models_are_not_let_through():
+    X, y = regression(2000)
+    result = dpalgos.estimate("tukey_em", X, y, rng=np.random.default_rng(0), n_models=50, **BUDGET)
+    np.testing.assert_array_equal(result.estimate, 0)
+    assert result.certified_epsilon == pytest.approx(1.0)
+
+
+def test_printed_constants_prove_half_as_much_again():
+    X, y = regression(100)
+    result = dpalgos.estimate(
+        "tukey_em", X, y, rng=np.random.default_rng(0), n_models=20, calibration="paper", **BUDGET
+    )
+    assert result.certified_epsilon == pytest.approx(1.5)
+
+
+def test_rows_of_any_size_have_a_model():
+    X, y = regression(60)
+    X[0], y[0], X[7], y[8] = 1e60, 1e60, 1e-60, 1e60
+    result = dpalgos.estimate("tukey_em", X, y, rng=np.random.default_rng(0), n_models=30, **BUDGET)
+    assert np.isfinite(result.estimate).all()
