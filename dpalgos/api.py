@@ -65,8 +65,8 @@ def estimate(
     name : str
         An estimator's name; see :func:`dpalgos.catalog`.
     X : (n, d) array_like, callable or Sample
-        Rows of data, or what returns an iterable of their blocks; a :class:`Sample` (with its own y, mask and
-        replicates) is not validated again.
+        Rows of data, or what returns an iterable of their blocks (with responses: of pairs); a
+        :class:`Sample` (with its own y, mask and replicates) is not validated again.
     y : (n,) array_like, optional
         Responses; None for means.
     rng : numpy.random.Generator
@@ -106,7 +106,7 @@ def estimate(
         sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids)
         if user_ids is not None:
             _check_unit(estimator)
-    if estimator.task == "mean" and sample.y is not None:
+    if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)

@@ -31,9 +31,11 @@ LARGEST_VALUE = 1e60
 
 _ROWS_PER_BLOCK = 256
 # Elements of a block of double precision, where rows are short.
-_BLOCK_ELEMENTS = 1 << 18
+_BLOCK_ELEMENTS = 1 << 17
 
 Blocks = Callable[[], Iterable[object]]
+# Which rows, the rows, and their responses if they come along.
+Piece = tuple[slice, FloatArray, FloatArray | None]
 A = TypeVar("A", FloatArray, BoolArray)
 
 
@@ -45,9 +47,12 @@ class Rows(ABC):
     shape : (n, d)
     dtype : float32 or float64
     largest : float
-        Largest magnitude of an entry.
+        Largest magnitude of an entry, infinite where it is not known.
+    streamed : bool
+        Whether the rows are read anew for every pass.
     """
 
+    streamed = False
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     largest: float
@@ -67,7 +72,8 @@ class Rows(ABC):
     def block_size(self) -> int:
         """Number of rows in a block."""
         short = _BLOCK_ELEMENTS // self.shape[1] if self.dtype == np.float64 else 0
-        return max(_ROWS_PER_BLOCK, short)
+        # A power of two, as sizes of pieces that are read from files mostly are.
+        return max(_ROWS_PER_BLOCK, 1 << short.bit_length() - 1 if short else 0)
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
@@ -116,71 +122,125 @@ class HeldRows(Rows):
         return self._array
 
 
+class StreamRefused(InputError):
+    """An estimator needs its rows in memory, and they are streamed."""
+
+
 class StreamedRows(Rows):
     """Rows that are read anew for every pass, and never held.
 
     Parameters
     ----------
     read : callable
-        Returns an iterable of (m, d) arrays, any m: the rows in order, the same in every pass.
+        Returns an iterable of (m, d) arrays, any m, or of pairs of such an array and the responses (m,) of
+        its rows: all rows in order, the same in every pass.
+    n_rows : int, optional
+        How many there are. If it is known, no pass is spent on counting and checking them: values are checked
+        in every pass, and a pass ends before anything is released of it.
     """
 
-    def __init__(self, read: Blocks) -> None:
+    streamed = True
+
+    def __init__(self, read: Blocks, n_rows: int | None = None) -> None:
         self._read = read
-        n, widths, dtypes = 0, set(), set()
-
-        def counted() -> Iterator[FloatArray]:
-            nonlocal n
-            for values in read():
-                block = float_array("X", values, n_dimensions=2)
-                n += len(block)
-                widths.add(block.shape[1])
-                dtypes.add(block.dtype)
-                yield block
-
-        self.largest = largest_magnitude("X", counted())
-        if len(widths) > 1:
-            raise InputError(f"X must have the same columns in every block, got {sorted(widths)} columns")
-        self.shape = (n, widths.pop() if widths else 0)
+        self.shape, self.largest, self.responds = (0, 0), np.inf, False
+        n, largest = 0, 0.0
+        dtypes: set[np.dtype[np.floating]] = set()
+        for values, responses in map(_parted, read()):
+            if not dtypes:
+                self.shape, self.responds = (0, values.shape[1]), responses is not None
+            dtypes.add(values.dtype)
+            if n_rows is not None:
+                break
+            largest = max(largest, self._checked(values, responses))
+            n += len(values)
+        else:
+            self.largest = largest
+        self.shape = (n if n_rows is None else n_rows, self.shape[1])
         _check_shape(self.shape)
         self.dtype = max(dtypes, key=lambda dtype: dtype.itemsize)
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the rows in one buffer, which the next block overwrites."""
-        buffer = np.empty((min(self.block_size, len(self)), self.shape[1]), self.dtype)
+        """Yield the rows, in arrays that the next block may overwrite."""
+        return ((rows, block) for rows, block, _ in self.pieces())
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the rows and their responses, in arrays that the next piece may overwrite."""
+        size = min(self.block_size, len(self))
+        buffer, beside = np.empty((size, self.shape[1]), self.dtype), np.empty(size)
         start, filled = 0, 0
-        for values in self._read():
-            block = np.asarray(values)
+        for values, responses in map(_parted, self._read()):
+            self._checked(values, responses)
             taken = 0
-            while taken < len(block):
-                step = min(len(buffer) - filled, len(block) - taken)
-                buffer[filled : filled + step] = block[taken : taken + step]
-                filled, taken = filled + step, taken + step
-                if filled == len(buffer):
-                    yield slice(start, start + filled), self._unchanged(buffer)
-                    start, filled = start + filled, 0
+            while taken < len(values):
+                step = min(size - filled, len(values) - taken)
+                chosen = slice(taken, taken + step)
+                taken += step
+                if step == size:  # nothing to put together
+                    own = None if responses is None else responses[chosen]
+                    yield slice(start, start + size), values[chosen].astype(self.dtype, copy=False), own
+                    start += size
+                    continue
+                buffer[filled : filled + step] = values[chosen]
+                if responses is not None:
+                    beside[filled : filled + step] = responses[chosen]
+                filled += step
+                if filled == size:
+                    yield self._put_together(start, buffer, beside)
+                    start, filled = start + size, 0
         if filled:
-            yield slice(start, start + filled), self._unchanged(buffer[:filled])
+            yield self._put_together(start, buffer[:filled], beside[:filled])
         if start + filled != len(self):
             raise InputError(
                 f"X must give the same rows in every pass, got {len(self)} and then {start + filled}"
             )
 
-    def _unchanged(self, block: FloatArray) -> FloatArray:
-        """Return a block, or refuse one that would escape what was decided by the first pass."""
-        if not (np.abs(block) <= self.largest).all():
+    def _put_together(self, start: int, buffer: FloatArray, beside: FloatArray) -> Piece:
+        return slice(start, start + len(buffer)), buffer, beside if self.responds else None
+
+    def _checked(self, values: FloatArray, responses: FloatArray | None) -> float:
+        """Return the largest magnitude of a block, or refuse what would escape earlier decisions."""
+        if values.shape[1] != self.shape[1]:
+            widths = sorted({self.shape[1], values.shape[1]})
+            raise InputError(f"X must have the same columns in every block, got {widths} columns")
+        if (responses is not None) != self.responds:
+            raise InputError("X must bring responses with every block or with none, got some of each")
+        if responses is not None:
+            largest_magnitude("y", [responses])
+        largest = largest_magnitude("X", [values])
+        if largest > self.largest:
             raise InputError(
                 "X must give the same rows in every pass, got a larger value than in the first one; "
                 "return the same blocks whenever it is called"
             )
-        return block
+        return largest
 
     def array(self) -> FloatArray:
         """Refuse."""
-        raise InputError(
+        raise StreamRefused(
             "X must be an array in memory for this estimator, got a stream of blocks; "
-            "only estimators that multiply with X take one"
+            "only estimators that pass over the rows take one"
         )
+
+
+def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:
+    """Return a block of a stream as rows and, if they come along, responses."""
+    if not isinstance(piece, tuple):
+        return _in_place("X", piece, 2), None
+    values, responses = _in_place("X", piece[0], 2), _in_place("y", piece[1], 1)
+    if len(values) != len(responses):
+        raise InputError(
+            f"y must have one entry per row of X, got {len(responses)} entries for {len(values)} rows"
+        )
+    return values, responses
+
+
+def _in_place(name: str, values: object, n_dimensions: int) -> FloatArray:
+    """Return numbers as they lie, by rows or by columns, where that is a precision that is computed in."""
+    known = isinstance(values, np.ndarray) and values.ndim == n_dimensions
+    if known and values.dtype in (np.float32, np.float64):  # type: ignore[attr-defined]
+        return values  # type: ignore[return-value]
+    return float_array(name, values, n_dimensions=n_dimensions)
 
 
 def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:

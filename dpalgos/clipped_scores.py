@@ -30,17 +30,17 @@ def clipped_score_moments(
     """
     d, bound = sample.n_features, covariate_bound * response_bound
     first, second = np.triu_indices(d)
-    moments, clipped = np.empty((sample.n_replicates, d, d)), np.empty(sample.n_replicates)
-    for group in sample.groups():
+    packed, clipped = np.zeros((sample.n_replicates, len(first))), np.zeros(sample.n_replicates)
+    for group, X in sample.grouped(lambda group: clip_rows_l2(group.X, covariate_bound)):
         chosen = group.replicates
-        X = clip_rows_l2(group.X, covariate_bound)
         residual = group.y[:, None] - X @ coef[:, chosen]
         factor = clip_factor(np.abs(residual) * np.linalg.norm(X, axis=1)[:, None], bound)
         cut = (np.abs(group.y) > response_bound) | (np.linalg.norm(group.X, axis=1) > covariate_bound)
-        clipped[chosen] = (((factor < 1) | cut[:, None]) * group.weights).sum(axis=0)
-        packed = ((residual * factor) ** 2 * group.weights).T @ (X[:, first] * X[:, second])
-        moments[chosen, first, second] = packed
-        moments[chosen, second, first] = packed
+        clipped[chosen] += (((factor < 1) | cut[:, None]) * group.weights).sum(axis=0)
+        packed[chosen] += ((residual * factor) ** 2 * group.weights).T @ (X[:, first] * X[:, second])
+    moments = np.empty((sample.n_replicates, d, d))
+    moments[:, first, second] = packed
+    moments[:, second, first] = packed
     return moments / sample.n_rows[:, None, None], clipped / sample.n_rows
 
 

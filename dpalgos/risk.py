@@ -7,12 +7,13 @@ Replicates go in groups of a few whose arrays stay in the cache, with only the r
 those are few.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.families import Family
+from dpalgos.mechanisms.clipping import clip_rows_l2
 from dpalgos.sample import Design, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -45,8 +46,8 @@ class Risk:
         Whose loss; residuals are clipped to the family's public bound.
     sample : Sample
         Rows, responses and masks; labels outside the family are refused.
-    X : (n, d) array, optional
-        Rows in the place of the sample's, e.g. clipped.
+    row_bound : float, optional
+        The ℓ2 norm to which rows are clipped.
     ridge : float or (R,) array
         κ.
     tilt : array in the shape of the coefficients, optional
@@ -57,16 +58,15 @@ class Risk:
         self,
         family: Family,
         sample: Sample,
-        X: FloatArray | None = None,
         *,
+        row_bound: float | None = None,
         ridge: float | FloatArray = 0.0,
         tilt: FloatArray | None = None,
     ) -> None:
-        y = family.encode(sample.response())
-        rows = (sample.X if X is None else X).astype(float, copy=False)
-        self.family, self._sample = family, sample
+        sample.check_response()
+        self.family, self._sample, self._row_bound = family, sample, row_bound
         self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
-        self._parts = list(_partition(sample, rows, y))
+        self._kept = None if sample.rows.streamed else list(self._partition())
         self._tilt = np.zeros(self.shape) if tilt is None else tilt
 
     @property
@@ -77,41 +77,46 @@ class Risk:
     def loss(self, coef: FloatArray) -> FloatArray:
         """Return F, (R,)."""
         total = np.zeros(self._sample.n_replicates)
-        for part in self._parts:
+        for part in self._parts():
             losses = self.family.loss(_predict(part, coef), part.y)
-            total[part.replicates] = (losses * part.weights).sum(axis=0)
+            total[part.replicates] += (losses * part.weights).sum(axis=0)
         extra = self._ridge / 2 * _dot(coef, coef) + _dot(self._tilt, coef)
         return np.asarray(total / self._sample.n_rows + extra)
 
     def gradient(self, coef: FloatArray) -> FloatArray:
         """Return the gradient of F with residuals clipped to the family's bound, in the shape of ``coef``."""
-        gradient = np.empty_like(coef)
-        for part in self._parts:
+        gradient = np.zeros_like(coef)
+        for part in self._parts():
             residual = self.family.residual(_predict(part, coef), part.y)
-            gradient[..., part.replicates] = _adjoint(part, residual)
+            gradient[..., part.replicates] += _adjoint(part, residual)
         return np.asarray(gradient / self._sample.n_rows + self._ridge * coef + self._tilt)
 
     def second_moments(self) -> FloatArray:
         """Return the mean of x x' over each replicate's rows, plus the ridge, (R, d, d)."""
-        moments = self._sample_moments([np.ones((len(part.X), 1)) for part in self._parts])
-        return np.asarray(moments + self._ridge[:, None, None] * np.eye(self._sample.n_features))
+        d, moments = self._sample.n_features, np.zeros((self._sample.n_replicates, *2 * (self.shape[0],)))
+        for part in self._parts():
+            moments[part.replicates] += _weighted_moments(part.X, part.weights)
+        return np.asarray(
+            moments / self._sample.n_rows[:, None, None] + self._ridge[:, None, None] * np.eye(d)
+        )
 
     def curvature(self, coef: FloatArray, contrasts: FloatArray) -> FloatArray:
         """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
-        weights = []
-        for part in self._parts:
-            second = self._second_derivative(part, coef)
-            weights.append(second if self.family.classes else second[:, None, None])
         k, d = contrasts.shape[1], self._sample.n_features
-        hessian = np.empty((self._sample.n_replicates, k, d, k, d))
+        hessian = np.zeros((self._sample.n_replicates, k, d, k, d))
+        for part in self._parts():
+            second = self._second_derivative(part, coef)
+            second = second if self.family.classes else second[:, None, None]
+            for a in range(k):
+                for b in range(a + 1):
+                    both = np.outer(contrasts[:, a], contrasts[:, b])
+                    weights = np.einsum("ijkr,jk->ir", second, both) * part.weights
+                    hessian[part.replicates, a, :, b] += _weighted_moments(part.X, weights)
+        hessian /= self._sample.n_rows[:, None, None, None, None]
         for a in range(k):
-            for b in range(a + 1):
-                both = np.outer(contrasts[:, a], contrasts[:, b])
-                projected = [np.einsum("ijkr,jk->ir", second, both) for second in weights]
-                block = self._sample_moments(projected)
-                hessian[:, a, :, b], hessian[:, b, :, a] = block, block
-                if a == b:
-                    hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
+            for b in range(a):
+                hessian[:, b, :, a] = hessian[:, a, :, b]
+            hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
         return hessian
 
     def _second_derivative(self, part: _Part, coef: FloatArray) -> FloatArray:
@@ -123,14 +128,32 @@ class Risk:
         clipped = np.abs(self.family.residual(predictor, part.y)) >= self.family.residual_bound
         return np.where(clipped, 0.0, second)
 
-    def _sample_moments(self, weights: list[FloatArray]) -> FloatArray:
-        d, moments = self._sample.n_features, []
-        for part, values in zip(self._parts, weights, strict=True):
-            used = values * part.weights
-            chosen = range(*part.replicates.indices(self._sample.n_replicates))
-            products = (part.X.T * used.T[:, None, :]) @ part.X
-            moments.append(np.broadcast_to(products, (len(chosen), d, d)))
-        return np.asarray(np.concatenate(moments) / self._sample.n_rows[:, None, None])
+    def _parts(self) -> Iterable[_Part]:
+        return self._partition() if self._kept is None else self._kept
+
+    def _partition(self) -> Iterator[_Part]:
+        sample, mask = self._sample, self._sample.row_mask
+        if sample.rows.streamed:
+            for group in sample.together():
+                y = self.family.encode(group.y)
+                yield _Part(group.replicates, self._clipped(group.X), y, group.weights)
+            return
+        rows, y = self._clipped(sample.X), self.family.encode(sample.response())
+        # Where rows are long, a pass over them costs more than the replicates' arrays beside them.
+        step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
+        for start in range(0, sample.n_replicates, step):
+            chosen = slice(start, min(start + step, sample.n_replicates))
+            if mask is None:
+                yield _Part(chosen, rows, y, np.ones((len(rows), 1)))
+                continue
+            used = mask[:, chosen].any(axis=1)
+            if used.mean() > _MOST:
+                yield _Part(chosen, rows, y, mask[:, chosen].astype(float))
+            else:
+                yield _Part(chosen, rows[used], y[used], mask[used, chosen].astype(float))
+
+    def _clipped(self, X: FloatArray) -> FloatArray:
+        return X if self._row_bound is None else clip_rows_l2(X, self._row_bound)
 
 
 def wide_gradient(
@@ -268,20 +291,9 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
     return np.asarray(np.linalg.svd(centering)[0][:, :-1])
 
 
-def _partition(sample: Sample, rows: FloatArray, y: FloatArray) -> Iterator[_Part]:
-    n, mask = len(rows), sample.row_mask
-    # Where rows are long, a pass over them costs more than the replicates' arrays beside them.
-    step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // n, sample.n_features // _LONG))
-    for start in range(0, sample.n_replicates, step):
-        chosen = slice(start, min(start + step, sample.n_replicates))
-        if mask is None:
-            yield _Part(chosen, rows, y, np.ones((n, 1)))
-            continue
-        used = mask[:, chosen].any(axis=1)
-        if used.mean() > _MOST:
-            yield _Part(chosen, rows, y, mask[:, chosen].astype(float))
-        else:
-            yield _Part(chosen, rows[used], y[used], mask[used, chosen].astype(float))
+def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the sums of w x x', (R, d, d) for weights (n, R)."""
+    return (X.T * weights.T[:, None, :]) @ X
 
 
 def _predict(part: _Part, coef: FloatArray) -> FloatArray:

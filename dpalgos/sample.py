@@ -8,6 +8,7 @@ whose (rows × replicates) arrays stay in the processor's cache; and :class:`Des
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -28,11 +29,13 @@ _GROUP_ELEMENTS = 160_000
 _TILE = 500  # columns of X'X that are summed together
 # (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
 Residual = Callable[[FloatArray, slice], FloatArray]
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some replicates and the rows that any of them uses.
+    """Some replicates and rows that they use: all of them, or where rows are streamed one block of them.
 
     Attributes
     ----------
@@ -58,10 +61,11 @@ class Sample:
     ----------
     X : (n, d) array_like, callable or Rows
         Finite numbers; float32 stays float32. Copied, but for arrays that are read-only: what changes after
-        it was checked would escape truncation. A callable returns an iterable of the blocks of rows, the
-        same ones in every pass: for data that do not fit into memory.
+        it was checked would escape truncation. A callable returns an iterable of the blocks of rows, or of
+        pairs of blocks and their responses, the same ones in every pass: for data that do not fit into
+        memory (:class:`dpalgos.blocked_design.StreamedRows`).
     y : (n,) array_like or None
-        Finite numbers; None for tasks without a response.
+        Finite numbers; None for tasks without a response, and where blocks bring theirs.
     row_mask : (n, R) or (n,) bool array, optional
         The rows that each replicate uses; all rows if omitted.
     n_replicates : int
@@ -96,9 +100,13 @@ class Sample:
         self.public_rows = public_rows
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
-        self.y = None if y is None else _finite_vector("y", y)
-        if self.y is not None and len(self.y) != n:
-            raise InputError(f"y must have one entry per row of X, got {len(self.y)} entries for {n} rows")
+        self._held_y = None if y is None else _finite_vector("y", y)
+        if self._held_y is not None and len(self._held_y) != n:
+            raise InputError(
+                f"y must have one entry per row of X, got {len(self._held_y)} entries for {n} rows"
+            )
+        if self._held_y is not None and _brings_responses(self.rows):
+            raise InputError("y must be None where the stream X brings the responses, got an array as well")
         self.n_replicates = n_replicates
         self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
         self.user_codes = None if user_ids is None else user_codes(user_ids, n)
@@ -108,10 +116,26 @@ class Sample:
         """The rows as an array in double precision; refused if they are streamed."""
         return self.rows.array().astype(np.float64, copy=False)
 
+    @property
+    def responds(self) -> bool:
+        """Whether there are responses."""
+        return self._held_y is not None or _brings_responses(self.rows)
+
+    @cached_property
+    def y(self) -> FloatArray | None:
+        """The responses (n,), if there are any; streamed ones are read into memory."""
+        if self._held_y is not None or not _brings_responses(self.rows):
+            return self._held_y
+        y = np.empty(len(self.rows))
+        for group in self.together():
+            y[group.rows] = group.y
+        y.flags.writeable = False
+        return y
+
     def once(self) -> "Sample":
         """Return the same rows for a single replicate, where replicates do not differ."""
         assert self.row_mask is None
-        return Sample(self.rows, self.y, user_ids=self.user_codes)
+        return Sample(self.rows, self._held_y, user_ids=self.user_codes)
 
     def derived(
         self,
@@ -128,7 +152,7 @@ class Sample:
         taken.keeps_moments = False
         taken.public_rows = self.public_rows
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
-        taken.y = self.y if self.y is None or rows is None else self.y[rows]
+        taken._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
         taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
         taken.row_mask = row_mask
         taken.user_codes = (
@@ -161,11 +185,33 @@ class Sample:
         used = (self.row_mask[:, r] for r in range(self.n_replicates))
         return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
 
+    def check_response(self) -> None:
+        """Refuse if there is no y."""
+        if not self.responds:
+            raise InputError("y is required by this estimator, got None; pass the responses as an (n,) array")
+
+    def responses(self) -> Iterator[FloatArray]:
+        """Yield y, or refuse if there is none: at once, or block by block where rows are streamed."""
+        if self.rows.streamed:
+            self.check_response()
+            yield from (group.y for group in self.together())
+        else:
+            yield self.response()
+
     def response(self) -> FloatArray:
         """Return y, or refuse if there is none."""
-        if self.y is None:
-            raise InputError("y is required by this estimator, got None; pass the responses as an (n,) array")
+        self.check_response()
+        assert self.y is not None
         return self.y
+
+    def mean_of(self, made: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return the means over each replicate's rows of what is made of X or of a block of it, (k, R)."""
+        if not self.rows.streamed:
+            return self.means(made(self.X))
+        total: FloatArray | float = 0.0
+        for group in self.together():
+            total = total + np.repeat(made(group.X).T @ group.weights, self._per_group(group), axis=1)
+        return np.asarray(total / self.n_rows)
 
     def means(self, Z: FloatArray) -> FloatArray:
         """Return the means of the rows of Z (n, k) that each replicate uses, as a (k, R) array."""
@@ -233,24 +279,35 @@ class Sample:
     def _clipped_means(self) -> dict[tuple[Callable[..., FloatArray], float], FloatArray]:
         return {}
 
-    def second_moments(self, Z: FloatArray) -> FloatArray:
+    def second_moments(self, made: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
         """Return the sums of z z' over each replicate's rows, as an (R, p, p) array.
 
-        All replicates are one matrix product: (p(p+1)/2 products of columns) × (row mask).
+        ``made`` makes the rows z of X and y, or of a block of them (y is zero if there is none). All
+        replicates are one matrix product: (p(p+1)/2 products of columns) × (row mask).
         """
+        if not self.rows.streamed:
+            y = np.zeros(len(self.rows)) if self.y is None else self.y
+            return self._products(made(self.X, y), None if self.row_mask is None else self._float_mask)
+        total: FloatArray | float = 0.0
+        for group in self.together():
+            weights = None if self.row_mask is None else group.weights
+            total = total + self._products(made(group.X, group.y), weights)
+        return np.asarray(total)
+
+    def _products(self, Z: FloatArray, weights: FloatArray | None) -> FloatArray:
         p = Z.shape[1]
-        if self.row_mask is None:
+        if weights is None:
             return np.broadcast_to(Z.T @ Z, (self.n_replicates, p, p))
         first, second = np.triu_indices(p)
         products = Z[:, first] * Z[:, second]
-        packed = self._float_mask.T @ products
+        packed = weights.T @ products
         moments = np.empty((self.n_replicates, p, p))
         moments[:, first, second] = packed
         moments[:, second, first] = packed
         return moments
 
     def groups(self) -> Iterator[Group]:
-        """Yield the replicates in cache-sized groups, each with only the rows that it uses."""
+        """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
         y = np.zeros(len(self.X)) if self.y is None else self.y
         n = len(self.X)
         step = max(1, min(self.n_replicates, max(8, _GROUP_ELEMENTS // n)))
@@ -263,10 +320,56 @@ class Sample:
             used = np.flatnonzero(mask.any(axis=1))
             yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float))
 
+    def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
+        """Return the groups with what is made of each; ``together``: those of :meth:`together`."""
+        groups = self.together if together or self.rows.streamed else self.groups
+        kept = None if self.rows.streamed else [(group, made(group)) for group in groups()]
+        return Grouped(groups, made, kept)
+
+    def together(self) -> Iterator[Group]:
+        """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
+        everybody = slice(0, self.n_replicates)
+        if not isinstance(self.rows, StreamedRows):
+            weights = np.ones((len(self.X), 1)) if self.row_mask is None else self._float_mask
+            y = np.zeros(len(self.X)) if self.y is None else self.y
+            yield Group(everybody, slice(None), self.X, y, weights)
+            return
+        for rows, block, own in self.rows.pieces():
+            X = block.astype(np.float64, copy=False)
+            responses = own if self._held_y is None else self._held_y[rows]
+            y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
+            weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
+            yield Group(everybody, rows, X, y, weights)
+
+    def _per_group(self, group: Group) -> int:
+        return self.n_replicates if group.weights.shape[1] == 1 else 1
+
     @cached_property
     def _float_mask(self) -> FloatArray:
         assert self.row_mask is not None
         return self.row_mask.astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(Generic[T]):
+    """Groups of rows with what is made of each: made once where rows are held, in every pass where streamed.
+
+    Several groups may hold rows of one replicate: what is summed over rows has to be summed over groups.
+    """
+
+    groups: Callable[[], Iterator[Group]]
+    made: Callable[[Group], T]
+    kept: list[tuple[Group, T]] | None = None
+
+    def __iter__(self) -> Iterator[tuple[Group, T]]:
+        if self.kept is not None:
+            return iter(self.kept)
+        return ((group, self.made(group)) for group in self.groups())
+
+    def then(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
+        """Return the groups with what is made of each and of what was made of it before."""
+        kept = None if self.kept is None else [(group, made(group, old)) for group, old in self.kept]
+        return Grouped(self.groups, lambda group: made(group, self.made(group)), kept)
 
 
 class Design:
@@ -385,6 +488,10 @@ def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:
                 gram[down, across] += block[:, down].T @ block[:, across]
             gram[across, down] = gram[down, across].T
     return gram
+
+
+def _brings_responses(rows: Rows) -> bool:
+    return isinstance(rows, StreamedRows) and rows.responds
 
 
 def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:

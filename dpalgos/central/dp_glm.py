@@ -37,7 +37,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
 from dpalgos.families import Family, check_labels, family_names, get_family
-from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
+from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.risk import Risk
@@ -129,8 +129,7 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R), or (d, K, R) with classes."""
     family = params.made()
-    rows = sample.X.astype(float, copy=False)
-    risk = Risk(family, sample, clip_rows_l2(rows, params.covariate_bound))
+    risk = Risk(family, sample, row_bound=params.covariate_bound)
     coef: FloatArray = np.zeros(risk.shape)
     for _ in range(params.n_iterations):
         predictor_bound = params.covariate_bound * family.predictor_norm(coef, 2)

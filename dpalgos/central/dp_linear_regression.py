@@ -52,6 +52,7 @@ from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
 from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
+from dpalgos.comparators.adassp import clipped_moments
 from dpalgos.errors import InputError
 from dpalgos.intervals import IntervalParams, interval_multiplier, release_score_moments
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
@@ -159,8 +160,10 @@ def dp_linear_regression(
         transcript, sample, params.response_bound, params.truncation, quantile_epsilon
     )
     if params.residual_bound is not None:
-        rows = clip_rows_l2(sample.X, params.covariate_bound)
-        gradient_at = clipped_residual_gradient(sample, rows, params.residual_bound)
+        sample.check_response()
+        gradient_at = clipped_residual_gradient(
+            sample, params.residual_bound, row_bound=params.covariate_bound
+        )
     else:
         gradient_at = _gradient(sample, params.covariate_bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
@@ -204,7 +207,7 @@ def _with_interval(
 
     whole = noise_multiplier(params.epsilon, params.delta)
     z, sensitivity = whole / float(np.sqrt(_GRAM_SHARE)), gram_sensitivity(row) / n
-    gram = sample.second_moments(clip_rows_l2(sample.X, row)) / n[:, None, None]
+    gram = sample.second_moments(lambda X, _: clip_rows_l2(X, row)) / n[:, None, None]
     released = transcript.gaussian(svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z, label=GRAM)
     gram_std = transcript.noise_std(sensitivity, z, len(released))
     eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
@@ -328,16 +331,17 @@ def _sensitivity(
 def _gradient(
     sample: Sample, covariate_bound: float, level: float | FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
-    X, y = clip_rows_l2(sample.X, covariate_bound), sample.response()
     d, n_rows = sample.n_features, sample.n_rows[:, None, None]
     if np.ndim(level) == 0:
-        moments = sample.second_moments(np.column_stack([X, truncate(y, level)])) / n_rows
+        moments = clipped_moments(sample, covariate_bound, level) / n_rows
         gram, cross = moments[:, :d, :d], moments[:, :d, d]
     else:  # every replicate truncates at a level of its own
-        truncated = truncate(y[:, None], level)
-        if sample.row_mask is not None:
-            truncated *= sample.row_mask
-        gram, cross = sample.second_moments(X) / n_rows, (X.T @ truncated / sample.n_rows).T
+        gram = sample.second_moments(lambda X, _: clip_rows_l2(X, covariate_bound)) / n_rows
+        total = sum(
+            clip_rows_l2(group.X, covariate_bound).T @ (truncate(group.y[:, None], level) * group.weights)
+            for group in sample.together()
+        )
+        cross = (total / sample.n_rows).T
 
     def at(coef: FloatArray) -> FloatArray:
         return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T

@@ -137,7 +137,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
         transcript.unprotected("entries that are not truncated")
-        means = sample.means(sample.X)
+        means = sample.mean_of(lambda X: X)
     else:
         means = sample.clipped_means(truncate, bound)
     sensitivity = mean_sensitivity(widths, sample.n_rows)

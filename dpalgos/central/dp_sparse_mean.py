@@ -209,7 +209,7 @@ def sparse_mean(
 def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     if params.truncation == "none":
         transcript.unprotected("entries that are not truncated")
-        return sample.means(sample.X)
+        return sample.mean_of(lambda X: X)
     return sample.clipped_means(truncate, params.value_bound)
 
 

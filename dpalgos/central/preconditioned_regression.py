@@ -58,14 +58,14 @@ from dpalgos.intervals import (
     release_score_moments,
 )
 from dpalgos.mechanisms.checks import check_bound
-from dpalgos.mechanisms.clipping import clip_factor
+from dpalgos.mechanisms.clipping import clip_factor, counts_above
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.symmetric import svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.whitened_rows import WhitenedRows
 from dpalgos.params import checked, choice
 from dpalgos.regression_intervals import note_step_interval, unresolved_coordinates
-from dpalgos.sample import Sample
+from dpalgos.sample import Group, Grouped, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _N_LEVELS = 16
@@ -189,6 +189,7 @@ def preconditioned_regression(
     sample: Sample, params: PreconditionedRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
+    sample.check_response()
     mu = gaussian_mu(params.epsilon, params.delta)
     schedule = _schedule(params)
     budget = schedule.budget(params)
@@ -221,7 +222,7 @@ def preconditioned_regression(
         scores = release_score_moments(
             transcript,
             rows.clipped_second_moments(before, level),
-            rows.counts_above(before, level, {}) / sample.n_rows,
+            counts_above(rows.gradient_norms(before), level) / sample.n_rows,
             bound=level,
             n_rows=sample.n_rows,
             multiplier=parts,
@@ -293,15 +294,19 @@ def _whiten(sample: Sample, level: FloatArray, multiplier: float, transcript: Tr
 def _clipped_second_moments(sample: Sample, level: FloatArray) -> FloatArray:
     p = sample.n_features + 1
     first, second = np.triu_indices(p)
-    moments = np.empty((sample.n_replicates, p, p))
-    for group in sample.groups():
-        Z = np.column_stack([group.X, group.y])
+    packed = np.zeros((sample.n_replicates, len(first)))
+    for group, Z in sample.grouped(_with_response):
         norms = np.linalg.norm(Z, axis=1, keepdims=True)
         weights = group.weights * clip_factor(norms, level[group.replicates]) ** 2
-        packed = weights.T @ (Z[:, first] * Z[:, second])
-        moments[group.replicates, first, second] = packed
-        moments[group.replicates, second, first] = packed
+        packed[group.replicates] += weights.T @ (Z[:, first] * Z[:, second])
+    moments = np.empty((sample.n_replicates, p, p))
+    moments[:, first, second] = packed
+    moments[:, second, first] = packed
     return moments
+
+
+def _with_response(group: Group) -> FloatArray:
+    return np.column_stack([group.X, group.y])
 
 
 class _Levels:
@@ -329,19 +334,11 @@ class _Levels:
             return np.full(sample.n_replicates, self._clip[0])
         if self._clip == "rule":
             return 3 * self._scale**0.4
-        norms = np.linalg.norm(np.column_stack([sample.X, sample.response()]), axis=1)
-        groups = [(group, norms[group.rows, None] * group.weights) for group in sample.groups()]
-
-        def counts_above(level: FloatArray) -> FloatArray:
-            counts = np.empty(sample.n_replicates)
-            for group, weighted in groups:
-                counts[group.replicates] = (weighted > level[group.replicates]).sum(axis=0)
-            return counts
-
-        candidates = np.geomspace(0.5, 8, _N_LEVELS) * np.sqrt(d + 1)
-        return self._search(
-            candidates, self._wanted(self._schedule.rows_wanted), counts_above, "rows above a level"
+        norms = sample.grouped(
+            lambda group: np.linalg.norm(_with_response(group), axis=1)[:, None] * group.weights
         )
+        candidates = np.geomspace(0.5, 8, _N_LEVELS) * np.sqrt(d + 1)
+        return self._search(candidates, self._wanted(self._schedule.rows_wanted), norms, "rows above a level")
 
     def gradients(self, rows: WhitenedRows, theta: FloatArray, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""
@@ -350,12 +347,11 @@ class _Levels:
         if self._clip == "rule":
             return 3.2 * self._scale**0.85
         if step < 2:
-            cache: dict[int, FloatArray] = {}
             candidates = np.geomspace(0.15, 12, _N_LEVELS) * np.sqrt(self._sample.n_features)
             self._gradient_level = self._search(
                 candidates,
                 self._wanted(20),
-                lambda level: rows.counts_above(theta, level, cache),
+                rows.gradient_norms(theta),
                 "gradients above a level",
             )
             self._gradient_level = self._gradient_level * self._schedule.widened
@@ -367,14 +363,14 @@ class _Levels:
         return np.asarray(np.minimum(wanted, 0.9 * self._sample.n_rows))
 
     def _search(
-        self, candidates: FloatArray, wanted: FloatArray, counts_above: Any, label: str
+        self, candidates: FloatArray, wanted: FloatArray, norms: Grouped[FloatArray], label: str
     ) -> FloatArray:
         low = np.zeros(self._sample.n_replicates, dtype=int)
         high = np.full(self._sample.n_replicates, len(candidates) - 1)
         for _ in range(_N_COUNTS):
             middle = (low + high) // 2
             released = self._transcript.gaussian(
-                counts_above(candidates[middle])[None, :],
+                counts_above(norms, candidates[middle])[None, :],
                 l2_sensitivity=1.0,
                 noise_multiplier=self._budget.gaussian_multiplier("levels", _N_SEARCHES * _N_COUNTS),
                 label=label,

@@ -88,8 +88,7 @@ def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> 
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    X = clip_rows_l2(sample.X, row)
-    moments = sample.second_moments(np.column_stack([X, truncate(sample.response(), response)]))
+    moments = clipped_moments(sample, row, response)
     gram, cross = moments[:, :d, :d], moments[:, :d, d].T
     if params.calibration == "tight":
         z = noise_multiplier(params.epsilon, params.delta, n_releases=3) / np.sqrt(params.rest)
@@ -151,6 +150,14 @@ def _note_interval(
         n_rows=n,
         unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
         bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
+    )
+
+
+def clipped_moments(sample: Sample, row_bound: float, response_bound: float | FloatArray) -> FloatArray:
+    """Return the sums of z z', z = (x, y) with rows and responses clipped, (R, d + 1, d + 1)."""
+    sample.check_response()
+    return sample.second_moments(
+        lambda X, y: np.column_stack([clip_rows_l2(X, row_bound), truncate(y, response_bound)])
     )
 
 

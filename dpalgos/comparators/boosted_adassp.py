@@ -83,11 +83,10 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArra
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the sum of the rounds' coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    sample.response()
+    sample.check_response()
     sigma = noise_multiplier(params.epsilon, params.delta, params.n_rounds + 2)
     tight = params.calibration == "tight"
-    X = clip_rows_l2(sample.X, row)
-    gram = sample.second_moments(X)
+    gram = sample.second_moments(lambda X, _: clip_rows_l2(X, row))
     least = transcript.gaussian(
         np.linalg.eigvalsh(gram)[:, :1].T,
         l2_sensitivity=row**2,
@@ -98,7 +97,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     released = release_gram(gram, multiplier, row, params.calibration, transcript)
     ridge = np.maximum(0, _TAIL * np.sqrt(d) * sigma * row**2 - np.maximum(0, least - _TAIL * sigma * row**2))
     system = released + ridge[:, None, None] * np.eye(d)
-    gradient_at = clipped_residual_gradient(sample, X, response)
+    gradient_at = clipped_residual_gradient(sample, response, row_bound=row)
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_rounds):
         score = transcript.gaussian(

@@ -77,10 +77,13 @@ def clipped_gradient_descent(
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
     clip_norm = params.clip_norm
-    lengths = np.maximum(np.linalg.norm(sample.X, axis=1), _SHORTEST * clip_norm)
-    sample.response()
-    # Clipping a row's gradient to γ is clipping its residual to γ / ‖x‖.
-    gradient_at = clipped_residual_gradient(sample, sample.X, clip_norm / lengths)
+    sample.check_response()
+
+    def residual_bounds(X: FloatArray) -> FloatArray:
+        """Clipping a row's gradient to γ is clipping its residual to γ / ‖x‖."""
+        return np.asarray(clip_norm / np.maximum(np.linalg.norm(X, axis=1), _SHORTEST * clip_norm))
+
+    gradient_at = clipped_residual_gradient(sample, residual_bounds)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(params.n_iterations):
         released = transcript.gaussian(

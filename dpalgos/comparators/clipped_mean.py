@@ -52,11 +52,11 @@ from dpalgos.intervals import (
     release_score_moments,
 )
 from dpalgos.mechanisms.checks import check_for_columns, for_columns
-from dpalgos.mechanisms.clipping import truncate
+from dpalgos.mechanisms.clipping import clip_factor, counts_above, truncate
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice, positive
-from dpalgos.sample import Sample
+from dpalgos.sample import Group, Sample
 from dpalgos.typing import FloatArray
 
 _CENTER_SHARE = 0.1
@@ -253,13 +253,16 @@ def _searched_level(
     """Return the level, of 16 ascending ones (16, R), that about 2√d/μ rows exceed, by noisy counts."""
     wanted = 2 * np.sqrt(sample.n_features) / gaussian_mu(params.epsilon, params.delta)
     wanted = np.minimum(wanted, sample.n_rows / 2)
-    distances = _distances(sample, center)
-    weights = 1.0 if sample.row_mask is None else sample.row_mask
+
+    def used(group: Group) -> FloatArray:
+        return _distances(group, center) * group.weights
+
+    distances = sample.grouped(used, together=True)
     replicates = np.arange(sample.n_replicates)
     low, high = np.zeros_like(replicates), np.full_like(replicates, _N_LEVELS - 1)
     for _ in range(_N_COUNTS):
         middle = (low + high) // 2
-        outside = ((distances > levels[middle, replicates]) * weights).sum(axis=0).astype(float)
+        outside = counts_above(distances, levels[middle, replicates])
         released = transcript.gaussian(
             outside[None, :],
             l2_sensitivity=1.0,
@@ -275,14 +278,18 @@ def _searched_level(
 def mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the mean of rows less the centre, clipped to the radius, (d, R); centres (d, R) or (d, 1)."""
     if center.shape[1] == 1 and np.ptp(radius) == 0:
-        offsets = sample.X - center.T
-        offsets *= radius[0] / np.maximum(np.linalg.norm(offsets, axis=1, keepdims=True), radius[0])
-        return sample.means(offsets)
+
+        def clipped(X: FloatArray) -> FloatArray:
+            offsets = X - center.T
+            offsets *= radius[0] / np.maximum(np.linalg.norm(offsets, axis=1, keepdims=True), radius[0])
+            return offsets
+
+        return sample.mean_of(clipped)
     origin = center.mean(axis=1, keepdims=True)  # what distances are computed from, against cancellation
-    factor = radius / np.maximum(_distances(sample, center), radius)
-    if sample.row_mask is not None:
-        factor *= sample.row_mask
-    total = (sample.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0)
+    total: FloatArray | float = 0.0
+    for group in sample.together():
+        factor = clip_factor(_distances(group, center), radius) * group.weights
+        total = total + (group.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0)
     return np.asarray(total / sample.n_rows)
 
 
@@ -320,17 +327,20 @@ def note_offset_interval(
 def _offset_squares(sample: Sample, center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean squares of clipped offsets, (d, R), at most radius² in sum, and the share clipped, (R,)."""
     origin = center.mean(axis=1, keepdims=True)
-    distances, rows, moved = _distances(sample, center), sample.X - origin.T, center - origin
-    weights = np.ones_like(distances) if sample.row_mask is None else sample.row_mask.astype(float)
-    clipped = ((distances > radius) * weights).sum(axis=0) / sample.n_rows
-    weights = weights * (radius / np.maximum(distances, radius)) ** 2
-    total = (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
-    return np.maximum(total, 0.0) / sample.n_rows, clipped
+    moved, total, clipped = center - origin, np.zeros_like(center), np.zeros(sample.n_replicates)
+    for group in sample.together():
+        distances, rows = _distances(group, center), group.X - origin.T
+        clipped += ((distances > radius) * group.weights).sum(axis=0)
+        weights = group.weights * clip_factor(distances, radius) ** 2
+        total = (
+            total + (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
+        )
+    return np.maximum(total, 0.0) / sample.n_rows, clipped / sample.n_rows
 
 
-def _distances(sample: Sample, center: FloatArray) -> FloatArray:
+def _distances(group: Group, center: FloatArray) -> FloatArray:
     """Return the distance of every row from each replicate's centre, (n, R)."""
     origin = center.mean(axis=1, keepdims=True)
-    offsets, moved = sample.X - origin.T, center - origin
+    offsets, moved = group.X - origin.T, center - origin
     squares = (offsets**2).sum(axis=1, keepdims=True) - 2 * offsets @ moved + (moved**2).sum(axis=0)
     return np.asarray(np.sqrt(np.maximum(squares, 0)))

@@ -114,10 +114,7 @@ def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -
     """Return the last iterate, (d, R)."""
     family = params.made()
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
-    X = clip_rows_l2(sample.X, params.covariate_bound)
-    released = (_random_steps if params.batches == "poisson" else _steps_in_turn)(
-        sample, X, params, transcript
-    )
+    released = (_random_steps if params.batches == "poisson" else _steps_in_turn)(sample, params, transcript)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(params.n_epochs * _count_batches(sample, params)):
         coef = coef - step * released(coef)
@@ -125,11 +122,12 @@ def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -
 
 
 def _random_steps(
-    sample: Sample, X: FloatArray, params: DPSGDGLMParams, transcript: Transcript
+    sample: Sample, params: DPSGDGLMParams, transcript: Transcript
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β ↦ the noisy mean gradient of a fresh random batch."""
     family, rate = params.made(), 1 / _count_batches(sample, params)
-    y, n_batch = family.encode(sample.response()), rate * sample.n_rows
+    X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
+    n_batch = rate * sample.n_rows
     used = _used(sample)
     multiplier = sampled_noise_multiplier(
         params.epsilon, params.delta, rate, params.n_epochs * _count_batches(sample, params)
@@ -150,14 +148,14 @@ def _random_steps(
 
 
 def _steps_in_turn(
-    sample: Sample, X: FloatArray, params: DPSGDGLMParams, transcript: Transcript
+    sample: Sample, params: DPSGDGLMParams, transcript: Transcript
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β ↦ the noisy mean gradient of the batch whose turn it is."""
     family, n_batches = params.made(), _count_batches(sample, params)
     used = _used(sample)
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
-    risks = [Risk(family, batch, X) for batch in batches]
+    risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
     multiplier = noise_multiplier(params.epsilon, params.delta, params.n_epochs)
     order = cycle(enumerate(zip(batches, risks, strict=True)))
 

@@ -228,30 +228,33 @@ def _spread_levels(params: KarwaVadhanMeanParams) -> FloatArray:
 def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
     edges = np.append(levels, 2 * levels[-1])
     counts = np.empty((len(levels), sample.n_features, sample.n_replicates))
+    if sample.row_mask is None:  # blocks that are streamed hold an even number of rows, but for the last
+        counts[:] = sum(_differences_counted(group.X, edges) for group in sample.together())
+        return counts
     for r in range(sample.n_replicates):
-        X = sample.X if sample.row_mask is None else sample.X[sample.row_mask[:, r]]
-        if r and sample.row_mask is None:
-            counts[:, :, r] = counts[:, :, 0]
-            continue
-        even = len(X) // 2 * 2
-        differences = np.abs(X[1:even:2] - X[0:even:2])
-        weights = np.ones((len(differences), 1))
-        for j in range(sample.n_features):
-            counts[:, j, r] = _bin_counts(differences[:, j], edges, weights)[:, 0]
+        counts[:, :, r] = _differences_counted(sample.X[sample.row_mask[:, r]], edges)[:, :, 0]
     return counts
+
+
+def _differences_counted(X: FloatArray, edges: FloatArray) -> FloatArray:
+    """Count differences of pairs of rows in bins, (K, d, 1)."""
+    even = len(X) // 2 * 2
+    differences = np.abs(X[1:even:2] - X[0:even:2])
+    weights = np.ones((len(differences), 1))
+    return np.stack([_bin_counts(column, edges, weights) for column in differences.T], axis=1)
 
 
 def _center_counts(sample: Sample, std: FloatArray, last: FloatArray, most: int) -> FloatArray:
     """Count each column in bins of its width around multiples of it, (2 most + 1, d, R)."""
     edges = np.arange(-most, most + 2) - 0.5
-    counts = np.empty((2 * most + 1, *std.shape))
-    weights = _weights(sample)
-    for j in range(sample.n_features):
-        for width in np.unique(std[j]):
-            chosen = std[j] == width
-            outermost = last[j, chosen][0]  # values beyond count there
-            position = np.clip(sample.X[:, j] / width, -outermost, outermost)
-            counts[:, j, chosen] = _bin_counts(position, edges, _of(weights, chosen))
+    counts = np.zeros((2 * most + 1, *std.shape))
+    for group in sample.together():
+        for j in range(sample.n_features):
+            for width in np.unique(std[j]):
+                chosen = std[j] == width
+                outermost = last[j, chosen][0]  # values beyond count there
+                position = np.clip(group.X[:, j] / width, -outermost, outermost)
+                counts[:, j, chosen] += _bin_counts(position, edges, _of(group.weights, chosen))
     return counts
 
 
@@ -264,20 +267,14 @@ def _bin_counts(values: FloatArray, edges: FloatArray, weights: FloatArray) -> F
 
 def _truncated_means(sample: Sample, center: FloatArray, half: FloatArray) -> FloatArray:
     """Return the mean of every column truncated to center ± half, (d, R), once per distinct interval."""
-    means, weights = np.empty_like(center), _weights(sample)
-    for j in range(sample.n_features):
-        for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
-            chosen = (center[j] == middle) & (half[j] == radius)
-            column = np.clip(sample.X[:, j], middle - radius, middle + radius)
-            total = column @ _of(weights, chosen)
-            means[j, chosen] = total / sample.n_rows[chosen]
-    return means
-
-
-def _weights(sample: Sample) -> FloatArray:
-    if sample.row_mask is None:
-        return np.ones((len(sample.X), 1))
-    return sample.row_mask.astype(float)
+    total = np.zeros_like(center)
+    for group in sample.together():
+        for j in range(sample.n_features):
+            for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
+                chosen = (center[j] == middle) & (half[j] == radius)
+                column = np.clip(group.X[:, j], middle - radius, middle + radius)
+                total[j, chosen] += column @ _of(group.weights, chosen)
+    return total / sample.n_rows
 
 
 def _of(weights: FloatArray, chosen: BoolArray) -> FloatArray:

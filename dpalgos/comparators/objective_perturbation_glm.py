@@ -54,7 +54,7 @@ from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, get_family
 from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball
+from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count, positive
@@ -190,7 +190,7 @@ def reached_minimum(
     """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
     coef: FloatArray
     if sample.n_features <= _FEW_COLUMNS:
-        risk = Risk(family, sample, clip_rows_l2(sample.X, row_bound), ridge=ridge, tilt=tilt)
+        risk = Risk(family, sample, row_bound=row_bound, ridge=ridge, tilt=tilt)
         coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
         gradient = risk.gradient(coef)
     else:

@@ -100,7 +100,7 @@ def private_frank_wolfe_lasso(
     sample: Sample, params: PrivateFrankWolfeLassoParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    problem = _Mean(sample, params) if sample.y is None else _Regression(sample, params)
+    problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
     radius = params.coef_l1_bound
     theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for t in range(1, params.n_iterations + 1):

@@ -98,9 +98,13 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
     tight = params.calibration == "tight"
     response_scale = params.covariate_bound / params.response_bound if tight else 1.0
     row_bound_squared = params.covariate_bound**2 + (response_scale * params.response_bound) ** 2
-    X = clip_rows_l2(sample.X, params.covariate_bound)
-    y = response_scale * truncate(sample.response(), params.response_bound)
-    gram = sample.second_moments(np.column_stack([X, y]))
+    sample.check_response()
+
+    def rows_of_a(X: FloatArray, y: FloatArray) -> FloatArray:
+        clipped = truncate(y, params.response_bound)
+        return np.column_stack([clip_rows_l2(X, params.covariate_bound), response_scale * clipped])
+
+    gram = sample.second_moments(rows_of_a)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
         gram = gram + ridge * np.eye(d + 1)

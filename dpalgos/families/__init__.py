@@ -29,7 +29,9 @@ class HasFamily(Protocol):
 
 def check_labels(sample: Sample, params: HasFamily) -> None:
     """Refuse responses that are no labels of the family."""
-    params.made().encode(sample.response())
+    family = params.made()
+    for y in sample.responses():
+        family.encode(y)
 
 
 @cache

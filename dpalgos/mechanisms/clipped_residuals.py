@@ -10,35 +10,40 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.sample import Sample
+from dpalgos.mechanisms.clipping import clip_rows_l2
+from dpalgos.sample import Group, Sample
 from dpalgos.typing import FloatArray
 
 
 def clipped_residual_gradient(
-    sample: Sample, X: FloatArray, bound: float | FloatArray
+    sample: Sample, bound: float | Callable[[FloatArray], FloatArray], *, row_bound: float | None = None
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β (d, R) ↦ g(β), (d, R).
 
     Parameters
     ----------
     sample : Sample
-        Whose responses, and which rows each replicate uses.
-    X : (n, d) array
-        The rows to multiply with: the sample's own, or those made shorter.
-    bound : float or (n,) array
-        b, one for all rows or one for each.
+        Rows, responses, and which rows each replicate uses.
+    bound : float or callable
+        b: one for all rows, or what makes one for each of some rows (m, d), (m,).
+    row_bound : float, optional
+        The ℓ2 norm to which rows are clipped.
     """
-    bounds = np.broadcast_to(np.asarray(bound, dtype=float), len(X))[:, None]
-    groups = [(group, X[group.rows], bounds[group.rows]) for group in sample.groups()]
+
+    def prepared(group: Group) -> tuple[FloatArray, float | FloatArray]:
+        rows = group.X if row_bound is None else clip_rows_l2(group.X, row_bound)
+        return rows, bound(rows)[:, None] if callable(bound) else bound
+
+    groups = sample.grouped(prepared)
 
     def at(coef: FloatArray) -> FloatArray:
-        gradient = np.empty_like(coef)
-        for group, rows, most in groups:
+        gradient = np.zeros_like(coef)
+        for group, (rows, most) in groups:
             residual = rows @ coef[:, group.replicates]
             residual -= group.y[:, None]
             np.clip(residual, -most, most, out=residual)
             residual *= group.weights
-            gradient[:, group.replicates] = rows.T @ residual
+            gradient[:, group.replicates] += rows.T @ residual
         return np.asarray(gradient / sample.n_rows)
 
     return at

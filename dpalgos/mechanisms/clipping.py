@@ -5,6 +5,7 @@ Clipping is a part of the guarantee, not an assumption on the data: estimators a
 
 import numpy as np
 
+from dpalgos.sample import Grouped
 from dpalgos.typing import FloatArray
 
 
@@ -31,3 +32,11 @@ def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:
 def clip_factor(norms: FloatArray, level: float | FloatArray) -> FloatArray:
     """Return min(1, level / norm), the factor that clips a vector of that norm."""
     return np.asarray(level / np.maximum(norms, level))
+
+
+def counts_above(norms: Grouped[FloatArray], level: FloatArray) -> FloatArray:
+    """Return how many norms of each replicate's rows exceed its ``level`` (R,), (R,)."""
+    counts = np.zeros_like(level)
+    for group, found in norms:
+        counts[group.replicates] += (found > level[group.replicates]).sum(axis=0)
+    return counts

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpalgos.mechanisms.clipping import clip_factor
 from dpalgos.mechanisms.symmetric import quadratic_forms
-from dpalgos.sample import Group, Sample
+from dpalgos.sample import Group, Grouped, Sample
 from dpalgos.typing import FloatArray
 
 
@@ -28,14 +28,16 @@ class WhitenedRows:
         self._sample = sample
         self._whitening = whitening
         gram = whitening @ whitening
-        self._groups = []
-        for group in sample.groups():
+
+        def norms(group: Group) -> FloatArray:
             squares = quadratic_forms(group.X, gram[group.replicates])
-            self._groups.append((group, np.sqrt(np.maximum(squares, 0, out=squares))))
+            return np.asarray(np.sqrt(np.maximum(squares, 0, out=squares)))
+
+        self._groups = sample.grouped(norms)
 
     def clipped_gradient(self, theta: FloatArray, level: FloatArray) -> FloatArray:
         """Return the mean over rows of u (y − u'θ) clipped to ℓ2 norm ``level``, (d, R)."""
-        cross = np.empty_like(theta)
+        cross = np.zeros_like(theta)
         for group, norms in self._groups:
             residual = self._residual(group, theta)
             factor = np.abs(residual)
@@ -44,32 +46,29 @@ class WhitenedRows:
             np.divide(chosen, np.maximum(factor, chosen, out=factor), out=factor)
             factor *= residual
             factor *= group.weights
-            cross[:, group.replicates] = group.X.T @ factor
+            cross[:, group.replicates] += group.X.T @ factor
         return np.asarray(np.einsum("rij,jr->ir", self._whitening, cross) / self._sample.n_rows)
 
     def clipped_second_moments(self, theta: FloatArray, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g' for g = u (y − u'θ) clipped to ℓ2 norm ``level``, (R, d, d)."""
         d = len(theta)
         first, second = np.triu_indices(d)
-        moments = np.empty((theta.shape[1], d, d))
+        packed, moments = np.zeros((theta.shape[1], len(first))), np.empty((theta.shape[1], d, d))
         for group, norms in self._groups:
             chosen = group.replicates
             residual = self._residual(group, theta)
             weights = (residual * clip_factor(np.abs(residual) * norms, level[chosen])) ** 2 * group.weights
-            packed = weights.T @ (group.X[:, first] * group.X[:, second])
-            moments[chosen, first, second] = packed
-            moments[chosen, second, first] = packed
+            packed[chosen] += weights.T @ (group.X[:, first] * group.X[:, second])
+        moments[:, first, second] = packed
+        moments[:, second, first] = packed
         moments /= self._sample.n_rows[:, None, None]
         return np.asarray(self._whitening @ moments @ self._whitening)
 
-    def counts_above(self, theta: FloatArray, level: FloatArray, cache: dict[int, FloatArray]) -> FloatArray:
-        """Return how many gradients have an ℓ2 norm above ``level``, (R,)."""
-        counts = np.empty(self._sample.n_replicates)
-        for index, (group, norms) in enumerate(self._groups):
-            if index not in cache:
-                cache[index] = np.abs(self._residual(group, theta)) * norms * group.weights
-            counts[group.replicates] = (cache[index] > level[group.replicates]).sum(axis=0)
-        return counts
+    def gradient_norms(self, theta: FloatArray) -> Grouped[FloatArray]:
+        """Return the ℓ2 norms of all rows' gradients, 0 where a replicate does not use the row."""
+        return self._groups.then(
+            lambda group, norms: np.abs(self._residual(group, theta)) * norms * group.weights
+        )
 
     def _residual(self, group: Group, theta: FloatArray) -> FloatArray:
         chosen = group.replicates

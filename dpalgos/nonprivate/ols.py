@@ -36,14 +36,13 @@ _LARGEST_CONDITION = 1e5
 )
 def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the least-squares coefficients, (d, R)."""
+    sample.check_response()
     if params.interval is not None:
         note_robust_interval(sample, transcript, least_squares_half_widths(params.interval))
-    y = sample.response()
     if sample.row_mask is None:
-        coef = np.linalg.lstsq(sample.X, y, rcond=None)[0]
-        return np.repeat(coef[:, None], sample.n_replicates, axis=1)
+        return np.repeat(_of_all_rows(sample)[:, None], sample.n_replicates, axis=1)
     d = sample.n_features
-    moments = sample.second_moments(np.column_stack([sample.X, y]))
+    moments = sample.second_moments(lambda X, y: np.column_stack([X, y]))
     gram, cross = moments[:, :d, :d], moments[:, :d, d]
     scale = np.sqrt(np.einsum("rjj->rj", gram))
     scale[scale == 0] = 1.0
@@ -55,5 +54,21 @@ def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) ->
     coef[:, sound] = (solved / scale[sound]).T
     for replicate in np.flatnonzero(~sound):
         rows = sample.row_mask[:, replicate]
-        coef[:, replicate] = np.linalg.lstsq(sample.X[rows], y[rows], rcond=None)[0]
+        coef[:, replicate] = np.linalg.lstsq(sample.X[rows], sample.response()[rows], rcond=None)[0]
     return coef
+
+
+def _of_all_rows(sample: Sample) -> FloatArray:
+    """Return the least-squares coefficients of all rows, (d,); of streamed ones by their triangular factor.
+
+    [X, y] and the factor R of its QR decomposition have the same products of columns, hence the same answer.
+    """
+    if not sample.rows.streamed:
+        X, y = sample.X, sample.response()
+    else:
+        factor = np.empty((0, sample.n_features + 1))
+        for group in sample.together():
+            rows = np.column_stack([group.X, group.y])
+            factor = np.asarray(np.linalg.qr(np.concatenate([factor, rows]), mode="r"))
+        X, y = factor[:, :-1], factor[:, -1]
+    return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])

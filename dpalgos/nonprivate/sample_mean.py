@@ -24,4 +24,4 @@ def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transc
     """Return the mean of each replicate's rows, (d, R)."""
     if params.interval is not None:
         note_robust_interval(sample, transcript, mean_half_widths(params.interval))
-    return sample.means(sample.X)
+    return sample.mean_of(lambda X: X)

@@ -36,7 +36,7 @@ class SparseSampleMeanParams(Params):
 def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcript: Transcript) -> FloatArray:
     """Return the thresholded mean of each replicate's rows, (d, R)."""
     return hard_threshold(
-        sample.means(sample.X), check_how_many("sparsity", params.sparsity, sample.n_features)
+        sample.mean_of(lambda X: X), check_how_many("sparsity", params.sparsity, sample.n_features)
     )
 
 

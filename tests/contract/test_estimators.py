@@ -20,6 +20,7 @@ from dpalgos.accounting.events import (
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.blocked_design import StreamedRows, StreamRefused
 from dpalgos.noise_source import Noise, NoNoise
 from dpalgos.params import describe
 from dpalgos.sample import Sample
@@ -133,6 +134,46 @@ def excess(event, value, other):
     order = 2 if isinstance(event, SUM) else np.inf if isinstance(event, BoundedRangeEvent) else event.norm
     bound = event.l2_sensitivity if isinstance(event, SUM) else event.sensitivity
     return float(np.linalg.norm((value - other)[:, 0], order) / np.max(bound))
+
+
+def needs_memory(estimator):
+    """Quantiles of columns sort them, parts of the rows are fitted, whole users are gathered."""
+    in_parts = any(word in estimator.form for word in ("hold-out", "cross-validation"))
+    sorts = estimator.task == "mean" and "quantiles" in estimator.form
+    of_users = estimator.privacy_model in ("user", "local")
+    return in_parts or sorts or of_users or estimator.name in ("l1_glm", "tukey_em")
+
+
+@every
+def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration):
+    """And the same releases; what cannot be streamed is refused in one sentence."""
+    X, y = problem(1000)
+    pieces = [slice(0, 300), slice(300, 301), slice(301, 1000)]
+    responses = response(estimator, y)
+
+    def read():
+        return (X[p] if responses is None else (X[p], responses[p]) for p in pieces)
+
+    params, ids = build_params(estimator, keywords(estimator, calibration)), whose(estimator, len(X))
+
+    def outcome(sample):
+        made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
+        return run(estimator, sample, params, made), made
+
+    held = Sample(X, responses, n_replicates=2, user_ids=ids)
+    streams = [Sample(given, n_replicates=2, user_ids=ids) for given in (read, StreamedRows(read, len(X)))]
+    if needs_memory(estimator):
+        for stream in streams:
+            with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
+                outcome(stream)
+        return
+    expected, transcript = outcome(held)
+    for stream in streams:
+        answer, again = outcome(stream)
+        np.testing.assert_allclose(answer, expected, rtol=1e-7, atol=1e-9)
+        assert [(type(e), e.label) for e in again.events] == [(type(e), e.label) for e in transcript.events]
+        for one, other in zip(again.values, transcript.values, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
 @private

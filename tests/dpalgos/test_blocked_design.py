@@ -15,7 +15,7 @@ from scipy.special import expit
 import dpalgos
 from data.data_errors import DataError
 from data.row_groups import row_blocks
-from dpalgos.blocked_design import HeldRows, StreamedRows
+from dpalgos.blocked_design import HeldRows, StreamedRows, StreamRefused
 from dpalgos.sample import Design, Sample
 
 PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
@@ -170,8 +170,48 @@ def test_a_stream_must_be_the_same_in_every_pass():
 
 
 def test_other_estimators_refuse_a_stream():
-    with pytest.raises(dpalgos.InputError, match="X must be an array in memory for this estimator"):
-        dpalgos.estimate("ols", stream(np.ones((5, 2))), np.ones(5), rng=np.random.default_rng(0))
+    with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
+        dpalgos.estimate(
+            "tukey_em",
+            stream(np.ones((5, 2))),
+            np.ones(5),
+            rng=np.random.default_rng(0),
+            epsilon=1.0,
+            delta=1e-5,
+        )
+
+
+@pytest.mark.parametrize("sizes", [(64,), (100, 1, 333)])
+@pytest.mark.parametrize("counted", [True, False])
+def test_responses_come_along_with_the_rows(sizes, counted):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1000, 3)), rng.standard_normal(1000)
+    pairs = [(np.asfortranarray(block), block[:, 0]) for block in stream(np.column_stack([X, y]), sizes)()]
+    pairs = [(block[:, :3], block[:, 3]) for block, _ in pairs]
+    sample = Sample(StreamedRows(lambda: pairs, 1000 if counted else None))
+    assert sample.responds
+    assert sample.rows.shape == (1000, 3)
+    np.testing.assert_array_equal(sample.y, y)
+    np.testing.assert_array_equal(np.concatenate([group.X for group in sample.together()]), X)
+    with pytest.raises(dpalgos.InputError, match="y must be None where the stream X brings the responses"):
+        Sample(lambda: pairs, y)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [
+        ([(np.ones((3, 2)), np.ones(2))], "y must have one entry per row of X, got 2 entries for 3 rows"),
+        ([(np.ones((3, 2)), np.ones(3)), np.ones((3, 2))], "X must bring responses with every block"),
+        ([(np.ones((3, 2)), np.full(3, np.nan))], "y must be finite"),
+        ([np.ones((3, 2)), np.full((3, 2), np.inf)], "X must be finite"),
+        ([np.ones((3, 2))], "X must give the same rows in every pass, got 6 and then 3"),
+    ],
+)
+def test_a_stream_of_known_length_is_checked_in_every_pass(pieces, message):
+    task = "ols" if isinstance(pieces[0], tuple) else "sample_mean"
+    for _ in range(2):
+        with pytest.raises(dpalgos.InputError, match=message):
+            dpalgos.estimate(task, StreamedRows(lambda: pieces, 6), rng=np.random.default_rng(0))
 
 
 def write(path, X, rows_per_group):

@@ -9,7 +9,6 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
 from dpalgos.families import get_family
-from dpalgos.mechanisms.clipping import clip_rows_l2
 from dpalgos.ridge import RidgeRisk, minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
@@ -166,7 +165,7 @@ def test_both_solvers_find_the_same_minimum(family):
     made = get_family(family, response_bound=0.5 if family == "gaussian" else None)
     sample = Sample(X, y, row_mask=mask, n_replicates=4)
     ridge, tilt = np.array([0.01, 0.02, 0.05, 0.1]), 0.05 * rng.standard_normal((12, 4))
-    risk = Risk(made, sample, clip_rows_l2(X, 1.5), ridge=ridge, tilt=tilt)
+    risk = Risk(made, sample, row_bound=1.5, ridge=ridge, tilt=tilt)
     formed = minimize(risk)
     multiplied, gradient = minimize_by_products(
         RidgeRisk(made, sample, row_bound=1.5, ridge=ridge, tilt=tilt),
@@ -204,7 +203,7 @@ def test_products_with_the_hessian():
     X, y, _ = logistic_problem(300, 5)
     sample, ridge, tilt = Sample(X, y, n_replicates=2), np.full(2, 0.3), np.zeros((5, 2))
     wide = RidgeRisk(get_family("logistic"), sample, row_bound=1.0, ridge=ridge, tilt=tilt)
-    risk = Risk(get_family("logistic"), sample, clip_rows_l2(X, 1.0), ridge=0.3)
+    risk = Risk(get_family("logistic"), sample, row_bound=1.0, ridge=0.3)
     coef, direction = rng.standard_normal((2, 5, 2))
     product = wide.curvature_product(wide.predictor(coef))(direction)
     hessian = risk.curvature(coef, np.ones((1, 1)))[:, 0, :, 0]
