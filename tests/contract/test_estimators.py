@@ -141,7 +141,8 @@ def needs_memory(estimator):
     in_parts = any(word in estimator.form for word in ("hold-out", "cross-validation"))
     sorts = estimator.task == "mean" and "quantiles" in estimator.form
     of_users = estimator.privacy_model in ("user", "local")
-    return in_parts or sorts or of_users or estimator.name in ("l1_glm", "tukey_em")
+    whole = ("l1_glm", "tukey_em", "preconditioned_glm")
+    return in_parts or sorts or of_users or estimator.name in whole
 
 
 @every
