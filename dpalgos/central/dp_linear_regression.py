@@ -52,11 +52,10 @@ from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
 from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
-from dpalgos.comparators.adassp import clipped_moments
 from dpalgos.errors import InputError
 from dpalgos.intervals import IntervalParams, interval_multiplier, release_score_moments
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
-from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
+from dpalgos.mechanisms.clipping import clip_rows_l2, clipped_moments, project_l2_ball, truncate
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import count, positive

@@ -39,7 +39,7 @@ from dpalgos.intervals import (
     interval_multiplier,
     release_score_moments,
 )
-from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
+from dpalgos.mechanisms.clipping import clipped_moments
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
@@ -150,14 +150,6 @@ def _note_interval(
         n_rows=n,
         unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
         bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
-    )
-
-
-def clipped_moments(sample: Sample, row_bound: float, response_bound: float | FloatArray) -> FloatArray:
-    """Return the sums of z z', z = (x, y) with rows and responses clipped, (R, d + 1, d + 1)."""
-    sample.check_response()
-    return sample.second_moments(
-        lambda X, y: np.column_stack([clip_rows_l2(X, row_bound), truncate(y, response_bound)])
     )
 
 
