@@ -172,12 +172,12 @@ def test_a_stream_must_be_the_same_in_every_pass():
 def test_other_estimators_refuse_a_stream():
     with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
         dpalgos.estimate(
-            "tukey_em",
+            "l1_glm",
             stream(np.ones((5, 2))),
             np.ones(5),
             rng=np.random.default_rng(0),
-            epsilon=1.0,
-            delta=1e-5,
+            family="gaussian",
+            l1_penalty=0.1,
         )
 
 
