@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.symmetric import svec, unsvec
@@ -38,6 +38,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 INTERVAL_SHARE = 0.1
 HALF_WIDTH = "half_width"
+NAIVE_HALF_WIDTH = "half_width_without_noise"
 NOTE = "interval_note"
 SCORE_MOMENTS = "score moments"
 SHARE_CLIPPED = "share of rows clipped"
@@ -99,6 +100,7 @@ def note_interval(
     *,
     variance: FloatArray,
     variance_std: FloatArray | float,
+    sampling: FloatArray,
     flagged: BoolArray,
     reason: str,
 ) -> None:
@@ -114,6 +116,8 @@ def note_interval(
         T: of every coordinate's error.
     variance_std : (d, R) array or float
         u: standard deviation of T.
+    sampling : (d, R) array
+        The part of T that is not noise: all that an interval by the book would count, told for comparison.
     flagged : (d, R) bool array
         Coordinates without an honest interval.
     reason : str
@@ -121,6 +125,7 @@ def note_interval(
     """
     degrees = 2 * (variance / np.maximum(variance_std, np.finfo(float).tiny)) ** 2
     quantile = stdtrit(np.clip(degrees, 1.0, 1e6), (1 + level) / 2)
+    transcript.note(NAIVE_HALF_WIDTH, ndtri((1 + level) / 2) * np.sqrt(sampling))
     transcript.note(HALF_WIDTH, np.where(flagged, np.nan, quantile * np.sqrt(variance)))
     if flagged.any():
         transcript.note(NOTE, f"no interval where it is nan: {reason}")
@@ -244,6 +249,7 @@ def note_mean_interval(
         level,
         variance=variance,
         variance_std=np.sqrt(unsure) / n_rows,
+        sampling=spread / n_rows,
         flagged=moved_by_clipping(share, np.sqrt(spread), np.sqrt(variance)),
         reason=_CLIPPED,
     )

@@ -102,6 +102,7 @@ def note_step_interval(
         level,
         variance=variance,
         variance_std=np.sqrt(unsure) / n_rows,
+        sampling=spread / n_rows,
         flagged=unresolved | clipped | biased,
         reason="the coefficient takes part in a direction whose second moment the noise hides, or clipping "
         "or a ridge may have moved it",

@@ -1,4 +1,4 @@
-"""Noise of mean 0 and variance 1, symmetric or skewed."""
+"""Noise of mean 0 and variance 1: Gaussian, heavy-tailed or skewed."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from data.simulations import FloatArray
 
 
 def centred_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
-    """Draw noise: ``"gaussian"``, or ``"exponential"`` less its mean.
+    """Draw noise: ``"gaussian"``, ``"student"`` (5 degrees of freedom), or ``"exponential"`` less its mean.
 
     Raises
     ------
@@ -18,4 +18,6 @@ def centred_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, .
         return np.asarray(rng.standard_normal(shape))
     if kind == "exponential":
         return np.asarray(rng.standard_exponential(shape) - 1)
-    raise DataError(f"noise must be one of gaussian, exponential, got {kind!r}")
+    if kind == "student":
+        return np.asarray(rng.standard_t(5, shape) * np.sqrt(3 / 5))
+    raise DataError(f"noise must be one of gaussian, student, exponential, got {kind!r}")

@@ -82,6 +82,10 @@ class Draw(ABC):
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return what is measured on estimates (d, R) or (d,): an array whose last axis is R."""
 
+    def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
+        """Return what is measured on a whole answer; by default on its estimate alone."""
+        return self.measure(answer.estimate)
+
     def selection(self, estimate: np.ndarray) -> dict[str, int]:
         """Return in how many replicates an estimate selects each column; none where that says nothing."""
         return {}

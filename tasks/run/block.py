@@ -87,7 +87,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     start = time.perf_counter()
     try:
         result = draw.answer(cell, block)
-        measured = draw.measure(result.estimate)
+        measured = draw.measure_answer(result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
         selected = draw.selection(result.estimate)

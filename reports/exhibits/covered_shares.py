@@ -1,0 +1,170 @@
+"""Shows how often intervals cover, beside intervals that leave the noise out, and how wide they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from reports import palette
+from reports.figures import bare_axes, set_ticks
+from reports.numbers import setting
+from reports.picture import Picture, Shown, warned_picture
+from reports.series import View
+from reports.svg import drawing, new_figure
+
+_LEVEL, _QUANTILE = 0.95, 1.959964
+_CELL = ["estimator", "variant", "calibration", "epsilon", "n"]
+_ROW, _TOP, _WIDTH, _FONT = 19.0, 60.0, 760.0, 11.0
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return a picture at the headline's size and ε, a table of all sizes, and one of all cells."""
+    cells = _cells(view, summary, content)
+    if cells.empty:
+        return ()
+    where, n = view.headline, content["n"]
+    epsilon = where.epsilon if where else math.nan
+    shown = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
+    every = cells[cells["epsilon"].notna()]
+    private = every[every["coverage"].notna()]
+    low = private[private["coverage"] < 0.94 - 3 * private["coverage_se"].fillna(0)]
+    text = (
+        f"In {len(private)} private cells with any interval at 95 %, they cover "
+        f"{_percent(float(private['coverage'].mean()))} % on average; in {len(low)} of them less than 94 % "
+        f"by more than three standard errors. Intervals without the noise, by the book, cover "
+        f"{_percent(float(private['naive'].mean()))} %. A coordinate whose error cannot be known has none: "
+        f"{_percent(float(every['flagged'].mean()))} % over all private cells."
+    )
+    note = (
+        f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
+    )
+    picture = _picture(view, shown, note)
+    columns = (
+        "",
+        "",
+        "ε",
+        "n",
+        "covered, %",
+        "without the noise, %",
+        "no interval, %",
+        "width over the oracle's",
+    )
+    return (
+        Shown("Do the intervals cover?", f"{text} {note}", picture),
+        Shown(
+            "Coverage and width of every cell",
+            "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
+            columns=columns,
+            rows=tuple(_row(cell) for cell in _records(cells)),
+            n_labels=2,
+        ),
+    )
+
+
+def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
+    """Return one row per cell that tells coverage, with a column for each metric."""
+    names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
+    found = summary[summary["metric"].isin(names)]
+    if found.empty:
+        return found
+    wide = found.assign(metric=found["metric"].map(names)).pivot_table(
+        index=_CELL, columns="metric", values=["mean", "se"], dropna=False, sort=False
+    )
+    both = wide.columns.to_flat_index()
+    wide.columns = pd.Index([pair[1] + ("_se" if pair[0] == "se" else "") for pair in both])
+    cells = wide.reset_index().dropna(subset=["flagged"])
+    for name in names.values():
+        cells[name] = cells.get(name, math.nan)
+    order = {info.name: info.order for info in view.page.estimators}
+    cells["panel"] = cells["variant"].str.partition(", ")[0]
+    cells["order"] = cells["estimator"].map(order)
+    cells["title"] = [
+        f"{view.page.estimator(name).title} {variant.partition(', ')[2]}".strip()
+        for name, variant in zip(cells["estimator"], cells["variant"], strict=True)
+    ]
+    cells["ratio"] = 1 / (_QUANTILE * cells["pivot"] ** 0.5)
+    return cells.sort_values(["panel", "order", "epsilon", "n"], kind="stable")
+
+
+def _records(cells: pd.DataFrame) -> list[Any]:
+    return list(cells.itertuples())
+
+
+def _percent(value: float, se: float = math.nan) -> str:
+    if math.isnan(value):
+        return "none"
+    return f"{100 * value:.1f}" + (f" ± {100 * se:.1f}" if math.isfinite(se) else "")
+
+
+def _row(cell: Any) -> tuple[str, ...]:
+    epsilon = "none" if math.isnan(cell.epsilon) else setting(cell.epsilon)
+    ratio = "none" if math.isnan(cell.ratio) else f"{cell.ratio:.2f}"
+    covered = _percent(cell.coverage, cell.coverage_se)
+    return (
+        cell.panel,
+        cell.title,
+        epsilon,
+        f"{cell.n:,}",
+        covered,
+        _percent(cell.naive),
+        _percent(cell.flagged),
+        ratio,
+    )
+
+
+def _picture(view: View, cells: pd.DataFrame, note: str) -> Picture:
+    return warned_picture(
+        view.page.dataset.data_source,
+        "interval-coverage",
+        f"Coverage of 95 % intervals. {note}",
+        _figure(cells),
+    )
+
+
+def _figure(cells: pd.DataFrame) -> Figure:
+    """Draw one line per panel and estimator, coverage across."""
+    height = _TOP + _ROW * len(cells) + 40
+    with drawing():
+        fig = new_figure(_WIDTH, height)
+        bottom, top = 40 / height, 1 - 20 / height
+        ax = fig.add_axes((0.5, bottom, 0.46, top - bottom))
+        ax.set_xlim(0, 1.03)
+        ax.set_ylim(-0.7, len(cells) - 0.3)
+        bare_axes(ax)
+        set_ticks(ax, "x", [0.0, 0.25, 0.5, 0.75, 0.95], [])
+        ax.set_yticks([])
+        ax.axvline(_LEVEL, color=palette.AXIS, linewidth=1)
+        for place, cell in enumerate(reversed(_records(cells))):
+            color = palette.SERIES[palette.slot(int(cell.order))]
+            label = f"{cell.panel}: {cell.title}"
+            fig.text(
+                0.49,
+                bottom + (top - bottom) * (place + 0.7) / (len(cells) + 0.4),
+                label,
+                fontsize=_FONT,
+                ha="right",
+                va="center",
+                color=palette.INK,
+            )
+            if not math.isnan(cell.naive):
+                ax.plot(
+                    [cell.naive], [place], marker="o", markerfacecolor="none", color=color, linestyle="none"
+                )
+            if math.isnan(cell.coverage):
+                ax.text(
+                    0.55,
+                    place,
+                    "no coordinate has an interval",
+                    fontsize=_FONT * 0.9,
+                    color=palette.MUTED,
+                    va="center",
+                )
+                continue
+            bar = 2 * cell.coverage_se if math.isfinite(cell.coverage_se) else 0.0
+            ax.errorbar([cell.coverage], [place], xerr=[bar], color=color, marker="o", linestyle="none")
+        ax.set_xlabel("share of coordinates covered", fontsize=_FONT, color=palette.INK)
+    return fig

@@ -1,0 +1,133 @@
+"""How often intervals cover the truth, how wide they are, and how many coordinates have none.
+
+Data are simulated, or rows of a registered table drawn with replacement, whose population is the table
+itself: the truth is then the answer of all its rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+import dpalgos
+from data.prepared_table import PreparedTable
+from dpalgos.intervals import NAIVE_HALF_WIDTH
+from tasks.problems.problem import (
+    ELEMENTS_BESIDE,
+    Draw,
+    Estimation,
+    HeadlineRun,
+    Problem,
+    spread_over_blocks,
+)
+from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.problems.simulation import SimulatedProblem
+from tasks.work_units import Block, derive_seed, replicate_generator
+
+COVERAGE = "coverage"
+FLAGGED = "flagged"
+PIVOT = "squared_error_over_half_width"
+NAIVE_COVERAGE = "coverage_without_noise"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class IntervalDraw(Estimation):
+    """Data with a target, whose coordinates an answer's intervals should cover."""
+
+    def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
+        """Return the error, and means over coordinates of what follows, (6, R).
+
+        Whether there is an interval; whether it covers; the squared error over its squared half width;
+        whether an interval without the noise covers; whether there is one.
+        """
+        off = np.abs(self.columns(answer.estimate) - self.target[:, None])
+        half = np.full_like(off, np.nan)
+        if answer.interval is not None:
+            lower, upper = (self.columns(end) for end in answer.interval)
+            half = (upper - lower) / 2
+        there = np.isfinite(half)
+        naive = np.broadcast_to(answer.diagnostics.get(NAIVE_HALF_WIDTH, np.nan), off.shape)
+        squares = np.where(there, off / np.where(there, half, 1.0), 0.0) ** 2
+        shares = [there, there & (off <= half), squares, off <= naive, np.isfinite(naive)]
+        return np.stack([np.linalg.norm(off, axis=0), *(share.mean(axis=0) for share in shares)])
+
+
+class IntervalProblem(Problem):
+    """What is measured on intervals, whatever the data."""
+
+    panel_word: ClassVar[str] = "panel"
+    has_exhibits: ClassVar[bool] = True
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return the error; coverage and width of the coordinates that have intervals, NaN where none has."""
+        error, there, covered, squares, naive, naive_there = np.concatenate(measured, axis=1)
+        some = np.where(there > 0, there, np.nan)
+        return {
+            self.metric: error,
+            COVERAGE: covered / some,
+            FLAGGED: 1 - there,
+            PIVOT: squares / some,
+            NAIVE_COVERAGE: np.where(naive_there > 0, naive, np.nan),
+        }
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return what the metrics are called."""
+        names = {"coverage": COVERAGE, "flagged": FLAGGED, "pivot": PIVOT, "naive": NAIVE_COVERAGE}
+        return {"covered_shares": {**names, "n": run.block.n}}
+
+
+class IntervalSimulation(IntervalProblem, SimulatedProblem):
+    """Intervals for the truth of a simulation."""
+
+    kind: Literal["interval_simulation"]
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return blocks of about as much data each."""
+        return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set and of the products of its columns."""
+        d = self.sizes(n)["d"]
+        return 8 * n * (d + d * (d + 1) // 2)
+
+    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+        """Yield one data set after another; one at a time is in memory."""
+        seed = self.data_seed(block)
+        for replicate in range(block.first, block.first + block.replicates):
+            data = self.simulate(replicate_generator(seed, replicate), block.n)
+            yield IntervalDraw(
+                sample=dpalgos.Sample(data.X, data.y),
+                first=replicate,
+                replicates=1,
+                target=data.truth,
+                batched=False,
+            )
+
+
+class IntervalResamples(IntervalProblem, RegisteredTableProblem):
+    """Intervals for the answer of a whole table, from n of its rows drawn with replacement."""
+
+    kind: Literal["interval_resamples"]
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        """Return blocks of about as much data each."""
+        return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
+
+    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
+        """Yield one resample after another."""
+        keywords: dict[str, Any] = {"family": self.family} if self.family else {}
+        name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
+        rng = np.random.default_rng(0)  # asked for, and not used
+        target = dpalgos.estimate(name, prepared.X, prepared.y, rng=rng, **keywords).estimate
+        seed = derive_seed(block.seed, block.study, "rows", block.panel, block.n)
+        for replicate in range(block.first, block.first + block.replicates):
+            rows = replicate_generator(seed, replicate).integers(0, len(prepared.X), block.n)
+            y = None if prepared.y is None else prepared.y[rows]
+            yield IntervalDraw(
+                sample=dpalgos.Sample(prepared.X[rows], y),
+                first=replicate,
+                replicates=1,
+                target=target,
+                batched=False,
+            )

@@ -1,0 +1,158 @@
+"""What is measured on intervals, on simulated rows and on resampled tables, and what the page shows of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpalgos
+from data.prepared_table import PreparedTable
+from data.simulations import simulator
+from dpalgos.intervals import NAIVE_HALF_WIDTH
+from flows.find_study import find_study
+from reports.exhibits import covered_shares as exhibit
+from reports.series import Setting
+from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, IntervalResamples
+from tasks.run.block import compute_block
+from tasks.work_units import Block, Cell
+
+
+def draw(target):
+    return IntervalDraw(
+        sample=dpalgos.Sample(np.zeros((2, len(target)))),
+        first=0,
+        replicates=1,
+        target=np.array(target),
+        batched=False,
+    )
+
+
+def answer(estimate, half, naive):
+    estimate, half = np.array(estimate), np.array(half)
+    return dpalgos.api.Result(
+        estimate=estimate,
+        certified_epsilon=1.0,
+        delta=1e-5,
+        events=(),
+        diagnostics={NAIVE_HALF_WIDTH: np.array(naive)[:, None]},
+        interval=np.stack([estimate - half, estimate + half]),
+    )
+
+
+def test_coverage_counts_the_coordinates_that_have_intervals():
+    measured = draw([0.0, 0.0, 0.0, 0.0]).measure_answer(
+        answer([1.0, -1.0, 3.0, 0.5], [2.0, 2.0, 2.0, np.nan], [0.9, 1.1, 0.1, 1.0])
+    )
+    problem = find_study("intervals").panels[0].problem
+    metrics = problem.metrics([measured], 10)
+    assert metrics[COVERAGE] == pytest.approx(2 / 3)
+    assert metrics[FLAGGED] == pytest.approx(1 / 4)
+    assert metrics["coverage_without_noise"] == pytest.approx(1 / 2)
+    assert metrics["squared_error_over_half_width"] == pytest.approx((1 / 4 + 1 / 4 + 9 / 4) / 3)
+
+
+def test_nothing_is_covered_where_no_coordinate_has_an_interval():
+    measured = draw([0.0, 0.0]).measure_answer(answer([1.0, 2.0], [np.nan, np.nan], [np.nan, np.nan]))
+    assert np.isfinite(measured).all()
+    metrics = find_study("intervals").panels[0].problem.metrics([measured], 10)
+    assert np.isnan(metrics[COVERAGE]).all()
+    assert np.isnan(metrics["coverage_without_noise"]).all()
+    assert metrics[FLAGGED] == 1
+
+
+def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 2))
+    y = X @ [1.0, 2.0] + rng.standard_normal(400)
+    table = PreparedTable(X=X, y=y, column_names=("a", "b"), to_standard=None, private=True, note="")
+    problem = IntervalResamples(
+        kind="interval_resamples",
+        dataset="housing",
+        response="median_house_value",
+        covariates=("households", "population"),
+        units="public",
+    )
+    cell = Cell(
+        estimator="ols",
+        variant="v",
+        calibration="none",
+        epsilon=None,
+        delta=None,
+        delta_rule="",
+        n=300,
+        params={"interval": 0.95},
+    )
+    block = Block(
+        study="mine",
+        dataset="housing",
+        data_source="real",
+        panel="v",
+        problem=problem,
+        n=300,
+        first=0,
+        replicates=60,
+        of=60,
+        seed=1,
+        work=1,
+        cells=(cell,),
+    )
+    drawn = list(problem.draws(block, table))
+    assert len({d.sample.X.tobytes() for d in drawn}) == 60
+    assert len(np.unique(drawn[0].sample.X, axis=0)) < 300
+    np.testing.assert_allclose(drawn[0].target, np.linalg.lstsq(X, y, rcond=None)[0])
+    rows = compute_block(block, table)
+    assert rows[rows["metric"] == COVERAGE]["value"].mean() == pytest.approx(0.95, abs=0.06)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "student", "exponential"])
+def test_rows_and_errors_have_the_stated_spread(law):
+    rng = np.random.default_rng(0)
+    data = simulator("shaped_regression")(rng, 60_000, 3, rows=law, errors=law, unequal=True, correlation=0.0)
+    error = data.y - data.X @ data.truth
+    np.testing.assert_allclose(data.X.std(axis=0), 1, atol=0.05)
+    assert error.std() == pytest.approx(0.7, abs=0.05)
+    outer = np.abs(data.X[:, 0]) > 1
+    assert error[outer].std() > 1.3 * error[~outer].std()
+    mean = simulator("shaped_mean")(rng, 60_000, 3, rows=law)
+    np.testing.assert_allclose(mean.X.mean(axis=0), mean.truth, atol=0.03)
+
+
+class Page:
+    estimators = (dpalgos.get_estimator("adassp"),)
+    dataset = type("Data", (), {"data_source": "simulated"})
+
+    def estimator(self, name):
+        return self.estimators[0]
+
+
+def test_the_page_tells_coverage_beside_the_naive_one_and_what_has_no_interval():
+    cells = {
+        "coverage": 0.8,
+        FLAGGED: 0.25,
+        "coverage_without_noise": 0.4,
+        "squared_error_over_half_width": 0.3,
+    }
+    summary = pd.DataFrame(
+        [
+            {
+                "estimator": "adassp",
+                "variant": "plain",
+                "calibration": "tight",
+                "epsilon": 1.0,
+                "n": 500,
+                "metric": metric,
+                "mean": mean,
+                "se": 0.01,
+            }
+            for metric, mean in cells.items()
+        ]
+    )
+    view = type("View", (), {"page": Page(), "headline": Setting(1.0, "", "plain")})
+    names = {"coverage": COVERAGE, "flagged": FLAGGED, "naive": "coverage_without_noise"}
+    content = {**names, "pivot": "squared_error_over_half_width", "n": 500}
+    figure, table = exhibit.draw(view, summary, content)
+    assert "cover 80.0 % on average; in 1 of them less than 94 %" in figure.text
+    assert table.rows == (
+        ("plain", "AdaSSP", "1", "500", "80.0 ± 1.0", "40.0", "25.0", f"{1 / (1.959964 * 0.3**0.5):.2f}"),
+    )
+    assert b"plain: AdaSSP" in figure.picture.svg
+    assert exhibit.draw(view, summary.assign(metric="l2_error"), content) == ()
