@@ -1,7 +1,7 @@
 """What a study's answers will cost, from public declarations and simulation alone: no data are touched.
 
-A table is made up from what is declared of its columns (`tasks.problems.declared_rows`), and the study's
-estimators run on it as they would on the data: as good a forecast as the declarations and guesses are.
+Tables are made up from what is declared of the columns (`tasks.problems.declared_rows`), and the study's
+estimators run on them as they would on the data: as good a forecast as the declarations and guesses are.
 """
 
 import math
@@ -28,6 +28,7 @@ from tasks.work_units import Block, Cell
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SIZES = (1 / 16, 1 / 4, 1.0, 4.0)  # of the headline's
 _MOST_ELEMENTS = 20_000_000  # of a made-up table
+TABLES = 5  # made up, among which repetitions are divided
 LEVEL = 0.95
 _BEYOND = 16.0  # how far the last slope is followed
 
@@ -202,47 +203,46 @@ class _Simulation:
             )
         spec, problem = self._spec, self.panel.problem
         grid = Grid(n=tuple(dict.fromkeys(sizes)), epsilon=tuple(budgets), delta=(spec.headline.delta,))
-        panel = self.panel.model_copy(update={"grid": grid})
-        try:
-            prepared = problem.made_up(population, spec.guesses, np.random.default_rng(self._seed))
-        except ValueError as error:
-            raise SpecError(f"{spec.name}: {error}") from None
-        alone = spec.model_copy(update={"panels": (panel,)})
-        found = []
-        for block in alone.blocks("paper", replicates=self._replicates, seed=self._seed):
-            rows = compute_block(block, prepared)
-            errors = dict(list(rows[rows["metric"] == problem.metric].groupby("cell", sort=False)))
-            for cell in block.cells:
-                told = _forecast(errors[cell.key], panel.name)
-                if widths and block.n == spec.headline.n and told.private and not told.refused:
-                    half_width, flagged = _interval(cell, block, prepared)
-                    told = replace(told, half_width=half_width, flagged=flagged)
-                found.append(told)
-            self._made += len(block.cells)
-            if self._progress:
-                self._progress(self._made)
-        return found
+        alone = spec.model_copy(update={"panels": (self.panel.model_copy(update={"grid": grid}),)})
+        runs: list[pd.DataFrame] = []
+        ends: dict[str, list[np.ndarray]] = {}
+        n_tables = min(TABLES, self._replicates)
+        for table in range(n_tables):
+            seed = self._seed + table
+            try:
+                prepared = problem.made_up(population, spec.guesses, np.random.default_rng(seed))
+            except ValueError as error:
+                raise SpecError(f"{spec.name}: {error}") from None
+            each = -(-self._replicates // n_tables)
+            for block in alone.blocks("paper", replicates=each, seed=seed):
+                runs.append(compute_block(block, prepared))
+                if widths and block.n == spec.headline.n:
+                    for cell in block.cells:
+                        ends.setdefault(cell.key, []).append(_half_widths(cell, block, prepared))
+                self._made += len(block.cells)
+                if self._progress:
+                    self._progress(self._made)
+        rows = pd.concat(runs)
+        cells = rows[rows["metric"] == problem.metric].groupby("cell", sort=False)
+        return [_forecast(each, self.panel.name, ends.get(str(key), [])) for key, each in cells]
 
 
-def _interval(cell: Cell, block: Block, prepared: Any) -> tuple[float, float]:
-    """Return the mean half width of a cell's intervals, and the share of coordinates that have none."""
-    if not get_estimator(cell.estimator).has_interval:
-        return math.nan, 1.0
-    asked, half, flagged = replace(cell, params={**cell.params, "interval": LEVEL}), [], []
+def _half_widths(cell: Cell, block: Block, prepared: Any) -> np.ndarray:
+    """Return half widths of a cell's intervals in the metric's units; NaN where there is no honest one."""
+    if not cell.epsilon or not get_estimator(cell.estimator).has_interval:
+        return np.zeros(0)
+    asked, found = replace(cell, params={**cell.params, "interval": LEVEL}), [np.zeros(0)]
     for draw in block.problem.draws(block, prepared):
         assert isinstance(draw, Estimation)
         try:
             interval = draw.answer(asked, block).interval
-        except InputError:  # a setting that has none
-            return math.nan, 1.0
+        except InputError:  # a setting that has none, or too few rows
+            return np.zeros(0)
         assert interval is not None
         ends = draw.columns(interval[1] - interval[0]) / 2
         scale = np.ones(len(ends)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)
-        ends = ends[scale > 0] * scale[scale > 0, None]
-        half.append(ends[np.isfinite(ends)])
-        flagged.append(np.isnan(ends).mean())
-    widths = np.concatenate(half)
-    return float(widths.mean()) if len(widths) else math.nan, float(np.mean(flagged))
+        found.append((ends[scale > 0] * scale[scale > 0, None]).ravel())
+    return np.concatenate(found)
 
 
 def _with_least_noise(spec: StudySpec) -> Panel:
@@ -255,10 +255,10 @@ def _with_least_noise(spec: StudySpec) -> Panel:
     return spec.head_panel.model_copy(update={"estimators": tuple(kept)})
 
 
-def _forecast(rows: pd.DataFrame, panel: str) -> Forecast:
-    first = rows.iloc[0]
+def _forecast(rows: pd.DataFrame, panel: str, half_widths: list[np.ndarray]) -> Forecast:
+    first, ends = rows.iloc[0], np.concatenate([np.zeros(0), *half_widths])
     answered = bool((rows["status"] == "ok").all())
-    errors = rows["value"].to_numpy(float)
+    errors, there = rows["value"].to_numpy(float), ends[np.isfinite(ends)]
     return Forecast(
         estimator=str(first["estimator"]),
         form=str(first["variant"]).removeprefix(panel).removeprefix(", "),
@@ -267,6 +267,8 @@ def _forecast(rows: pd.DataFrame, panel: str) -> Forecast:
         error=float(errors.mean()) if answered else math.nan,
         standard_error=float(errors.std() / math.sqrt(len(errors))) if answered else math.nan,
         refused="" if answered else str(rows["message"].iloc[-1]),
+        half_width=float(there.mean()) if len(there) else math.nan,
+        flagged=1 - len(there) / len(ends) if len(ends) else 1.0,
     )
 
 

@@ -3,7 +3,8 @@
 A column of numbers follows the beta law on its declared bounds whose mean and standard deviation are its
 centre and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
 Categories are equally frequent unless guessed otherwise. Columns are joined by a Gaussian copula, rows of one
-user by a common part of it. A response depends on the sum of the standardised covariates.
+user by a common part of it. A response depends on the standardised covariates, by random effects unless they
+are guessed: where covariates are alike, effects may well be large and opposite.
 """
 
 from collections.abc import Mapping
@@ -44,6 +45,9 @@ class Guesses(Strict):
         Correlation of the rows of one user.
     mean, std : dict of str to float
         By column, where centre and scale of its units are no guess of them.
+    effects : dict of str to float
+        By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
+        unit that is the same for all; those that are not named have none. Empty: random ones.
     shares : dict of str to tuple of float
         By column of categories: how frequent each is, in their order.
     source : str
@@ -56,13 +60,14 @@ class Guesses(Strict):
     within_users: Share = 0.5
     mean: dict[str, Guess] = Field(default_factory=dict)
     std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
+    effects: dict[str, Guess] = Field(default_factory=dict)
     shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
     source: str = "by default; [guesses] in the study file says otherwise"
 
     def check_names(self, columns: set[str]) -> None:
         """Refuse guesses about columns that there are not."""
         pairs = [name for pair in self.correlations for name in pair[:2]]
-        for name in (*pairs, *self.mean, *self.std, *self.shares):
+        for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
             if name not in columns:
                 raise ValueError(
                     f"guesses must be about columns of the study, got {name!r}; correct it, or take it out"
@@ -114,8 +119,9 @@ class DeclaredRows:
             codes = _codes(name, 1 + len(indicators), guesses, latent[name])
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
         if self.response is not None:
-            spread = [(x - x.mean()) / std for x in table.values() if (std := x.std()) > 0]
-            index = np.sum(spread, axis=0) if spread else np.zeros(n_rows)
+            spread = {name: (x - x.mean()) / std for name, x in table.items() if (std := x.std()) > 0}
+            effects = guesses.effects or dict(zip(table, rng.standard_normal(len(table)), strict=True))
+            index = np.sum([effects.get(name, 0.0) * x for name, x in spread.items()], axis=0)
             index = index / max(float(np.std(index)), 1e-12)
             noise = _correlated_noise(1, n_rows, users, guesses.within_users, rng)[0]
             table[self.response.name] = self._responses(self.response, index, noise, guesses, rng)
