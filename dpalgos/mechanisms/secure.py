@@ -88,7 +88,7 @@ class SecureTranscript(Transcript):
         sensitivity = _single(l2_sensitivity)
         step = grid_step(sensitivity, size)
         on_grid = sensitivity / step + 2 * sqrt(size)
-        return np.asarray(noise_multiplier * self._inflation * on_grid * step)
+        return np.full(np.shape(l2_sensitivity), noise_multiplier * self._inflation * on_grid * step)
 
     def gaussian_of_drawn_rows(
         self,
