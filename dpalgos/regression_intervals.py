@@ -42,12 +42,13 @@ def unresolved_coordinates(eigenvalues: FloatArray, vectors: FloatArray, gram_st
     ----------
     eigenvalues : (R, d) array
     vectors : (R, d, d) array
-        Of released second moments, as columns.
+        Of released second moments, as columns; what brings them to coefficients applied, where need be.
     gram_std : (R,) array
         σ.
     """
     floor = resolved_floor(eigenvalues.shape[1], gram_std)
-    part = np.einsum("rjk,rk->jr", vectors**2, (eigenvalues < floor[:, None]).astype(float))
+    squares = vectors**2 / (vectors**2).sum(axis=2, keepdims=True)
+    part = np.einsum("rjk,rk->jr", squares, (eigenvalues < floor[:, None]).astype(float))
     return np.asarray(part > _LARGEST_PART)
 
 
@@ -64,6 +65,7 @@ def note_step_interval(
     n_rows: FloatArray,
     unresolved: BoolArray,
     bias: FloatArray | float = 0.0,
+    outer: FloatArray | None = None,
 ) -> None:
     """Tell the half widths of β̃ + Â⁻¹ĝ.
 
@@ -85,14 +87,20 @@ def note_step_interval(
     bias : (d, R) array or float
         By how much a ridge or an early end moves each coefficient, about; more than a quarter of a standard
         error is flagged.
+    outer : (R, d, d) array, optional
+        What brings the coordinates of ``inverse`` and ``step`` to coefficients; omitted if they are the same.
     """
     spread = np.einsum("rjk,rkl,rjl->jr", lever, scores.moments, lever)
     length = np.einsum("rjk,rjk->jr", lever, lever)
-    across = np.einsum("rjk,rjk->jr", inverse, inverse) * (step**2).sum(axis=0)
-    along = np.einsum("rjk,kr->jr", inverse, step) ** 2
+    rows = inverse if outer is None else outer @ inverse
+    across = np.einsum("rjk,rjk->jr", rows, rows) * (step**2).sum(axis=0)
+    along = np.einsum("rjk,kr->jr", rows, step) ** 2
+    rows = inverse if outer is None else outer @ inverse
+    across = np.einsum("rjk,rjk->jr", rows, rows) * (step**2).sum(axis=0)
+    along = np.einsum("rjk,kr->jr", rows, step) ** 2
     trace = np.einsum("rjj->r", inverse)
     inner = trace * step + np.einsum("rjk,kr->jr", inverse, step)
-    second = gram_std**2 / 2 * np.einsum("rjk,kr->jr", inverse, inner)
+    second = gram_std**2 / 2 * np.einsum("rjk,kr->jr", rows, inner)
     variance = second**2 + spread / n_rows + score_std**2 * length + gram_std**2 / 2 * (across + along)
     unsure = (scores.std * length) ** 2 + 2 * spread**2 / n_rows
     biased = np.abs(bias) > _LARGEST_BIAS * np.sqrt(variance)

@@ -37,6 +37,10 @@ The clip levels
     columns and responses of order one.
     a pair ``(C_A, C)`` of public levels.
 
+Interval (``interval=.95``; no classes): four steps with two fifths of what is left, and then a Newton step
+whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.glm_intervals`); scores are
+clipped at one and a half times the level, and nothing is shrunk.
+
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
 shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With so few rows that k exceeds a
 tenth of them, the answer may be worse than a constant.
@@ -44,7 +48,7 @@ tenth of them, the answer may be worse than a constant.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +57,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, family_names, get_family
+from dpalgos.glm_intervals import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
+from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
 from dpalgos.mechanisms.checks import check_bound
 from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.normal_curvature import newton_step
@@ -60,7 +66,7 @@ from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.whitened_scores import ScoresAt, WhitenedScores
-from dpalgos.params import PrivateParams, checked, choice, count
+from dpalgos.params import checked, choice, count
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -71,6 +77,7 @@ _FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
 _RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
 _ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.15
 _N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
+_N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 1.5  # with an interval
 _REFERENCE_SIZE = 489  # nμ of `preconditioned_regression`, whose rule for the rows' level is used here
 
 
@@ -87,7 +94,7 @@ def _check_clip(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreconditionedGLMParams(PrivateParams):
+class PreconditionedGLMParams(IntervalParams):
     """Keywords of :func:`preconditioned_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -100,10 +107,16 @@ class PreconditionedGLMParams(PrivateParams):
     shrinkage: str | None = choice(
         "'james_stein' (with the known noise level) or None", ("james_stein", None), default="james_stein"
     )
+    unshrunk_with_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.made()
+        if self.interval is not None and self.made().needs_classes:
+            raise InputError(
+                f"interval must be None for family={self.family!r}, got {self.interval!r}: its coefficients "
+                "are known up to a common vector"
+            )
 
     def made(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
@@ -114,6 +127,11 @@ class PreconditionedGLMParams(PrivateParams):
         """Whether the curvature has no bound, so that steps from zero may lead too far."""
         return not np.isfinite(self.made().curvature_bound)
 
+    @property
+    def n_steps(self) -> int:
+        """How many steps on the curvature among normal rows."""
+        return _N_STEPS if self.interval is None else _N_PILOT_STEPS
+
     def budget(self) -> Budget:
         """Return how ε is spent."""
         shares = {"moments": _MOMENT_SHARE}
@@ -121,7 +139,10 @@ class PreconditionedGLMParams(PrivateParams):
             shares |= {"rows": _ROW_SHARE, "scores": _SCORE_SHARE}
         if self.needs_start:
             shares["start"] = _START_SHARE
-        steps = (1 - sum(shares.values())) * step_weights(_N_STEPS)
+        if self.interval is not None:
+            shares |= {**interval_shares(self.interval), **CURVATURE_SHARES}
+            shares["last score"] = (1 - _PILOT_SHARE) * (1 - sum(shares.values()))
+        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
         return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
 
@@ -155,6 +176,10 @@ def witnesses(
         "responses above a level": (first, label, first, zero),
         "scores above a level": (row, label, 0 * row, label),
         "preconditioned score": (row, label, -row, label),
+        CURVATURE_COUNTS: (first, zero, 0 * first, zero),
+        CURVATURE: (first, zero, last, zero),
+        SCORE_MOMENTS: (row, label, np.roll(row, -1), label),
+        SHARE_CLIPPED: (row, label, 0 * row, label),
     }
 
 
@@ -173,6 +198,7 @@ def witnesses(
     forms={
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "levels by rule": Form(keywords={"clip": "rule"}),
+        "interval": Form(keywords={"interval": 0.95}),
     },
     public="units in which columns are of order one; n_classes where the family has classes",
 )
@@ -194,7 +220,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         constant = _predictor(family, levels.typical_response())
         theta = center * constant / np.maximum((center**2).sum(axis=0), 0.5)
     iterates, variances = [], []
-    for t in range(_N_STEPS):
+    for t in range(params.n_steps):
         at = scores.at(theta)
         level = levels.scores(at, t)
         sensitivity = clipped_mean_sensitivity(level, n_rows)
@@ -213,6 +239,30 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         theta = theta + (_shortened(step) if params.needs_start else step)
         iterates.append(theta)
         variances.append((amplification * noise_std) ** 2)
+
+    if params.interval is not None:
+        at, level = scores.at(theta), _WIDENED * level
+        sensitivity = clipped_mean_sensitivity(level, n_rows)
+        multiplier = budget.gaussian_multiplier("last score")
+        released = transcript.gaussian(
+            at.clipped_mean(level),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="preconditioned score",
+        )
+        return last_step(
+            transcript,
+            params.interval,
+            family=family,
+            scores=scores,
+            theta=theta,
+            score=released,
+            score_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
+            score_level=level,
+            middle=(center * theta).sum(axis=0),
+            wanted=np.minimum(5 * np.sqrt(sample.n_features) / levels.mu, 0.2 * n_rows),
+            multiplier=budget.gaussian_multiplier,
+        )
 
     # A full step forgets the iterate before it: the noises of the averaged ones are independent.
     weights = step_weights(_N_AVERAGED)
@@ -251,8 +301,8 @@ class _Levels:
         self, sample: Sample, params: PreconditionedGLMParams, budget: Budget, transcript: Transcript
     ) -> None:
         self._sample, self._params, self._budget, self._transcript = sample, params, budget, transcript
-        self._mu = gaussian_mu(params.epsilon, params.delta)
-        self._scale = sample.n_rows * self._mu / _REFERENCE_SIZE
+        self.mu = gaussian_mu(params.epsilon, params.delta)
+        self._scale = sample.n_rows * self.mu / _REFERENCE_SIZE
         self._scores: FloatArray = np.empty(0)
 
     def rows(self, Z: FloatArray) -> FloatArray:
@@ -261,7 +311,7 @@ class _Levels:
         if clip != "private":
             return np.full(self._sample.n_replicates, clip[0] if isinstance(clip, tuple) else 2 * root)
         norms = np.linalg.norm(Z, axis=1)
-        wanted = 100 * np.sqrt(self._sample.n_features) / self._mu * self._scale**-0.25
+        wanted = 100 * np.sqrt(self._sample.n_features) / self.mu * self._scale**-0.25
         wanted = np.minimum(wanted, 0.5 * self._sample.n_rows)
         return self._searched(root * _ROW_LEVELS, wanted, self._counter(norms), "rows", "rows above a level")
 
@@ -281,7 +331,7 @@ class _Levels:
         first = root * (bound * _BOUNDED_LEVELS if np.isfinite(bound) else _UNBOUNDED_LEVELS)
         candidates = first if step == 0 else self._scores * _FINE_LEVELS[:, None]
         n_coordinates = self._sample.n_features * int(np.prod(family.classes))
-        wanted = np.minimum(16 * np.sqrt(n_coordinates) / self._mu, 0.25 * self._sample.n_rows)
+        wanted = np.minimum(16 * np.sqrt(n_coordinates) / self.mu, 0.25 * self._sample.n_rows)
         in_all = counts_needed(len(first)) + counts_needed(len(_FINE_LEVELS))
         self._scores = self._searched(
             candidates, wanted, at.counts_above, "scores", "scores above a level", in_all

@@ -43,7 +43,7 @@ from dpalgos.mechanisms.clipping import clipped_moments
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
-from dpalgos.regression_intervals import note_step_interval, unresolved_coordinates
+from dpalgos.regression_intervals import note_step_interval, resolved_floor, unresolved_coordinates
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -136,7 +136,7 @@ def _note_interval(
     )
     gram_std = transcript.noise_std(gram_sensitivity(row), z, d * (d + 1) // 2) / n
     eigenvalues, vectors = np.linalg.eigh(gram / n[:, None, None])
-    raised = np.maximum(eigenvalues + (ridge / n)[:, None], np.finfo(float).tiny)
+    raised = np.maximum(eigenvalues + (ridge / n)[:, None], resolved_floor(d, gram_std)[:, None])
     inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     note_step_interval(
         transcript,

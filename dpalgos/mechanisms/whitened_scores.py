@@ -5,6 +5,8 @@ Frobenius with classes). ‖u_i‖² = x_i' W² x_i is a quadratic form, so that
 everything is a product of the (n, d) rows with (d, R) or (d, K, R) coefficients.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from dpalgos.families import Family
@@ -55,6 +57,57 @@ class WhitenedScores:
             parts.append((group, residual, size * norms))
         return ScoresAt(self, parts)
 
+    def curvature(self, theta: FloatArray) -> "CurvatureAt":
+        """Return the rows' parts of the Hessian at θ (d, R), for a family without classes."""
+        coef = np.einsum("rij,jr->ir", self.whitening, theta)
+        parts: list[tuple[Group, FloatArray, FloatArray]] = []
+        for group, _, norms in self._groups:
+            second = self._family.second_derivative(group.X @ coef[:, group.replicates])
+            parts.append((group, second, second * norms**2))
+        return CurvatureAt(self, parts)
+
+    def weighted_moments(self, parts: Iterable[tuple[Group, FloatArray]]) -> FloatArray:
+        """Return the mean over rows of w u u' for weights w of every group's rows, (R, d, d)."""
+        d = self.sample.n_features
+        first, second = np.triu_indices(d)
+        moments = np.empty((self.sample.n_replicates, d, d))
+        for group, weights in parts:
+            packed = np.zeros((weights.shape[1], len(first)))
+            for block in row_blocks(group.X):
+                packed += weights[block].T @ (group.X[block][:, first] * group.X[block][:, second])
+            moments[group.replicates, first, second] = packed
+            moments[group.replicates, second, first] = packed
+        moments /= self.sample.n_rows[:, None, None]
+        return np.asarray(self.whitening @ moments @ self.whitening)
+
+
+class CurvatureAt:
+    """The parts ψ''(u'θ) u u' of the Hessian at one θ.
+
+    Parameters
+    ----------
+    scores : WhitenedScores
+    parts : list of (Group, array, array)
+        For each group of replicates its rows' ψ'' and ψ''‖u‖².
+    """
+
+    def __init__(self, scores: WhitenedScores, parts: list[tuple[Group, FloatArray, FloatArray]]) -> None:
+        self._scores, self._parts = scores, parts
+
+    def counts_above(self, level: FloatArray) -> FloatArray:
+        """Return how many parts have a norm above ``level`` (R,), (R,)."""
+        counts = np.empty_like(level)
+        for group, _, norms in self._parts:
+            counts[group.replicates] = ((norms > level[group.replicates]) * group.weights).sum(axis=0)
+        return counts
+
+    def clipped_mean(self, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of parts clipped to norm ``level`` (R,), (R, d, d)."""
+        return self._scores.weighted_moments(
+            (group, second * clip_factor(norms, level[group.replicates]) * group.weights)
+            for group, second, norms in self._parts
+        )
+
 
 class ScoresAt:
     """The scores at one θ, whose residuals are made once.
@@ -75,6 +128,13 @@ class ScoresAt:
         for group, _, norms in self._parts:
             counts[group.replicates] = ((norms > level[group.replicates]) * group.weights).sum(axis=0)
         return counts
+
+    def clipped_second_moments(self, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
+        return self._scores.weighted_moments(
+            (group, (residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
+            for group, residual, norms in self._parts
+        )
 
     def clipped_mean(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""

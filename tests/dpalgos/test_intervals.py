@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy.special import expit
 
 import dpalgos
 from dpalgos.intervals import HALF_WIDTH, NOTE
@@ -68,6 +69,21 @@ def test_intervals_of_regressions_cover_where_directions_are_resolved(name, epsi
     assert np.isfinite(hits).mean() > 0.5
     check_coverage(hits)
     assert np.nanmean(widths) < 1
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+@pytest.mark.parametrize("epsilon", [1.0, 30.0])
+def test_intervals_of_generalized_linear_models_cover(family, epsilon):
+    coef = np.array([0.8, -0.4, 0.2])
+
+    def rows(rng):
+        X = rng.standard_normal((5000, 3))
+        u = X @ coef
+        return X, rng.binomial(1, expit(u)) if family == "logistic" else rng.poisson(np.exp(u))
+
+    hits, _ = covered("preconditioned_glm", rows, coef, 50, epsilon, family=family)
+    assert np.isfinite(hits).mean() > 0.5
+    check_coverage(hits, least=0.94)
 
 
 @pytest.mark.parametrize("name", REGRESSIONS)
@@ -148,6 +164,11 @@ REFUSED = {
         "dp_linear_regression",
         {"covariate_bound": 1.0, "response_bound": 1.0, "coef_bound": 1.0, "residual_bound": 1.0},
         "interval must be None where residuals are clipped",
+    ),
+    "classes": (
+        "preconditioned_glm",
+        {"family": "multinomial", "n_classes": 3},
+        "interval must be None for family='multinomial'",
     ),
     "sparse": (
         "dp_sparse_mean",

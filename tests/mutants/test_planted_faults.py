@@ -363,6 +363,20 @@ FAULTS = (
         "np.sqrt(1.0 if size > 1 else 1.0) / n_rows",
         witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
     ),
+    Fault(
+        "curvature moves by its level",
+        "dpalgos/glm_intervals.py",
+        "np.sqrt(2) * level / n_rows",
+        "1.0 * level / n_rows",
+        witness("preconditioned_glm: interval-tight"),
+    ),
+    Fault(
+        "curvature is not clipped",
+        "dpalgos/mechanisms/whitened_scores.py",
+        "(group, second * clip_factor(norms, level[group.replicates]) * group.weights)",
+        "(group, second * group.weights)",
+        neighbors("preconditioned_glm: interval-tight"),
+    ),
     # Answers made of more than was released.
     Fault(
         "what is pruned depends on the true means",
