@@ -70,6 +70,8 @@ class RequestGuard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
         elif problem := self.problem(scope):
+            if scope["type"] == "http":
+                await _pass_over_body(receive)
             await _refuse(scope, send, problem)
         elif scope["type"] == "http" and scope.get("path", "").startswith(REPORTS_PATH):
             await self.reports(scope, receive, self._with_policy(send))
@@ -132,6 +134,16 @@ class ReportPages:
         else:
             ask = (b"www-authenticate", b'Basic realm="dpcost"')
             await _refuse(scope, send, "the reports ask for the server's password", 401, ask)
+
+
+async def _pass_over_body(receive: Receive) -> None:
+    """Take what a client sends, and keep nothing: one that is cut off does not read why it was refused."""
+    taken = 0
+    while taken < 10 * MAX_REQUEST:
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if not message.get("more_body"):
+            return
 
 
 async def _refuse(

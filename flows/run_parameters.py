@@ -100,22 +100,23 @@ Command = Annotated[str, shown("For the record alone: what was typed. Leave it e
 def form(flow: Flow[..., Any]) -> dict[str, Any]:
     """Return the JSON schema of a flow's parameters; names that it does not have are refused."""
     schema = parameter_schema(flow).model_dump_for_openapi()
-    properties = {name: _in_words(about) for name, about in schema["properties"].items()}
+    properties = {name: _as_a_field(about) for name, about in schema["properties"].items()}
     return {**schema, "properties": properties, "additionalProperties": False}
 
 
-def _in_words(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter, without the "any of" that refusals of one left empty would cite."""
+def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter so that the form has one field for it, which may be left empty.
+
+    Of a choice between a type and nothing the pages make two tabs, or no field at all. A type without a default
+    they do not send if nothing is typed, and the server takes nothing for it, too.
+    """
     if "anyOf" not in about:
         return about
-    (given, _null) = about["anyOf"]
+    given, _nothing = about["anyOf"]
     if "enum" in given:
-        return {**_without(about, "anyOf"), "enum": [*given["enum"], None]}
-    return {**_without(about, "anyOf"), **given, "type": [given["type"], "null"]}
-
-
-def _without(about: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in about.items() if key != name}
+        kept = {key: value for key, value in about.items() if key != "anyOf"}
+        return {**kept, "enum": [*given["enum"], None]}
+    return {**{key: value for key, value in about.items() if key not in ("anyOf", "default")}, **given}
 
 
 def check_parameters() -> None:

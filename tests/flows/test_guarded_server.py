@@ -25,7 +25,11 @@ def answer(kind="http", **headers):
         for name, values in headers.items()
         for value in ([values] if isinstance(values, str) else values)
     ]
-    asyncio.run(RequestGuard(app, 4200)({"type": kind, "headers": raw}, None, send))
+
+    async def receive():
+        return {"type": "http.request", "body": b"x" * 1000, "more_body": False}
+
+    asyncio.run(RequestGuard(app, 4200)({"type": kind, "headers": raw}, receive, send))
     return sent
 
 

@@ -1,0 +1,15 @@
+# What compose.yaml runs: the server and the worker, as a user without rights.
+FROM python:3.12-slim
+
+RUN useradd --system --create-home --home-dir /var/lib/dpcost dpcost \
+    && mkdir -p /app/reports/out && chown dpcost /app/reports/out
+WORKDIR /app
+COPY pyproject.toml constraints.txt README.md LICENSE prefect.yaml ./
+COPY flows flows
+COPY tasks tasks
+COPY dpalgos dpalgos
+COPY data data
+COPY reports reports
+RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[dask,postgres]'
+USER dpcost
+ENV DPCOST_HOME=/var/lib/dpcost
