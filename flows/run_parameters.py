@@ -107,8 +107,8 @@ def form(flow: Flow[..., Any]) -> dict[str, Any]:
 def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter so that the form has one field for it, which may be left empty.
 
-    Of a choice between a type and nothing the pages make two tabs, or no field at all. A type without a default
-    they do not send if nothing is typed, and the server takes nothing for it, too.
+    Of a choice between a type and nothing the pages make two tabs, or no field at all. A type without a
+    default they do not send if nothing is typed, and the server takes nothing for it, too.
     """
     if "anyOf" not in about:
         return about
