@@ -107,15 +107,12 @@ def form(flow: Flow[..., Any]) -> dict[str, Any]:
 def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter so that the form has one field for it, which may be left empty.
 
-    Of a choice between a type and nothing the pages make two tabs, or no field at all. A type without a
-    default they do not send if nothing is typed, and the server takes nothing for it, too.
+    Of a choice between a type and nothing the pages make two tabs, or no field at all; a type without a
+    default they do not send if nothing is typed.
     """
     if "anyOf" not in about:
         return about
     given, _nothing = about["anyOf"]
-    if "enum" in given:
-        kept = {key: value for key, value in about.items() if key != "anyOf"}
-        return {**kept, "enum": [*given["enum"], None]}
     return {**{key: value for key, value in about.items() if key not in ("anyOf", "default")}, **given}
 
 
@@ -130,9 +127,10 @@ def check_parameters() -> None:
         If so.
     """
     context = FlowRunContext.get()
-    if context is not None and context.flow is not None and from_server():
+    if context is not None and context.flow is not None and context.parameters and from_server():
         try:
-            validate(context.parameters or {}, form(context.flow), raise_on_error=True)
+            given = {name: value for name, value in context.parameters.items() if value is not None}
+            validate(given, form(context.flow), raise_on_error=True)
         except ValidationError as wrong:
             said = str(wrong)
             raise SpecError(said if len(said) < 500 else f"{said[:200]} … {said[-200:]}") from None

@@ -228,6 +228,7 @@ class ServerProcess(SupervisedProcess):
             "PREFECT_SERVER_UI_API_URL": self.api_url,
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{self.ui_url},http://localhost:{port}",
             "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
+            "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
             "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT_ROOT), environment.get("PYTHONPATH")])),
             **NO_ANALYTICS,
