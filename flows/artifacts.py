@@ -5,9 +5,11 @@ A server that does not take one of them stops no run: all of it lies in the repo
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -121,14 +123,17 @@ class LastResults:
     ----------
     folder : Path
         Where the study's results lie.
+    settings : dict
+        Profile and replicates of the run that comes: results of others are not its last ones.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self._path = folder / "results.parquet"
-        try:
-            self._table: pd.DataFrame | None = read_results(folder)
-        except SpecError:  # there are none, or they are damaged
-            self._table = None
+        self._table: pd.DataFrame | None = None
+        with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            if settings.items() <= manifest.items():
+                self._table = read_results(folder)
 
     def tell_drift(self, spec: StudySpec) -> None:
         """Say which cells moved by more than their error bars: here, on the server and to the webhook."""

@@ -128,7 +128,7 @@ def run_study(
             data_sources={dataset: table.data_source for dataset, table in tables.items()},
         )
         parts = [*run.blocks(blocks, designs), *run.limit(blocks, designs)]
-        last = LastResults(run.out / spec.name)
+        last = LastResults(run.out / spec.name, {"profile": profile, "replicates": replicates})
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
         shown = run.exhibited(tables, designs, blocks, parts)
         report = run.rendered(tables, [results, *shown], context | {"not_run": run.not_run})

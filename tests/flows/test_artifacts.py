@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,6 +40,15 @@ def table(values, cell="ols:public:n=100"):
     return to_parquet_bytes(pd.DataFrame(row))
 
 
+SETTINGS = {"profile": "standard", "replicates": 30}
+
+
+def left(folder, values, settings=SETTINGS):
+    """Leave the results of a run."""
+    (folder / "results.parquet").write_bytes(table(values))
+    (folder / "manifest.json").write_text(json.dumps({**settings, "seed": 1}))
+
+
 def test_progress_is_shown_at_the_start_now_and_then_and_at_the_end(shown):
     times = iter(np.arange(0, 1000, 0.5))
     progress = ProgressArtifact("rand_visits", 20, clock=lambda: next(times))
@@ -62,10 +73,9 @@ def test_a_server_that_is_away_stops_no_run(monkeypatch, capsys):
 
 
 def test_a_result_that_drifts_is_told(tmp_path, shown, capsys):
-    path = tmp_path / "results.parquet"
-    path.write_bytes(table([1.0, 1.1, 0.9]))
-    last = LastResults(tmp_path)
-    path.write_bytes(table([2.0, 2.1, 1.9]))
+    left(tmp_path, [1.0, 1.1, 0.9])
+    last = LastResults(tmp_path, SETTINGS)
+    left(tmp_path, [2.0, 2.1, 1.9])
     last.tell_drift(HOUSING)
     assert "cells of housing beyond the error bars of the last run: 1" in capsys.readouterr().err
     ((kind, keywords),) = shown
@@ -75,21 +85,25 @@ def test_a_result_that_drifts_is_told(tmp_path, shown, capsys):
 
 @pytest.mark.parametrize("values", [[1.0, 1.1, 0.9], [1.01, 1.1, 0.9]])
 def test_the_same_result_and_one_within_its_error_bars_are_not_told(tmp_path, shown, capsys, values):
-    path = tmp_path / "results.parquet"
-    path.write_bytes(table([1.0, 1.1, 0.9]))
-    last = LastResults(tmp_path)
-    path.write_bytes(table(values))
+    left(tmp_path, [1.0, 1.1, 0.9])
+    last = LastResults(tmp_path, SETTINGS)
+    left(tmp_path, values)
     last.tell_drift(HOUSING)
     assert (shown, capsys.readouterr().err) == ([], "")
 
 
-@pytest.mark.parametrize("before", [None, b"damaged"])
-def test_there_is_no_drift_from_nothing(tmp_path, shown, before):
-    path = tmp_path / "results.parquet"
-    if before is not None:
-        path.write_bytes(before)
-    last = LastResults(tmp_path)
-    path.write_bytes(table([1.0]))
+@pytest.mark.parametrize("before", ["none", "damaged", "no manifest", "another profile"])
+def test_there_is_no_drift_from_nothing_and_from_another_profile(tmp_path, shown, before):
+    if before != "none":
+        left(
+            tmp_path, [5.0, 5.1], SETTINGS if before != "another profile" else SETTINGS | {"profile": "smoke"}
+        )
+    if before == "damaged":
+        (tmp_path / "results.parquet").write_bytes(b"damaged")
+    if before == "no manifest":
+        (tmp_path / "manifest.json").unlink()
+    last = LastResults(tmp_path, SETTINGS)
+    left(tmp_path, [1.0, 1.1])
     last.tell_drift(HOUSING)
     assert shown == []
 
