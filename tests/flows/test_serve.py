@@ -18,7 +18,7 @@ import yaml
 
 from flows import local_postgres as postgres
 from flows import serve
-from flows.server_process import answers, free_port, own_authentication
+from flows.server_process import ServerProcess, answers, free_port, own_authentication
 from flows.stop import stop
 from flows.supervision import ServerError, supervised_processes
 
@@ -107,13 +107,14 @@ def project():
 class Serving:
     """``python -m flows.serve`` in a project, until Ctrl-C."""
 
-    def __init__(self, project, *options):
+    def __init__(self, project, *options, **environment):
         self.project = project
         self.port = free_port()
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
         self.environment = inherited | {
             "PREFECT_HOME": str(project / "client"),
             "DPCOST_HOME": str(self.home),
+            **environment,
         }
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.process = subprocess.Popen(
@@ -135,11 +136,15 @@ class Serving:
     def home(self):
         return self.project / ".dpcost"
 
+    @property
+    def password(self):
+        return self.environment.get("PREFECT_API_AUTH_STRING") or own_authentication(self.home)
+
     def run_deployment(self, *options):
         command = [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", *options]
         environment = self.environment | {
             "PREFECT_API_URL": self.api_url,
-            "PREFECT_API_AUTH_STRING": own_authentication(self.home),
+            "PREFECT_API_AUTH_STRING": self.password,
         }
         return subprocess.run(
             command,
@@ -169,7 +174,7 @@ class Serving:
             return error.code, error.read()
 
     def flow_runs(self):
-        token = base64.b64encode(own_authentication(self.home).encode()).decode()
+        token = base64.b64encode(self.password.encode()).decode()
         known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
         return json.loads(self.ask("flow_runs/filter", method="POST", body=b"{}", **known)[1])
 
@@ -178,8 +183,8 @@ class Serving:
 def start(project):
     started = []
 
-    def start(*options):
-        started.append(Serving(project, *options))
+    def start(*options, **environment):
+        started.append(Serving(project, *options, **environment))
         return started[-1]
 
     yield start
@@ -212,6 +217,25 @@ def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project
         assert serving.stop() == 0
         assert not answers(serving.api_url)
         assert serving.running_children() == []
+
+
+@pytest.mark.server
+def test_a_worker_works_for_a_server_elsewhere(project, start):
+    folder = project / "elsewhere"
+    server = ServerProcess(folder, free_port(), environment={})
+    server.start(ready=server.healthy)
+    try:
+        serving = start(*("--server", server.api_url), PREFECT_API_AUTH_STRING=own_authentication(folder))
+        serving.wait_until_up()
+        serving.api_url = server.api_url
+        done = serving.run_deployment("--watch")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (project / "report.txt").read_text() == "housing standard 3"
+        assert set(serving.running_children()) == {"worker"}
+        assert serving.stop() == 0
+        assert answers(server.api_url)
+    finally:
+        server.stop()
 
 
 @pytest.mark.server

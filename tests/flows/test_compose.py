@@ -1,0 +1,93 @@
+"""The ways to keep dpcost running that no engine is there to try: they name what exists, and fit together."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows.server_process import RECORDER_SETTINGS
+
+PROJECT = Path(__file__).resolve().parents[2]
+COMPOSE = yaml.safe_load((PROJECT / "compose.yaml").read_bytes())
+SERVICES = COMPOSE["services"]
+UNITS = sorted((PROJECT / "docs" / "systemd").glob("*.service"))
+
+# Of the Compose specification, what may stand in a service here; a misspelt key is refused.
+KEYS = {"build", "image", "restart", "init", "volumes", "environment", "healthcheck", "command", "ports"}
+KEYS |= {"depends_on", "hostname", "stop_grace_period"}
+
+
+def words(service):
+    return " ".join(map(str, service.get("command", [])))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_says_what_compose_knows(name):
+    service = SERVICES[name]
+    assert set(service) <= KEYS
+    assert "build" in service or ":" in service["image"]
+    for other, how in service.get("depends_on", {}).items():
+        assert how == {"condition": "service_healthy"}
+        assert "healthcheck" in SERVICES[other]
+    for volume in service["volumes"]:
+        assert volume.partition(":")[0] in COMPOSE["volumes"]
+    assert all(isinstance(value, str) for value in service.get("environment", {}).values())
+
+
+def test_nothing_is_reached_from_other_machines_and_no_password_is_written_down():
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert published == ["127.0.0.1:4200:4200"]
+    text = (PROJECT / "compose.yaml").read_text()
+    secrets = re.findall(r"(?:PASSWORD|AUTH_STRING|URL): (?:.*[:/])?\$\{(\w+):\?", text)
+    assert {"POSTGRES_PASSWORD", "DPCOST_PASSWORD"} <= set(secrets)
+    assert all("${" in line for line in text.splitlines() if re.search(r"(PASSWORD|AUTH_STRING): ", line))
+
+
+def test_the_server_has_the_settings_of_the_standing_one():
+    server = SERVICES["server"]["environment"]
+    assert RECORDER_SETTINGS.items() <= server.items()
+    assert server["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    worker = SERVICES["worker"]["environment"]
+    assert worker["PREFECT_API_AUTH_STRING"] == server["PREFECT_SERVER_API_AUTH_STRING"]
+    user, _, name = server["PREFECT_API_DATABASE_CONNECTION_URL"].rpartition("@postgres:5432/")
+    database = SERVICES["postgres"]["environment"]
+    assert name == database["POSTGRES_DB"]
+    assert user.startswith(f"postgresql+asyncpg://{database['POSTGRES_USER']}:")
+
+
+@pytest.mark.parametrize("name", ["server", "worker"])
+def test_a_command_is_one_of_the_project_and_takes_its_options(name):
+    _, module, *options = words(SERVICES[name]).removeprefix("python ").split()
+    source = PROJECT.joinpath(*module.split(".")).with_suffix(".py").read_text()
+    for option in options:
+        assert f'"{option.partition("=")[0]}"' in source
+    if name == "server":
+        host = SERVICES["worker"]["command"][-1].partition("//")[2].partition("/")[0]
+        assert f"--known-as={host}" in options
+
+
+def test_the_image_holds_what_the_package_needs():
+    text = (PROJECT / "Dockerfile").read_text()
+    copied = set(re.findall(r"^COPY (.*) \S+$", text, flags=re.M))
+    names = {name for line in copied for name in line.split()}
+    packages = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "root_packages"
+    ]
+    assert {*packages, "pyproject.toml", "constraints.txt", "prefect.yaml"} <= names
+    assert all((PROJECT / name).exists() for name in names)
+    assert "USER dpcost" in text
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)
+def test_a_unit_starts_what_exists_and_ends_it_whole(unit):
+    settings = dict(line.split("=", 1) for line in unit.read_text().splitlines() if re.match(r"\w+=", line))
+    program, _, module, *options = shlex.split(settings["ExecStart"])
+    assert program == "%h/dpcost/.venv/bin/python"
+    source = PROJECT.joinpath(*module.split(".")).with_suffix(".py").read_text()
+    assert all(f'"{option}"' in source for option in options if option.startswith("--"))
+    assert settings["KillMode"] == "mixed"  # the worker ends before its server
+    assert settings["SuccessExitStatus"] == "143"
+    assert settings["UMask"] == "0077"
