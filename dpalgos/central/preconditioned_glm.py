@@ -48,6 +48,7 @@ tenth of them, the answer may be worse than a constant.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +61,7 @@ from dpalgos.families import Family, check_labels, family_names, get_family
 from dpalgos.glm_intervals import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
 from dpalgos.mechanisms.checks import check_bound
+from dpalgos.mechanisms.clipping import counts_above
 from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.normal_curvature import newton_step
 from dpalgos.mechanisms.private_whitening import private_whitening
@@ -67,7 +69,7 @@ from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.params import checked, choice, count
-from dpalgos.sample import Sample
+from dpalgos.sample import Group, Sample
 from dpalgos.typing import FloatArray
 
 _ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
@@ -207,9 +209,9 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     family, budget, n_rows = params.made(), params.budget(), sample.n_rows
     levels = _Levels(sample, params, budget, transcript)
 
-    Z = np.column_stack([sample.X, np.ones(len(sample.X))])
+    sample.check_response()
     whitening = private_whitening(
-        transcript, sample, Z, levels.rows(Z), noise_multiplier=budget.gaussian_multiplier("moments")
+        transcript, sample, _with_one, levels.rows(), noise_multiplier=budget.gaussian_multiplier("moments")
     )
     transcript.note("unresolved_directions", whitening.unresolved)
     center = _center(whitening.moments, whitening.matrix)
@@ -273,6 +275,10 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, averaged))
 
 
+def _with_one(group: Group) -> FloatArray:
+    return np.column_stack([group.X, np.ones(len(group.X))])
+
+
 def _center(moments: FloatArray, whitening: FloatArray) -> FloatArray:
     """Return the mean of the white rows, at most 1 long as their second moments say, (d, R)."""
     weight = np.maximum(moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
@@ -305,15 +311,19 @@ class _Levels:
         self._scale = sample.n_rows * self.mu / _REFERENCE_SIZE
         self._scores: FloatArray = np.empty(0)
 
-    def rows(self, Z: FloatArray) -> FloatArray:
-        """Return the level C_A for the rows of Z (n, d + 1), (R,)."""
-        clip, root = self._params.clip, np.sqrt(Z.shape[1])
+    def rows(self) -> FloatArray:
+        """Return the level C_A for the rows [x, 1], (R,)."""
+        clip, root = self._params.clip, np.sqrt(self._sample.n_features + 1)
         if clip != "private":
             return np.full(self._sample.n_replicates, clip[0] if isinstance(clip, tuple) else 2 * root)
-        norms = np.linalg.norm(Z, axis=1)
+        norms = self._sample.grouped(
+            lambda group: np.linalg.norm(_with_one(group), axis=1)[:, None] * group.weights
+        )
         wanted = 100 * np.sqrt(self._sample.n_features) / self.mu * self._scale**-0.25
         wanted = np.minimum(wanted, 0.5 * self._sample.n_rows)
-        return self._searched(root * _ROW_LEVELS, wanted, self._counter(norms), "rows", "rows above a level")
+        return self._searched(
+            root * _ROW_LEVELS, wanted, partial(counts_above, norms), "rows", "rows above a level"
+        )
 
     def scores(self, at: ScoresAt, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""
@@ -340,21 +350,9 @@ class _Levels:
 
     def typical_response(self) -> FloatArray:
         """Return about the upper quartile of the responses, at least 1, (R,)."""
-        above = self._counter(self._sample.response())
+        above = partial(counts_above, self._sample.grouped(lambda group: group.y[:, None] * group.weights))
         quarter = 0.25 * self._sample.n_rows
         return 0.5 + self._searched(_RESPONSE_LEVELS, quarter, above, "start", "responses above a level")
-
-    def _counter(self, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return levels (R,) → how many of the values (n,) of each replicate's rows lie above."""
-        groups = [(group, values[group.rows, None]) for group in self._sample.groups()]
-
-        def counts_above(level: FloatArray) -> FloatArray:
-            counts = np.empty_like(level)
-            for group, rows in groups:
-                counts[group.replicates] = ((rows > level[group.replicates]) * group.weights).sum(axis=0)
-            return counts
-
-        return counts_above
 
     def _searched(
         self,

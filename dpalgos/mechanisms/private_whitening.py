@@ -6,18 +6,16 @@ z = [x, further entries]. Replacing a row moves M by at most √2 C²/n in the F
 norm C. The floor is the spectral norm of the noise, below which nothing is known of a direction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.mechanisms.symmetric import svec, unsvec
+from dpalgos.mechanisms.symmetric import svec, unsvec, weighted_moments
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Sample
+from dpalgos.sample import Group, Sample
 from dpalgos.typing import FloatArray
-
-_BLOCK_ELEMENTS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,18 +43,24 @@ def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
 
 
 def private_whitening(
-    transcript: Transcript, sample: Sample, Z: FloatArray, level: FloatArray, *, noise_multiplier: float
+    transcript: Transcript,
+    sample: Sample,
+    rows: Callable[[Group], FloatArray],
+    level: FloatArray,
+    *,
+    noise_multiplier: float,
 ) -> Whitening:
-    """Release second moments of the rows of Z (n, p), [X, further columns], clipped to ``level`` (R,)."""
+    """Release second moments of the rows z, of which ``rows`` makes a group's, clipped to ``level`` (R,)."""
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = moments_sensitivity(level, n_rows)
     released = transcript.gaussian(
-        svec(_clipped_second_moments(sample, Z, level) / n_rows[:, None, None]),
+        svec(_clipped_second_moments(sample, rows, level) / n_rows[:, None, None]),
         l2_sensitivity=sensitivity,
         noise_multiplier=noise_multiplier,
         label="second moments",
     )
-    moments = unsvec(released, Z.shape[1])
+    p = int(np.sqrt(2 * len(released)))
+    moments = unsvec(released, p)
     eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
     # The noise matrix has spectral norm about √(2d) of its diagonal standard deviation.
     floor = (1.2 * np.sqrt(d) * noise_multiplier * sensitivity)[:, None]
@@ -68,24 +72,15 @@ def private_whitening(
     )
 
 
-def row_blocks(X: FloatArray) -> Iterator[slice]:
-    """Yield slices of rows whose products of pairs of columns fit into memory."""
-    size = max(1, _BLOCK_ELEMENTS // X.shape[1] ** 2)
-    for start in range(0, len(X), size):
-        yield slice(start, start + size)
-
-
-def _clipped_second_moments(sample: Sample, Z: FloatArray, level: FloatArray) -> FloatArray:
-    p = Z.shape[1]
-    first, second = np.triu_indices(p)
-    moments = np.empty((sample.n_replicates, p, p))
-    for group in sample.groups():
-        rows = Z[group.rows]
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+def _clipped_second_moments(
+    sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray
+) -> FloatArray:
+    moments: FloatArray | None = None
+    for group, Z in sample.grouped(rows):
+        norms = np.linalg.norm(Z, axis=1, keepdims=True)
         weights = group.weights * clip_factor(norms, level[group.replicates]) ** 2
-        packed = np.zeros((weights.shape[1], len(first)))
-        for block in row_blocks(rows):
-            packed += weights[block].T @ (rows[block][:, first] * rows[block][:, second])
-        moments[group.replicates, first, second] = packed
-        moments[group.replicates, second, first] = packed
+        if moments is None:
+            moments = np.zeros((sample.n_replicates, Z.shape[1], Z.shape[1]))
+        moments[group.replicates] += weighted_moments(Z, weights)
+    assert moments is not None
     return moments

@@ -10,6 +10,8 @@ import numpy as np
 
 from dpalgos.typing import FloatArray, IntArray
 
+_SHORT = 16  # columns of which all products of pairs are worth forming
+
 
 def svec(matrices: FloatArray) -> FloatArray:
     """Turn (R, p, p) symmetric matrices into (p(p+1)/2, R) vectors."""
@@ -28,9 +30,24 @@ def unsvec(vectors: FloatArray, p: int) -> FloatArray:
 
 
 def quadratic_forms(X: FloatArray, matrices: FloatArray) -> FloatArray:
-    """Return x_i' M_r x_i for every row and matrix, (n, R), as one matrix product."""
+    """Return x_i' M_r x_i for every row and matrix, (n, R), as one matrix product where rows are short."""
+    if X.shape[1] > _SHORT:
+        return np.stack([np.einsum("ij,ij->i", X @ matrix, X) for matrix in matrices], axis=1)
     first, second, scale = _layout(X.shape[1])
     return (X[:, first] * X[:, second] * scale) @ svec(matrices)
+
+
+def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
+    p = Z.shape[1]
+    if p > _SHORT:
+        return np.stack([(Z * column[:, None]).T @ Z for column in weights.T])
+    first, second, _ = _layout(p)
+    packed = weights.T @ (Z[:, first] * Z[:, second])
+    moments = np.empty((len(packed), p, p))
+    moments[:, first, second] = packed
+    moments[:, second, first] = packed
+    return moments
 
 
 def gram_sensitivity(row_bound: float) -> float:

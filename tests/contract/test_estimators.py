@@ -142,7 +142,7 @@ def needs_memory(estimator):
     sorts = estimator.task == "mean" and "quantiles" in estimator.form
     of_users = estimator.privacy_model in ("user", "local")
     draws = estimator.label == "dp_sgd_glm"
-    whole = draws or estimator.name in ("l1_glm", "tukey_em", "preconditioned_glm")
+    whole = draws or estimator.name in ("l1_glm", "tukey_em")
     return in_parts or sorts or of_users or whole
 
 
