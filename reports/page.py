@@ -211,6 +211,9 @@ class StudyPage:
         number of steps at the end of a variant, ``"dense, long steps, T=50"``; what has none is drawn flat.
     size_symbol : str
         Symbol of the size where it is not the horizontal axis.
+    population : (int, str)
+        How many rows or users there are, of which a size is a random part, and which of the two; 0 where
+        errors are no distances to the answer of all of them.
     links : tuple of (str, str)
         Label and relative address, shown under "Reproduce", e.g. the scorecard.
     printed : tuple of PrintedRow
@@ -253,6 +256,7 @@ class StudyPage:
     x_column: str = "n"
     x_symbol: str = "m"
     size_symbol: str = ""
+    population: tuple[int, str] = (0, "rows")
     links: tuple[tuple[str, str], ...] = ()
     printed: tuple[PrintedRow, ...] = ()
     exhibits: Mapping[str, Any] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from reports import svg
+from reports.cost_in_rows import enough_epsilon, rows_for_the_same
 from reports.layouts import layout_of
 from reports.noise_notes import noise_comparisons
 from reports.numbers import count, duration, setting
@@ -69,6 +70,8 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "banner": banner(page.dataset.data_source) or page.warning,
         "pictures": pictures,
         "tables": tables,
+        "enough": enough_epsilon(view),
+        "rows_for_the_same": rows_for_the_same(view),
         "setting_title": setting_title(view, head) if head else "",
         "certified": certified_rows(view, head.rule, head.prepare) if head else (),
         "epsilons": [setting(e) for e in view.epsilons],

@@ -7,7 +7,6 @@ estimators run on them as they would on the data: as good a forecast as the decl
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ import pandas as pd
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.hardened_release import plan_release
+from reports.error_curve import first_below
 from tasks.faults import SpecError
 from tasks.problems.problem import Estimation
 from tasks.release import spending_of
@@ -270,28 +270,6 @@ def _forecast(rows: pd.DataFrame, panel: str, half_widths: list[np.ndarray]) -> 
         half_width=float(there.mean()) if len(there) else math.nan,
         flagged=1 - len(there) / len(ends) if len(ends) else 1.0,
     )
-
-
-def first_below(wanted: float, points: Sequence[tuple[float, float]], beyond: float = 1.0) -> float:
-    """Return where errors (x, error) first fall to what is wanted.
-
-    Between points on log scales; after the last one along the last slope, up to ``beyond`` times as far.
-    Infinite if that is not enough.
-    """
-    known = [(x, error) for x, error in sorted(points) if math.isfinite(error) and error > 0]
-    if not known or not wanted > 0:
-        return math.inf
-    if known[0][1] <= wanted:
-        return known[0][0]
-    for (x, error), (later, less) in pairwise(known):
-        if less <= wanted:
-            return float(x * (later / x) ** (math.log(error / wanted) / math.log(error / less)))
-    if len(known) < 2:
-        return math.inf
-    (x, error), (later, less) = known[-2:]
-    slope = math.log(error / less) / math.log(later / x)
-    needed = math.log(less / wanted) / slope if slope > 0 else math.inf
-    return later * math.exp(needed) if needed <= math.log(beyond) else math.inf
 
 
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:

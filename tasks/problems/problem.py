@@ -181,6 +181,11 @@ class Problem(Strict, ABC):
         return False
 
     @property
+    def population(self) -> tuple[int, str]:
+        """How many rows or users a size is a part of, where errors are distances to the answer of all."""
+        return 0, "rows"
+
+    @property
     def metric(self) -> str:
         """The headline metric."""
         return "l2_error"

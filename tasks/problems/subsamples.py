@@ -89,6 +89,11 @@ class Subsamples(RegisteredTableProblem):
             )
 
     @property
+    def population(self) -> tuple[int, str]:
+        """All rows of the table, or all users."""
+        return self.own.units if self.own else (self.about.n_rows, "rows")
+
+    @property
     def has_deletion_shifts(self) -> bool:  # type: ignore[override]
         """Whether the answer is least squares, whose rows can be deleted by formula."""
         return self.task == "linear_regression" and not self.user_id

@@ -79,6 +79,7 @@ def build_page(
         x_column=spec.axis,
         x_symbol=symbol if spec.axis == "n" else spec.axis,
         size_symbol=symbol,
+        population=problem.population,
         printed=tuple(
             PrintedRow(_rule_text(row.delta, symbol), row.epsilon, float(s), mean, spread)
             for row in spec.printed

@@ -1,7 +1,6 @@
 """`dpcost advise`: errors foreseen from declarations alone, and what it refuses."""
 
 import json
-import math
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from data.ledger import open_ledger
 from flows.advise_cli import advise as command
 from flows.find_study import find_study
 from tasks import advise as advising
-from tasks.advise import advise, first_below, release_costs
+from tasks.advise import advise, release_costs
 from tasks.faults import SpecError
 from tasks.problems.declared_rows import Guesses
 
@@ -98,17 +97,6 @@ def test_less_noise_and_more_rows_give_smaller_errors(tmp_path):
     need = next(need for need in advice.needs if need.estimator == "preconditioned_regression")
     assert 0.05 < need.epsilon < 10
     assert need.n > 3600
-
-
-def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
-    points = [(1.0, 4.0), (4.0, 2.0), (16.0, 1.0)]
-    assert first_below(2.0, points) == pytest.approx(4)
-    assert first_below(1.5, points) == pytest.approx(4 * (2 / 1.5) ** 2)
-    assert first_below(8.0, points) == 1.0
-    assert first_below(0.5, points) == math.inf
-    assert first_below(0.5, points, 16.0) == pytest.approx(64)
-    assert first_below(0.1, points, 16.0) == math.inf
-    assert first_below(0.1, [(1.0, math.nan)], 16.0) == math.inf
 
 
 def test_made_up_columns_have_the_declared_moments_and_bounds(tmp_path):

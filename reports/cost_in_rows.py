@@ -1,0 +1,102 @@
+"""What privacy costs beside chance: from which ε on it hardly matters, how many rows would make up for it.
+
+A subsample of m of N rows, drawn without return, misses their answer by e(m) on average. Rows drawn from a
+large population miss its answer by more, s(m) = e(m) / √(1 − m/N). A private estimate of error E adds
+p = √(E² − e²): privacy's part of it. Both sentences compare p with s.
+"""
+
+from __future__ import annotations
+
+import math
+
+from reports.error_curve import first_below
+from reports.headline import rank
+from reports.numbers import num, setting, times
+from reports.series import Series, View
+
+_BEYOND = 16.0  # how far beyond the largest size the last slope is followed
+
+
+def enough_epsilon(view: View) -> str:
+    """Say from which ε on privacy adds less error than chance does; empty where that cannot be told."""
+    where, m = view.headline, view.headline_size
+    if where is None or m is None or (chance := _chance(view, m)) is None:
+        return ""
+    parts = {}
+    for each in view.settings:
+        best = rank(view.series(each), m).best
+        if (each.rule, each.prepare) == (where.rule, where.prepare) and best is not None:
+            parts[each.epsilon] = _part(view, best[1].mean, m)
+    if not parts:
+        return ""
+    start = (
+        f"{setting(m)} {view.page.population[1]} drawn from a large population miss its answer by "
+        f"{num(chance)} without any privacy."
+    )
+    enough = [epsilon for epsilon in sorted(parts) if all(parts[e] <= chance for e in parts if e >= epsilon)]
+    if enough:
+        first = enough[0]
+        least = " the smallest that was tried," if first == min(parts) else ""
+        return (
+            f"{start} From ε = {setting(first)} on,{least} privacy adds less than that ({num(parts[first])})."
+        )
+    last = max(parts)
+    return (
+        f"{start} Privacy adds more at every ε that was tried; {times(parts[last] / chance)} times as much "
+        f"at ε = {setting(last)}."
+    )
+
+
+def rows_for_the_same(view: View) -> str:
+    """Say how many rows a private estimate needs to be as good as the headline's rows are without privacy."""
+    where, m = view.headline, view.headline_size
+    if where is None or m is None or (chance := _chance(view, m)) is None:
+        return ""
+    best = rank(view.series(where), m).best
+    if best is None:
+        return ""
+    errors = _population_errors(view, best[0])
+    if m not in errors or errors[m] <= chance:
+        return ""
+    units = view.page.population[1]
+    text = (
+        f"At ε = {setting(where.epsilon)}, {setting(m)} {units} tell with privacy ({best[0].full}) what "
+        f"about {_rounded(m * (chance / errors[m]) ** 2)} tell without."
+    )
+    needed = first_below(chance, list(errors.items()), _BEYOND)
+    if math.isfinite(needed):
+        return (
+            f"{text} About {_rounded(needed)} {units} would make up for privacy, {times(needed / m)} times "
+            "as many, if errors go on falling as they do."
+        )
+    return f"{text} More than {times(_BEYOND)} times as many {units} would be needed to make up for it."
+
+
+def _chance(view: View, m: float) -> float | None:
+    """Return s(m), the error of the best non-private estimate on rows of a large population."""
+    population = view.page.population[0]
+    best = rank(view.series(view.headline), m).non_private
+    if best is None or not m < population or not best[1].mean > 0:
+        return None
+    return best[1].mean / math.sqrt(1 - m / population)
+
+
+def _part(view: View, error: float, m: float) -> float:
+    """Return p(m) of a private error."""
+    best = rank(view.series(view.headline), m).non_private
+    return math.sqrt(max(error**2 - (best[1].mean if best else 0.0) ** 2, 0.0))
+
+
+def _population_errors(view: View, series: Series) -> dict[float, float]:
+    """Return √(s² + p²) of an estimator by size: its error about a large population."""
+    found = {}
+    for point in series.points:
+        chance = _chance(view, point.x) if point.answered else None
+        if chance is not None:
+            found[point.x] = math.hypot(chance, _part(view, point.mean, point.x))
+    return found
+
+
+def _rounded(rows: float) -> str:
+    """Write a number of rows in two digits."""
+    return f"{float(f'{rows:.2g}'):,.0f}"
