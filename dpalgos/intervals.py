@@ -94,8 +94,7 @@ class IntervalParams(PrivateParams):
         return 1.0 if self.interval is None else 1 - INTERVAL_SHARE
 
 
-def note_interval(
-    transcript: Transcript,
+def interval_notes(
     level: float,
     *,
     variance: FloatArray,
@@ -103,13 +102,11 @@ def note_interval(
     sampling: FloatArray,
     flagged: BoolArray,
     reason: str,
-) -> None:
-    """Tell the half widths of the answer's intervals.
+) -> dict[str, FloatArray | str]:
+    """Return the half widths of an answer's intervals, (d, R), as notes on a run.
 
     Parameters
     ----------
-    transcript : Transcript
-        Where they are noted; all arguments must follow from released and public quantities.
     level : float
         Confidence, e.g. .95.
     variance : (d, R) array
@@ -123,12 +120,24 @@ def note_interval(
     reason : str
         Why those are flagged.
     """
-    degrees = 2 * (variance / np.maximum(variance_std, np.finfo(float).tiny)) ** 2
-    quantile = stdtrit(np.clip(degrees, 1.0, 1e6), (1 + level) / 2)
-    transcript.note(NAIVE_HALF_WIDTH, ndtri((1 + level) / 2) * np.sqrt(sampling))
-    transcript.note(HALF_WIDTH, np.where(flagged, np.nan, quantile * np.sqrt(variance)))
+    relative = np.maximum(variance_std / np.maximum(variance, np.finfo(float).tiny), 1e-3)
+    quantile = stdtrit(np.maximum(2 / relative**2, 1.0), (1 + level) / 2)
+    notes: dict[str, FloatArray | str] = {
+        NAIVE_HALF_WIDTH: np.asarray(ndtri((1 + level) / 2) * np.sqrt(sampling)),
+        HALF_WIDTH: np.where(flagged, np.nan, quantile * np.sqrt(variance)),
+    }
     if flagged.any():
-        transcript.note(NOTE, f"no interval where it is nan: {reason}")
+        notes[NOTE] = f"no interval where it is nan: {reason}"
+    return notes
+
+
+def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:
+    """Note the half widths of an answer's intervals, with the arguments of :func:`interval_notes`.
+
+    All of them must follow from released and public quantities.
+    """
+    for name, note in interval_notes(level, **parts).items():
+        transcript.note(name, note)
 
 
 def interval_shares(level: float | None) -> dict[str, float]:

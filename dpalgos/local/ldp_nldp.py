@@ -6,8 +6,8 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 against any other. Public: τ₁ ``covariate_bound``, r ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds
 of E xx', n.
 
-Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and x̃
-with entries within ±τ₁, ỹ within ±τ₂,
+Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and
+x̃ with entries within ±τ₁, ỹ within ±τ₂,
 
     x̄x̄'/r²          norm 1, two of them at most √2 apart  (r e_1 against r e_2)
     x̃ỹ/(√d τ₁τ₂)    norm 1, two of them at most 2 apart   (τ₁1 with ±τ₂)
@@ -32,7 +32,7 @@ Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,8 +40,10 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.intervals import IntervalParams
 from dpalgos.local.gram_report import GramReport, isometric, least_noise
-from dpalgos.local.noisy_moments import MomentNoise, ThresholdParams, regression
+from dpalgos.local.noisy_moments import MomentNoise, ThresholdParams, regression, regression_interval
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
@@ -54,7 +56,7 @@ _LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDPNLDPParams(ThresholdParams):
+class LDPNLDPParams(IntervalParams, ThresholdParams):
     """Keywords of :func:`ldp_nldp`."""
 
     mechanism: str = mechanism_choice("gaussian")
@@ -62,6 +64,11 @@ class LDPNLDPParams(ThresholdParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_printed(self, "gaussian")
+        if self.interval is not None and (self.sparsity is not None or self.threshold == "soft"):
+            raise InputError(
+                f"interval must be None where coefficients are selected or shrunk, got {self.interval!r}; "
+                "leave out sparsity and threshold"
+            )
 
     @property
     def gaussian(self) -> bool:
@@ -111,6 +118,7 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),
         "half-spaces": Form(keywords={"mechanism": "l2"}),
+        "interval": Form(keywords={"interval": 0.95}),
         "rows clipped": Form(keywords={"row_bound": 1.2}),
         "sparse": Form(keywords={"sparsity": 2}, calibrations=("tight", "paper")),
         "heavy-tailed responses": Form(
@@ -121,6 +129,24 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
 def ldp_nldp(sample: Sample, params: LDPNLDPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
+
+
+def _answered(
+    gram: FloatArray,
+    cross: FloatArray,
+    noise: MomentNoise,
+    params: LDPNLDPParams,
+    n_reports: int,
+    response_level: float,
+) -> PublicState:
+    """Return the estimate, with the half widths of its intervals where they were asked for."""
+    state = regression(gram, cross, noise, params, n_reports)
+    if params.interval is None:
+        return state
+    told = regression_interval(
+        gram, state.coef, noise, params, n_reports, level=params.interval, response_level=response_level
+    )
+    return replace(state, notes={**state.notes, **told})
 
 
 def _share(first: float, second: float) -> float:
@@ -145,17 +171,14 @@ class PureMoments:
         """Return the estimate."""
         gram, cross = np.split(means[0], [self._gram.size])
         share, std = self._gram_share, self._randomizer.noise_std
-        return regression(
-            self._gram.matrices(gram / np.sqrt(share)),
-            cross * (self._cross_bound / np.sqrt(1 - share)),
-            MomentNoise(
-                diagonal=std * self._gram.diagonal / np.sqrt(share),
-                off_diagonal=std * self._gram.off_diagonal / np.sqrt(share),
-                cross=std * self._cross_bound / np.sqrt(1 - share),
-            ),
-            self.params,
-            n_reports,
+        noise = MomentNoise(
+            diagonal=std * self._gram.diagonal / np.sqrt(share),
+            off_diagonal=std * self._gram.off_diagonal / np.sqrt(share),
+            cross=std * self._cross_bound / np.sqrt(1 - share),
         )
+        matrices = self._gram.matrices(gram / np.sqrt(share))
+        crosses = cross * (self._cross_bound / np.sqrt(1 - share))
+        return _answered(matrices, crosses, noise, self.params, n_reports, self.response_level)
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return (√q g, √(1 − q) x̃ỹ/(Rτ₂)): norm² ≤ q + 1 − q."""
@@ -207,17 +230,13 @@ class GaussianMoments:
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         """Return the estimate."""
         gram, cross = self._randomizers
-        return regression(
-            self._gram.matrices(means[0]),
-            means[1] * self._cross_bound,
-            MomentNoise(
-                diagonal=gram.noise_std * self._gram.diagonal,
-                off_diagonal=gram.noise_std * self._gram.off_diagonal,
-                cross=cross.noise_std * self._cross_bound,
-            ),
-            self.params,
-            n_reports,
+        noise = MomentNoise(
+            diagonal=gram.noise_std * self._gram.diagonal,
+            off_diagonal=gram.noise_std * self._gram.off_diagonal,
+            cross=cross.noise_std * self._cross_bound,
         )
+        matrices, crosses = self._gram.matrices(means[0]), means[1] * self._cross_bound
+        return _answered(matrices, crosses, noise, self.params, n_reports, self.response_level)
 
     def _products(self, X: FloatArray, y: FloatArray) -> FloatArray:
         return self._gram.vectors(clip_rows_l2(X, self.params.row_norm(self.n_features)))[:, :, None]

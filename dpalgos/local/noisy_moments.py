@@ -15,6 +15,10 @@ threshold at λ/2.)
 
 Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
 
+Intervals (:func:`regression_interval`) add what is public of the sampling error, a bound on the scores:
+reports of local privacy are so noisy that this hardly widens them. They are for rows within the declared
+bounds; who is truncated nobody knows.
+
 References
 ----------
 Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
@@ -25,11 +29,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.errors import InputError
+from dpalgos.intervals import interval_notes
 from dpalgos.local.rounds import PublicState
 from dpalgos.local.settings import LocalParams
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
+from dpalgos.regression_intervals import unresolved_coordinates
 from dpalgos.typing import FloatArray
 
 
@@ -96,6 +102,43 @@ def regression(
         coef=_thresholded(solved, noise, params, n_reports),
         standard_error=_standard_error(inverse, solved, noise) / np.sqrt(n_reports),
         notes=notes,
+    )
+
+
+def regression_interval(
+    gram: FloatArray,
+    coef: FloatArray,
+    noise: MomentNoise,
+    params: ThresholdParams,
+    n_reports: int,
+    *,
+    level: float,
+    response_level: float,
+) -> dict[str, FloatArray | str]:
+    """Return the half widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`.
+
+    A score x (y − x'θ) is at most r (τ₂ + r‖θ‖) long, so that its variance is at most the square of that in
+    any direction.
+    """
+    inverse, raised = _inverse(gram, params.eigenvalue_bounds[0] / 4)
+    n, d = n_reports, len(coef)
+    gram_std = np.full(coef.shape[1], np.sqrt(2 / n) * noise.off_diagonal)
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    row = params.row_norm(d)
+    longest = row * (response_level + row * np.linalg.norm(coef, axis=0))
+    sampling = longest**2 / n * np.einsum("rij,rij->ir", inverse, inverse)
+    trace = np.einsum("rjj->r", inverse)
+    second = trace * coef + np.einsum("rij,jr->ir", inverse, coef)
+    second = gram_std**2 / 2 * np.einsum("rij,jr->ir", inverse, second)
+    known = _standard_error(inverse, coef, noise) ** 2 / n
+    return interval_notes(
+        level,
+        variance=known + second**2 + sampling,
+        variance_std=0.0,
+        sampling=sampling,
+        flagged=unresolved_coordinates(eigenvalues, vectors, gram_std) | (raised > 0),
+        reason="the coefficient takes part in a direction whose second moment the noise hides, or an "
+        "eigenvalue was raised to its public bound",
     )
 
 

@@ -21,6 +21,7 @@ from dpalgos.accounting.events import Event, GaussianEvent, PureEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
+from dpalgos.intervals import HALF_WIDTH, NAIVE_HALF_WIDTH
 from dpalgos.local.randomizers import Randomizer
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.sample import Sample
@@ -141,12 +142,16 @@ def run_rounds(
     if sample.row_mask is None:
         return _played(sample.X, y, transcript, algorithm_for(len(sample.X)), delta)
     # Replicates that use different rows are different populations.
-    states = []
+    states, widths = [], []
     for replicate, rows in enumerate(sample.row_mask.T):
         alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
         states.append(_played(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum())), delta))
+        widths.append([alone.diagnostics.get(name) for name in (HALF_WIDTH, NAIVE_HALF_WIDTH)])
     transcript.events.extend(alone.events)
     transcript.diagnostics.update(alone.diagnostics)
+    if HALF_WIDTH in alone.diagnostics:
+        for name, every in zip((HALF_WIDTH, NAIVE_HALF_WIDTH), zip(*widths, strict=True), strict=True):
+            transcript.note(name, np.concatenate(every, axis=1))
     return np.concatenate(states, axis=1)
 
 

@@ -101,6 +101,35 @@ def test_coefficients_of_collinear_columns_have_no_interval(name):
     assert "direction" in result.diagnostics[NOTE]
 
 
+def test_local_intervals_cover_and_keep_those_of_every_replicate():
+    coef, bounds = np.array([0.5, -0.3, 0.2]), {"covariate_bound": 1.0, "response_bound": 2.0}
+
+    def rows(rng):
+        X = rng.uniform(-1, 1, (20_000, 3))
+        return X, X @ coef + rng.uniform(-0.5, 0.5, len(X))
+
+    asked = {**bounds, "covariance_eigenvalue_bounds": (0.3, 0.4), "mechanism": "l2"}
+    hits, _ = covered("ldp_nldp", rows, coef, 40, 4.0, **asked)
+    assert np.isfinite(hits).mean() > 0.9
+    assert np.nanmean(hits) > 0.9
+    rng = np.random.default_rng(0)
+    X, y = rows(rng)
+    mask = rng.random((len(X), 2)) < 0.5
+    result = dpalgos.estimate(
+        "ldp_nldp",
+        X,
+        y,
+        epsilon=4.0,
+        delta=1e-6,
+        rng=rng,
+        replicates=2,
+        row_mask=mask,
+        interval=0.95,
+        **asked,
+    )
+    assert len(np.unique(result.interval[1] - result.interval[0])) == 6
+
+
 @pytest.mark.parametrize("name", ["dp_mean", "clipped_mean"])
 def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     X = np.random.default_rng(0).exponential(size=(20_000, 3))
@@ -169,6 +198,11 @@ REFUSED = {
         "preconditioned_glm",
         {"family": "multinomial", "n_classes": 3},
         "interval must be None for family='multinomial'",
+    ),
+    "thresholded": (
+        "ldp_nldp",
+        {"covariate_bound": 1.0, "response_bound": 1.0, "sparsity": 1},
+        "interval must be None where coefficients are selected",
     ),
     "sparse": (
         "dp_sparse_mean",
