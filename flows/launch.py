@@ -21,6 +21,7 @@ from flows.find_study import SCORECARD
 from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
 from flows.server_process import prefect_server, wait_until_recorded
+from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
 from tasks.study.spec import MAX_REPLICATES, PROFILES
 
@@ -31,6 +32,8 @@ MAX_WORKERS = 1024
 # What a run needs at least; a disk that fills up later is told about then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
+
+_AS_GOOD_AS_FULL = 1_000_000
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -158,10 +161,11 @@ def _full_disk_told() -> Iterator[None]:
     except MENDABLE:
         raise
     except Exception:
-        if shutil.disk_usage(home()).free < 1_000_000:
-            raise StoreError(
-                f"the disk of {home()} is full; free some space and run the same command again"
-            ) from None
+        for folder in (home(), home() / "prefect", records_folder(home())):  # perhaps disks of their own
+            if folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL:
+                raise StoreError(
+                    f"the disk of {folder} is full; free some space and run the same command again"
+                ) from None
         raise
 
 

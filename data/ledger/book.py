@@ -16,14 +16,24 @@ from data.ledger import charging_rules as rules
 from data.ledger import content, secret
 from data.ledger.backup import restore_backup, write_backup
 from data.ledger.chain import Chain
-from data.ledger.charges import Charge, Request, TotalBudget, Verdict, plain, require_name, require_privacy
+from data.ledger.charges import (
+    Charge,
+    Request,
+    TotalBudget,
+    Verdict,
+    canonical_json,
+    plain,
+    require_name,
+    require_privacy,
+)
 from data.ledger.database import Database
-from data.ledger.ledger_errors import AnswerPending, LedgerBroken, LedgerError
+from data.ledger.ledger_errors import AnswerPending, LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.postgresql import PostgreSQLDatabase
 from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
 
 URL_VARIABLE = "DPCOST_LEDGER_URL"
+RESERVE = 2**20
 FIRST_POLL, LAST_POLL = 0.02, 0.5
 
 
@@ -177,6 +187,7 @@ class Ledger:
                     rules.bind(chain, request, allow_new_content=allow_new_content, time=_now())
                     new = rules.new_charge(request, attempt=len(attempts) + 1, time=_now())
                     rules.require_fits(budget, rules.charges(chain, request.dataset), new, fits)
+                    self._database.reserve(_room_for_answer(request))
                     rules.write_charge(chain, request, new)
                     return new
             if waited:
@@ -207,6 +218,14 @@ class Ledger:
             If another answer is there, the charge is not this process's, or was given up.
         """
         answer = plain(payload, "payload")
+        try:
+            return self._store(charge_id, answer)
+        except LedgerUnavailable:
+            if not self._database.free_reserve():
+                raise
+            return self._store(charge_id, answer)
+
+    def _store(self, charge_id: str, answer: dict[str, Any]) -> Charge:
         with self._writing() as chain:
             charge = rules.charge_of(chain, charge_id)
             if charge.release is None:
@@ -356,6 +375,11 @@ class Ledger:
             if require_whole:
                 chain.require_whole()
             yield chain
+
+
+def _room_for_answer(request: Request) -> int:
+    """Return more bytes than the answer takes: it names each column again, with a few numbers."""
+    return RESERVE + 16 * len(canonical_json(request.parameters))
 
 
 def _now() -> str:

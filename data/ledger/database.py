@@ -62,6 +62,18 @@ class Database(Protocol):
             If it cannot be had or written, with what to do.
         """
 
+    def reserve(self, size: int) -> None:
+        """Take so many bytes of the disk for what is written later, where this machine's disk is meant.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If they are not there.
+        """
+
+    def free_reserve(self) -> bool:
+        """Give back what was reserved, and say whether anything was."""
+
     def without_belts(self, execute: Execute) -> AbstractContextManager[None]:
         """Let a restored backup take the place of entries, within a transaction of `writing`."""
 

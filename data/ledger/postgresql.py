@@ -107,6 +107,13 @@ class PostgreSQLDatabase:
             with self._faults(committing=True):
                 connection.commit()
 
+    def reserve(self, size: int) -> None:
+        """Do nothing: the disk is the server's."""
+
+    def free_reserve(self) -> bool:
+        """Say that nothing was reserved."""
+        return False
+
     @contextmanager
     def without_belts(self, execute: Execute) -> Iterator[None]:
         """Lift the triggers that make the tables append-only, within a transaction."""

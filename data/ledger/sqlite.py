@@ -100,6 +100,34 @@ class SQLiteDatabase:
                     connection.rollback()
                 raise
 
+    def reserve(self, size: int) -> None:
+        """Take so many bytes of the disk, in a file beside the ledger; it stays for the next charge."""
+        try:
+            descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if os.fstat(descriptor).st_size < size:
+                    os.posix_fallocate(descriptor, 0, size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self.free_reserve()
+            raise LedgerUnavailable(
+                f"the disk of the ledger {self._path} has no {size / 1e6:.0f} MB left for the answer "
+                f"({error.strerror}); nothing was charged: free some space and ask again"
+            ) from None
+
+    def free_reserve(self) -> bool:
+        """Delete that file, and say whether it was there."""
+        try:
+            self._reserve.unlink()
+        except OSError:
+            return False
+        return True
+
+    @property
+    def _reserve(self) -> Path:
+        return self._path.with_name(f"{self._path.name}-reserve")
+
     @property
     def is_damaged(self) -> bool:
         """Whether the file is there and is not one that SQLite can read from end to end."""

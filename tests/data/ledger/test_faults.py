@@ -1,3 +1,4 @@
+import errno
 import os
 import sqlite3
 import sys
@@ -123,6 +124,38 @@ def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
     assert len(ledger.charges("patients")) == 1
     assert ledger.charge(ask(), fits).release == {"estimate": 1}
     assert ledger.verify().ok
+
+
+def test_no_charge_is_made_without_room_for_its_answer(home, fits, ask, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        refused(
+            lambda: Ledger(home).charge(ask(), fits), r"has no 1 MB left for the answer .*nothing was charged"
+        )
+    assert Ledger(home).charges("patients") == []
+    assert not list(home.glob("*-reserve"))
+    assert Ledger(home).charge(ask(), fits).release is None
+    assert [path.stat().st_mode & 0o777 for path in home.glob("*-reserve")] == [0o600]
+
+
+def test_an_answer_is_stored_on_a_disk_that_filled_up_since_the_charge(home, fits, ask, monkeypatch):
+    ledger = Ledger(home)
+    charge = ledger.charge(ask(), fits)
+    store, calls = Ledger._store, []
+
+    def full_at_first(self, *arguments):
+        calls.append([path.name for path in home.glob("*-reserve")])
+        if len(calls) == 1:
+            raise LedgerUnavailable("the disk is full")
+        return store(self, *arguments)
+
+    monkeypatch.setattr(Ledger, "_store", full_at_first)
+    assert ledger.store_release(charge.id, {"estimate": 1}).release == {"estimate": 1}
+    assert calls == [["ledger.sqlite-reserve"], []]
+    assert ledger.charge(ask(), fits).release == {"estimate": 1}
 
 
 def test_a_locked_ledger_is_waited_for_and_refused(home, fits, ask):

@@ -1,0 +1,90 @@
+"""Small disks in the place of each folder that a run writes to: a sentence, and the same command goes on."""
+
+import contextlib
+import json
+import subprocess
+
+import pytest
+
+from data.ledger import Ledger
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+
+@pytest.fixture
+def disks():
+    """Mount file systems of a given size, and let them grow."""
+    mounted = []
+
+    def mount(folder, size):
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("mounting file systems needs more rights than these tests have")
+        mounted.append(folder)
+
+    yield mount
+    for folder in reversed(mounted):
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def grow(folder):
+    subprocess.run(["mount", "-o", "remount,size=200m", str(folder)], check=True)
+
+
+def test_a_run_says_which_disk_is_full_and_goes_on_when_there_is_space(project, undisturbed, disks):
+    home, results = project.home, project.out / "small"
+    stages = [
+        (home / "prefect", "100k", f"the disk of {home / 'prefect'} is full"),
+        (home / "store" / "parquet", "200k", f"cannot write {home / 'store' / 'parquet'}"),
+        (home / "cache" / "designs", "100k", f"cannot write {home / 'cache' / 'designs'}"),
+        (home / "cache" / "blocks", "12k", f"cannot write {home / 'cache' / 'blocks'}"),
+        (results, "12k", f"cannot write {results}"),
+        (results / "figures", "40k", f"cannot write {results / 'figures'}"),
+    ]
+    for folder, size, _ in stages:
+        disks(folder, size)
+    said = []
+    for folder, _, sentence in stages:
+        _, err = project.run(status=2)
+        said.append(err.strip().splitlines()[-1])
+        assert sentence in said[-1]
+        assert "free some space" in said[-1]
+        grow(folder)
+    project.run()
+    assert project.same_results(undisturbed)
+
+
+def test_a_release_on_a_full_disk_costs_nothing_or_has_an_answer(project, disks, tmp_path):
+    home = tmp_path / "small disk"
+    disks(home, "3m")
+    (tmp_path / "data.csv").write_text("age,cost\n" + "\n".join(f"0.{i:03},0.5" for i in range(400)))
+    (tmp_path / "release.toml").write_text(
+        '[dataset]\nname = "patients"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 1.0\n'
+    )
+    ask = ["release", "dp_mean", "--data", tmp_path / "data.csv", "--config", tmp_path / "release.toml"]
+    ask += ["--epsilon", 0.1, "--delta", 1e-6, "--json"]
+    project.dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5, DPCOST_HOME=str(home))
+    filler = home / "filler"
+
+    def fill(leave):
+        size = 0
+        with open(filler, "wb") as file, contextlib.suppress(OSError):
+            while True:
+                size += file.write(bytes(4096))
+                file.flush()
+        with open(filler, "r+b") as file:
+            file.truncate(filler.stat().st_size - leave)
+
+    for leave in (0, 40_000, 900_000):
+        fill(leave)
+        _, err = project.dpcost(*ask, status=2, DPCOST_HOME=str(home))
+        assert "free some space" in err
+        filler.unlink()
+        assert Ledger(home).charges("patients") == []
+    fill(1_300_000)
+    first = json.loads(project.dpcost(*ask, DPCOST_HOME=str(home))[0])
+    again = json.loads(project.dpcost(*ask, DPCOST_HOME=str(home))[0])
+    assert again["replayed"]
+    assert again["estimate"] == first["estimate"]
+    assert Ledger(home).verify().ok
