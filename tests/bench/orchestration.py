@@ -68,7 +68,7 @@ def bench_orchestration_cost() -> dict:
     rows = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        sizes = [*range(1600, 20_000, 800), 20_000]
+        sizes = [*range(1600, 20_000, 767), 20_000]
         study = folder / "two_thousand_cells.toml"
         study.write_text(STUDY % sizes)
         for engine, database in (

@@ -212,7 +212,7 @@ class Killer:
         }
 
     def results(self, study: str) -> Path:
-        return self.folder / "out" / study / "results.parquet"
+        return self.folder / "out" / Path(study).stem / "results.parquet"
 
     def supervised(self, name: str, owner: int) -> list[psutil.Process]:
         homes = (self.home, self.home / "standing")

@@ -68,11 +68,9 @@ def test_a_release_on_a_full_disk_costs_nothing_or_has_an_answer(project, disks,
     filler = home / "filler"
 
     def fill(leave):
-        size = 0
-        with open(filler, "wb") as file, contextlib.suppress(OSError):
-            while True:
-                size += file.write(bytes(4096))
-                file.flush()
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
         with open(filler, "r+b") as file:
             file.truncate(filler.stat().st_size - leave)
 
