@@ -31,7 +31,7 @@ LARGEST_VALUE = 1e60
 
 _ROWS_PER_BLOCK = 256
 # Elements of a block of double precision, where rows are short.
-_BLOCK_ELEMENTS = 1 << 17
+_BLOCK_ELEMENTS = 1 << 16
 
 Blocks = Callable[[], Iterable[object]]
 # Which rows, the rows, and their responses if they come along.

@@ -11,10 +11,7 @@ from dpalgos.typing import FloatArray
 
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
     """Scale the rows of X (n, d) whose ℓ2 norm exceeds ``bound`` down to it, in double precision."""
-    if X.dtype == np.float64:
-        norms = np.linalg.norm(X, axis=1)
-    else:  # without a copy of X in double precision beside the answer
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float))
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float))
     return np.asarray(np.multiply(X, (bound / np.maximum(norms, bound))[:, None], dtype=float))
 
 

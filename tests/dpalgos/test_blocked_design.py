@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from scipy.special import expit
 
 import dpalgos
 from data.data_errors import DataError
-from data.row_groups import row_blocks
+from data.row_groups import RowBlocks, read_ahead
 from dpalgos.blocked_design import HeldRows, StreamedRows, StreamRefused
 from dpalgos.sample import Design, Sample
 
@@ -220,14 +222,54 @@ def write(path, X, rows_per_group):
     return names
 
 
-def test_row_groups_of_a_file(tmp_path):
-    X = np.random.default_rng(0).random((1000, 6), dtype=np.float32)
-    names = write(tmp_path / "x.parquet", X, 130)
-    read = row_blocks(tmp_path / "x.parquet", names[::-1])
-    np.testing.assert_array_equal(np.concatenate(list(read())), X[:, ::-1])
-    assert [len(block) for block in read()] == [130] * 7 + [90]
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_a_file(tmp_path, dtype):
+    X = np.random.default_rng(0).random((3000, 6)).astype(dtype)
+    names = write(tmp_path / "x.parquet", X, 1300)
+    read = RowBlocks(tmp_path / "x.parquet", names[::-1])
+    for _ in range(2):
+        blocks = [block.copy() for block in read()]
+        np.testing.assert_array_equal(np.concatenate(blocks), X[:, ::-1])
+    assert blocks[0].dtype == dtype
+    pairs = [(X.copy(), y.copy()) for X, y in RowBlocks(tmp_path / "x.parquet", names[:2], "x5")()]
+    np.testing.assert_array_equal(np.concatenate([rows for rows, _ in pairs]), X[:, :2])
+    np.testing.assert_array_equal(np.concatenate([y for _, y in pairs]), X[:, 5])
+    assert read.n_rows == 3000
     with pytest.raises(DataError, match=r"columns must be columns of x\.parquet, got 'y'"):
-        row_blocks(tmp_path / "x.parquet", ["x0", "y"])
+        RowBlocks(tmp_path / "x.parquet", ["x0", "y"])
+
+
+def test_the_next_piece_is_read_while_the_present_one_is_used():
+    begun, used = [], []
+
+    def pieces():
+        for k in range(3):
+            begun.append(threading.get_ident())
+            yield k
+
+    for k in read_ahead(pieces()):
+        used.append(k)
+        deadline = time.monotonic() + 10
+        while len(begun) < min(k + 2, 3) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert len(begun) == min(k + 2, 3)
+    assert used == [0, 1, 2]
+    assert threading.get_ident() not in begun
+
+
+def test_what_goes_wrong_ahead_is_told_and_an_abandoned_reader_ends():
+    def broken():
+        yield 1
+        raise DataError("the second piece is damaged")
+
+    reader = read_ahead(broken())
+    assert next(reader) == 1
+    with pytest.raises(DataError, match="the second piece is damaged"):
+        next(reader)
+    abandoned = read_ahead(iter(range(10)))
+    next(abandoned)
+    abandoned.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("read-ahead") and t.is_alive()]
 
 
 # Memory: peak resident set beyond what importing and a first, small fit need.
@@ -236,7 +278,7 @@ import json, resource, sys
 from pathlib import Path
 import numpy as np
 import dpalgos
-from data.row_groups import row_blocks
+from data.row_groups import RowBlocks
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -244,7 +286,7 @@ def peak():
 folder, keywords = Path(sys.argv[1]), json.loads(sys.argv[2])
 def fit(name):
     y = np.load(folder / f"{name}.npy")
-    X = row_blocks(folder / f"{name}.parquet", [f"x{j}" for j in range(int(sys.argv[3]))])
+    X = RowBlocks(folder / f"{name}.parquet", [f"x{j}" for j in range(int(sys.argv[3]))])
     return dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
 fit("small")
 before = peak()
