@@ -15,7 +15,7 @@ from data.data_errors import DataError
 
 # Numbers of a piece, and the fewest rows: pieces are long enough that Python does not count.
 _PIECE_NUMBERS, _FEWEST_ROWS = 1 << 18, 1024
-_BUFFER_BYTES = 1 << 20  # of a column that is read: less than a whole row group of it
+BUFFER_BYTES = 1 << 20  # of a column that is read: less than a whole row group of it
 
 Block = npt.NDArray[np.floating]
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class RowBlocks:
         size = max(_FEWEST_ROWS, 1 << (_PIECE_NUMBERS // n_columns).bit_length() - 1)
         # One is filled while the other is computed with.
         buffers = cycle([np.empty((size, n_columns), dtype=self._dtype, order="F") for _ in range(2)])
-        with pq.ParquetFile(self._path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+        with pq.ParquetFile(self._path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
             for batch in file.iter_batches(size, columns=self._read_columns, use_threads=False):
                 block = next(buffers)[: batch.num_rows]
                 for j, name in enumerate(self._read_columns):

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from data.canonical import Cells, canonical_cells
 from data.data_errors import DataError
+from data.row_groups import BUFFER_BYTES, read_ahead
 
 SUFFIXES = (".csv", ".parquet")
 BLOCK_BYTES = 8 * 2**20
@@ -31,25 +32,45 @@ def load_user_table(
     labels: Sequence[str] = (),
     watch: Callable[[pa.RecordBatch], None] | None = None,
 ) -> pd.DataFrame:
-    """Read the named columns of a CSV or Parquet file and refuse every fault.
+    """Read the named columns of a CSV or Parquet file and refuse every fault: :func:`check_user_table`.
 
-    The file is opened and read once, from beginning to end, and is never in memory as a whole.
+    Returns
+    -------
+    pandas.DataFrame
+        `columns` as ``float64``, then `labels` as they are.
+    """
+    pieces: dict[str, list[Any]] = defaultdict(list)
+    check_user_table(
+        path, columns, labels=labels, watch=watch, take=lambda name, values: pieces[name].append(values)
+    )
+    # Each column's pieces are let go once they are one array.
+    return pd.DataFrame({name: np.concatenate(pieces.pop(name)) for name in list(pieces)}, copy=False)
+
+
+def check_user_table(
+    path: Path | str,
+    columns: Sequence[str] = (),
+    *,
+    labels: Sequence[str] = (),
+    watch: Callable[[pa.RecordBatch], None] | None = None,
+    take: Callable[[str, Any], None] | None = None,
+) -> int:
+    """Read a CSV or Parquet file from beginning to end and refuse every fault; return its number of rows.
+
+    The file is opened and read once, and is never in memory as a whole.
 
     Parameters
     ----------
     path : pathlib.Path or str
         Ends in ``.csv`` (with a header, comma-separated, UTF-8) or ``.parquet``.
     columns : sequence of str
-        Columns of numbers to return; by default all but `labels`.
+        Columns of numbers; by default all but `labels`.
     labels : sequence of str
         Columns that may hold anything but blanks, e.g. user identifiers; of a CSV file they are text.
     watch : callable
         Is shown every piece of the table, with all columns and as the file has them, e.g. to fingerprint it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `columns` as ``float64``, then `labels` as they are.
+    take : callable
+        Is given each column's name and a piece of it, numbers as ``float64``.
 
     Raises
     ------
@@ -70,7 +91,6 @@ def load_user_table(
             name: repr(name) if columns or name in labels else f"number {position + 1}"
             for position, name in enumerate((*wanted, *labels))
         }
-        pieces: dict[str, list[Any]] = defaultdict(list)
         faults: Counter[str] = Counter()
         n_rows = 0
         for batch in batches:
@@ -81,10 +101,12 @@ def load_user_table(
                 cells = _cells(batch, name, f"{path}: lists or records in column {shown[name]}")
                 blank = cells.missing
                 if name in labels:
-                    pieces[name].append(batch.column(name).to_numpy(zero_copy_only=False))
+                    if take:
+                        take(name, batch.column(name).to_numpy(zero_copy_only=False))
                     faults[f"blank in column {shown[name]}"] += int(blank.sum())
                     continue
-                pieces[name].append(cells.numbers)
+                if take:
+                    take(name, cells.numbers)
                 faults[f"text in number column {shown[name]}"] += int((cells.texts >= 0).sum())
                 faults[f"blank or NaN in column {shown[name]}"] += int(blank.sum())
                 faults[f"infinity in column {shown[name]}"] += int(np.isinf(cells.numbers).sum())
@@ -93,8 +115,63 @@ def load_user_table(
     for fault, count in faults.items():
         if count:
             raise DataError(f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend or remove them")
-    # Each column's pieces are let go once they are one array.
-    return pd.DataFrame({name: np.concatenate(pieces.pop(name)) for name in (*wanted, *labels)}, copy=False)
+    return n_rows
+
+
+class UserRows:
+    """What reads numbers of a user's own Parquet file from its beginning, whenever it is called.
+
+    It is what :class:`dpalgos.blocked_design.StreamedRows` takes, after :func:`check_user_table` has refused
+    every fault: the file has to stay as it was when this object was made.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Ends in ``.parquet``.
+    columns : sequence of str
+        In the order of the design's columns.
+    response : str
+        The column of responses, which come in pairs with the rows; empty if there is none.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
+        self.path, self._paired = path, bool(response)
+        self._columns = [*columns, response] if response else list(columns)
+        self._state = _state(path)
+
+    def __call__(self) -> Iterator[Any]:
+        """Yield blocks (m, d), or pairs of a block and responses (m,).
+
+        Raises
+        ------
+        DataError
+            If the file is another one than before, or changed.
+        """
+        return read_ahead(self._blocks())
+
+    def unchanged(self) -> None:
+        """Refuse if the file is another one than before, or changed."""
+        if _state(self.path) != self._state:
+            raise DataError(
+                f"{self.path} changed while it was read, so nothing is released of it; try again when it is "
+                "at rest"
+            )
+
+    def _blocks(self) -> Iterator[Any]:
+        self.unchanged()
+        with opened_table(self.path) as (_, batches):
+            for batch in batches:
+                block = np.empty((batch.num_rows, len(self._columns)), order="F")
+                for j, name in enumerate(self._columns):
+                    block[:, j] = canonical_cells(batch.column(name)).numbers
+                yield (block[:, :-1], block[:, -1]) if self._paired else block
+        self.unchanged()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file: which one it is, its length, when it was written."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _cells(batch: pa.RecordBatch, name: str, complaint: str) -> Cells:
@@ -111,7 +188,7 @@ def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatc
     Raises
     ------
     DataError
-        As `load_user_table`.
+        As `check_user_table`.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -139,10 +216,10 @@ def _malformed(path: Path) -> DataError:
 
 
 def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
-    file = pq.ParquetFile(handle, pre_buffer=False)
+    file = pq.ParquetFile(handle, pre_buffer=False, buffer_size=BUFFER_BYTES)
     # The order in which pandas once held the rows is no part of the data.
     names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
-    return names, file.iter_batches(BATCH_ROWS, columns=names)
+    return names, file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
 
 
 def _csv(path: Path, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:

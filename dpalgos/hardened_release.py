@@ -18,6 +18,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, check_users, interval_of, run
+from dpalgos.blocked_design import StreamedRows
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.secure import SecureTranscript
@@ -67,7 +68,13 @@ class Release:
 
 
 def plan_release(
-    name: str, n_rows: int, n_features: int, keywords: dict[str, Any], *, n_users: int | None = None
+    name: str,
+    n_rows: int,
+    n_features: int,
+    keywords: dict[str, Any],
+    *,
+    n_users: int | None = None,
+    streamed: bool = False,
 ) -> ReleasePlan:
     """Plan one private answer.
 
@@ -81,9 +88,13 @@ def plan_release(
         ``epsilon``, ``delta`` and the estimator's public keywords; ``calibration`` is always ``"tight"``.
     n_users : int, optional
         Number of users; public, and needed by estimators that protect whole users.
+    streamed : bool
+        Whether rows will be streamed, so that an estimator that cannot take them so is refused now.
 
     Raises
     ------
+    StreamRefused
+        If rows will be streamed and the estimator, with these keywords, needs them in memory.
     InputError
         If the estimator is not private, has no hardened sampler, or a keyword is wrong.
     """
@@ -100,7 +111,9 @@ def plan_release(
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
-    rehearse = partial(_rehearse, estimator, params, _made_up(estimator, n_rows, n_features, n_users))
+    rehearse = partial(
+        _rehearse, estimator, params, _made_up(estimator, n_rows, n_features, n_users, streamed)
+    )
 
     def excess(log_inflation: float) -> float:
         return spending(rehearse(float(np.exp(log_inflation)))).epsilon(delta) - epsilon
@@ -163,7 +176,9 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
     )
 
 
-def _made_up(estimator: Estimator, n_rows: int, n_features: int, n_users: int | None) -> Sample:
+def _made_up(
+    estimator: Estimator, n_rows: int, n_features: int, n_users: int | None, streamed: bool
+) -> Sample:
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
     ids = None
     if estimator.relation is Relation.USER:
@@ -172,7 +187,11 @@ def _made_up(estimator: Estimator, n_rows: int, n_features: int, n_users: int | 
         n, ids = n_users, np.arange(n_users)  # how many there are decides whether a range can be found
     X = rng.uniform(-1, 1, (n, n_features))
     # 0 and 1 are responses to every model.
-    made_up = Sample(X, None if estimator.task == "mean" else rng.integers(0, 2, n), user_ids=ids)
+    y = None if estimator.task == "mean" else rng.integers(0, 2, n)
+    if streamed:
+        pieces = [X if y is None else (X, y)]
+        return Sample(StreamedRows(lambda: pieces, n))
+    made_up = Sample(X, y, user_ids=ids)
     check_users(estimator, made_up)
     return made_up
 

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
 from data.store import read_small
-from data.user_table import load_user_table
+from data.user_table import UserRows, check_user_table, load_user_table
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
+from dpalgos.blocked_design import StreamedRows, StreamRefused
 from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.intervals import NOTE
 from dpalgos.params import check_settings, describe
@@ -124,22 +125,18 @@ def release(
     if interval is not None:
         asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
     budget = ledger.budget(asked.dataset.name)
-    table, content = _read(ledger, data, asked, progress)
+    given = _read(ledger, data, asked, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
-    ids = table[asked.columns.user_id].to_numpy() if asked.columns.user_id else None
-    n_users = None if ids is None else int(user_codes(ids, len(table)).max()) + 1
-    plan = plan_release(estimator, len(table), len(asked.columns.x), keywords, n_users=n_users)
+    plan, sample = _planned(estimator, keywords, given, asked)
+    n_users = int(sample.user_codes.max()) + 1 if sample.user_codes is not None else None
     _check_plan(plan, epsilon, delta)
-    _warn_of_large_delta(delta, n_users or len(table), "users" if n_users else "rows")
+    _warn_of_large_delta(delta, n_users or given.n_rows, "users" if n_users else "rows")
     _check_task(plan, asked)
-    y = table[asked.columns.y].to_numpy() if asked.columns.y else None
-    sample = Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
-    del table
     check_data(plan, sample)
     request = Request(
         dataset=asked.dataset.name,
-        fingerprint=content,
+        fingerprint=given.content,
         estimator=estimator,
         parameters={
             "x": list(asked.columns.x),
@@ -192,10 +189,17 @@ def release(
     )
 
 
-def _read(
-    ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[int], None] | None
-) -> tuple[pd.DataFrame, Fingerprint]:
-    """Read the file once: the numbers that are used, and the fingerprint of everything that it holds."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Given:
+    """A file that was read and checked: its fingerprint, and its numbers or what reads them again."""
+
+    content: Fingerprint
+    n_rows: int
+    numbers: pd.DataFrame | UserRows
+
+
+def _read(ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[int], None] | None) -> _Given:
+    """Read the file once; of a Parquet file keep no number, for rows of whole users cannot be streamed."""
     reader = None
     n_rows = 0
 
@@ -207,11 +211,41 @@ def _read(
         if progress:
             progress(n_rows)
 
-    responses = [asked.columns.y] if asked.columns.y else []
-    labels = [asked.columns.user_id] if asked.columns.user_id else []
-    table = load_user_table(data, [*asked.columns.x, *responses], labels=labels, watch=watch)
+    numbers: pd.DataFrame | UserRows
+    if data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
+        numbers = UserRows(data, asked.columns.x, asked.columns.y or "")
+        check_user_table(data, _numbers(asked), watch=watch)
+        numbers.unchanged()
+    else:
+        labels = [asked.columns.user_id] if asked.columns.user_id else []
+        numbers = load_user_table(data, _numbers(asked), labels=labels, watch=watch)
     assert reader is not None
-    return table, reader.fingerprint()
+    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers)
+
+
+def _numbers(asked: ReleaseConfig) -> list[str]:
+    return [*asked.columns.x, *([asked.columns.y] if asked.columns.y else [])]
+
+
+def _planned(
+    estimator: str, keywords: dict[str, Any], given: _Given, asked: ReleaseConfig
+) -> tuple[ReleasePlan, Sample]:
+    """Plan a release and return its data: streamed where the estimator takes them so, else in memory."""
+    n_rows, d, numbers = given.n_rows, len(asked.columns.x), given.numbers
+    if isinstance(numbers, UserRows):
+        try:
+            plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
+            return plan, Sample(StreamedRows(numbers, n_rows))
+        except StreamRefused:
+            table = load_user_table(numbers.path, _numbers(asked))
+            numbers.unchanged()
+    else:
+        table = numbers
+    ids = table[asked.columns.user_id].to_numpy() if asked.columns.user_id else None
+    n_users = None if ids is None else int(user_codes(ids, n_rows).max()) + 1
+    plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
+    y = table[asked.columns.y].to_numpy() if asked.columns.y else None
+    return plan, Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:

@@ -1,0 +1,166 @@
+"""``dpcost release`` of a Parquet file: rows are streamed, checked before the charge, and have to stay."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tasks.release
+from data.data_errors import DataError
+from data.user_table import UserRows
+from flows import cli
+
+CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
+MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
+REGRESSION = (
+    CONFIG.replace('"steps"]', '"steps"]\ny = "cost"')
+    + "[bounds]\ncovariate_bound = 15.0\nresponse_bound = 5.0\n"
+)
+
+
+@pytest.fixture
+def dpcost(home, monkeypatch, capsys):
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
+        try:
+            cli.main()
+            status = 0
+        except SystemExit as leave:
+            status = leave.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    call("ledger", "open", "rides", "--epsilon", 50, "--delta", 1e-5)
+    return call
+
+
+def rides(n=20_000):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal([7.0, -3.0], 1.0, (n, 2)), columns=["hours", "steps"])
+    return table.assign(cost=table["hours"] * 0.2 - table["steps"] * 0.5, driver=np.arange(n).astype(str))
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    path = tmp_path / "rides.parquet"
+    rides().to_parquet(path, row_group_size=3000)
+    return path
+
+
+def ask(dpcost, data, tmp_path, estimator="dp_mean", config=MEAN, epsilon=5):
+    path = tmp_path / "release.toml"
+    path.write_text(config)
+    options = ["--data", data, "--config", path, "--epsilon", epsilon, "--delta", 1e-6, "--json"]
+    return dpcost("release", estimator, *options)
+
+
+@pytest.fixture
+def never_in_memory(monkeypatch):
+    monkeypatch.setattr(tasks.release, "load_user_table", lambda *_, **__: pytest.fail("read into memory"))
+
+
+@pytest.mark.usefixtures("never_in_memory")
+def test_a_mean_and_a_regression_are_released_without_holding_the_rows(dpcost, parquet, tmp_path):
+    status, out, err = ask(dpcost, parquet, tmp_path)
+    assert status == 0, err
+    assert json.loads(out)["estimate"] == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
+    status, out, err = ask(dpcost, parquet, tmp_path, "adassp", REGRESSION)
+    assert status == 0, err
+    assert json.loads(out)["estimate"] == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
+
+
+def test_the_same_data_as_csv_get_the_stored_answer(dpcost, parquet, tmp_path):
+    first = json.loads(ask(dpcost, parquet, tmp_path)[1])
+    copy = tmp_path / "copy.csv"
+    rides().to_csv(copy, index=False)
+    again = json.loads(ask(dpcost, copy, tmp_path)[1])
+    assert again["replayed"]
+    assert again["estimate"] == first["estimate"]
+
+
+def test_what_cannot_be_streamed_is_released_from_memory(dpcost, parquet, tmp_path):
+    config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
+    status, out, err = ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config)
+    assert status == 0, err
+    assert json.loads(out)["estimate"]["hours"] == pytest.approx(7, abs=0.3)
+
+
+def test_faults_in_streamed_rows_cost_nothing(dpcost, tmp_path):
+    glm = REGRESSION.replace("response_bound = 5.0\n", '[params]\nfamily = "logistic"\n')
+    for name, change, estimator, config, message in (
+        ("blank", {"hours": np.nan}, "dp_mean", MEAN, "blank or NaN in column 'hours'"),
+        ("labels", {}, "dp_glm", glm, "y must hold 0 or 1 for family='logistic'"),
+    ):
+        path = tmp_path / f"{name}.parquet"
+        rides(500).assign(**change).to_parquet(path)
+        status, _, err = ask(dpcost, path, tmp_path, estimator, config)
+        assert status == 2
+        assert message in err
+    assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
+
+
+@pytest.mark.parametrize(("moment", "n_charges"), [("check_data", 0), ("draw_release", 1)])
+def test_a_file_that_changes_on_the_way_is_noticed(dpcost, parquet, tmp_path, monkeypatch, moment, n_charges):
+    """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
+    original = getattr(tasks.release, moment)
+
+    def after_a_change(*arguments):
+        rides(20_000).assign(hours=1.0).to_parquet(parquet)
+        return original(*arguments)
+
+    monkeypatch.setattr(tasks.release, moment, after_a_change)
+    glm = REGRESSION.replace('y = "cost"', 'y = "even"').replace(
+        "response_bound = 5.0\n", '[params]\nfamily = "logistic"\n'
+    )
+    rides().assign(even=np.arange(20_000) % 2).to_parquet(parquet)
+    status, out, err = ask(dpcost, parquet, tmp_path, "dp_glm", glm)
+    assert status == 2
+    assert "changed while it was read, so nothing is released of it" in err
+    assert "estimate" not in out
+    assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == n_charges
+
+
+def test_rows_of_another_file_of_that_name_are_refused(parquet):
+    rows = UserRows(parquet, ["hours"])
+    assert sum(len(block) for block in rows()) == 20_000
+    parquet.with_name("new.parquet").write_bytes(parquet.read_bytes())
+    parquet.with_name("new.parquet").replace(parquet)
+    with pytest.raises(DataError, match="changed while it was read"):
+        list(rows())
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    peaks = {}
+    rng = np.random.default_rng(0)
+    for n in (1_000_000, 4_000_000):
+        path, home = tmp_path / f"{n}.parquet", tmp_path / f"home-{n}"
+        columns = {name: rng.normal(0, 1, n) for name in ("hours", "steps", "a", "b", "c", "d")}
+        pq.write_table(pa.table(columns), path)
+        (tmp_path / "release.toml").write_text(MEAN)
+        asked = ["--data", str(path), "--config", str(tmp_path / "release.toml")]
+        commands = [
+            ["ledger", "open", "rides", "--epsilon", "5", "--delta", "1e-5"],
+            ["release", "dp_mean", *asked, "--epsilon", "1", "--delta", "1e-8"],
+        ]
+        for command in commands:
+            run = "import resource, sys; from flows.cli import main\n"
+            run += "try: main()\nfinally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+            done = subprocess.run(
+                [sys.executable, "-c", run, *command],
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd=Path(__file__).parents[2],
+                env={**os.environ, "DPCOST_HOME": str(home)},
+            )
+        peaks[n] = int(done.stdout.split()[-1])
+    assert peaks[4_000_000] < 1.35 * peaks[1_000_000]  # in KiB; three million rows hold 140 MiB
