@@ -118,7 +118,7 @@ def check_user_table(
     return n_rows
 
 
-class UserRows:
+class UserFileRows:
     """What reads numbers of a user's own Parquet file from its beginning, whenever it is called.
 
     It is what :class:`dpalgos.blocked_design.StreamedRows` takes, after :func:`check_user_table` has refused

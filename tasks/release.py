@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
 from data.store import read_small
-from data.user_table import UserRows, check_user_table, load_user_table
+from data.user_table import UserFileRows, check_user_table, load_user_table
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.blocked_design import StreamedRows, StreamRefused
@@ -195,7 +195,7 @@ class _Given:
 
     content: Fingerprint
     n_rows: int
-    numbers: pd.DataFrame | UserRows
+    numbers: pd.DataFrame | UserFileRows
 
 
 def _read(ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[int], None] | None) -> _Given:
@@ -211,9 +211,9 @@ def _read(ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[
         if progress:
             progress(n_rows)
 
-    numbers: pd.DataFrame | UserRows
+    numbers: pd.DataFrame | UserFileRows
     if data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
-        numbers = UserRows(data, asked.columns.x, asked.columns.y or "")
+        numbers = UserFileRows(data, asked.columns.x, asked.columns.y or "")
         check_user_table(data, _numbers(asked), watch=watch)
         numbers.unchanged()
     else:
@@ -232,7 +232,7 @@ def _planned(
 ) -> tuple[ReleasePlan, Sample]:
     """Plan a release and return its data: streamed where the estimator takes them so, else in memory."""
     n_rows, d, numbers = given.n_rows, len(asked.columns.x), given.numbers
-    if isinstance(numbers, UserRows):
+    if isinstance(numbers, UserFileRows):
         try:
             plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
             return plan, Sample(StreamedRows(numbers, n_rows))

@@ -14,7 +14,7 @@ import pytest
 
 import tasks.release
 from data.data_errors import DataError
-from data.user_table import UserRows
+from data.user_table import UserFileRows
 from flows import cli
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
@@ -129,7 +129,7 @@ def test_a_file_that_changes_on_the_way_is_noticed(dpcost, parquet, tmp_path, mo
 
 
 def test_rows_of_another_file_of_that_name_are_refused(parquet):
-    rows = UserRows(parquet, ["hours"])
+    rows = UserFileRows(parquet, ["hours"])
     assert sum(len(block) for block in rows()) == 20_000
     parquet.with_name("new.parquet").write_bytes(parquet.read_bytes())
     parquet.with_name("new.parquet").replace(parquet)
