@@ -259,7 +259,7 @@ def datasets(as_json: AsJson = False) -> None:
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Show what ran, and what is stored."""
-    from flows.inventory import recent_runs, totals
+    from flows.status import recent_runs, totals
 
     runs, stored = recent_runs(home()), totals(home())
     if as_json:

@@ -10,7 +10,6 @@ from typing import Any
 from data.ingest import stale_tables
 from data.raw_files import remove_abandoned_fetches
 from data.store import remove_leftovers, store_dir
-from flows import journal
 from tasks.cache.keys import is_current, is_key
 from tasks.cache.records import intact, located, records_folder, stored_record
 from tasks.faults import SpecError
@@ -110,29 +109,6 @@ def clear_leftovers(home: Path, *reports: Path) -> int:
     return sum(remove_leftovers(folder) for folder in (store_dir(home), home / "cache", *reports))
 
 
-def totals(home: Path) -> dict[str, dict[str, int]]:
-    """Return the number of files and bytes per kind."""
-    kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}
-    return {kind: _total(path) for kind, path in kinds.items()}
-
-
-def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
-    """Return the latest runs, the newest first; a run whose process is gone without an end has crashed."""
-    dead = {entry.flow_run_id for entry in journal.dead_runs(home)}
-    return [
-        {
-            "started": entry.started,
-            "ended": entry.ended or "",
-            "study": entry.study,
-            "profile": str(entry.details.get("profile", "")),
-            "status": "crashed" if entry.flow_run_id in dead else entry.status,
-            "publication": "not for publication" if entry.details.get("own_data") else "",
-            "flow_run_id": entry.flow_run_id,
-        }
-        for entry in journal.history(home)[:limit]
-    ]
-
-
 def _entry(path: Path, home: Path) -> CacheEntry:
     record, about = stored_record(path), path.stat()
     used = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="milliseconds")
@@ -146,8 +122,3 @@ def _entry(path: Path, home: Path) -> CacheEntry:
     files = [file, *(file.parent / name for name in record.get("beside", {}))]
     size = about.st_size + sum(each.stat().st_size for each in files)
     return CacheEntry(path.name, "current" if is_current(record) else "stale", size, str(file), used)
-
-
-def _total(folder: Path) -> dict[str, int]:
-    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    return {"files": len(files), "bytes": sum(path.stat().st_size for path in files)}

@@ -11,7 +11,8 @@ from data.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
 from data.store import atomic_write
 from flows import journal
-from flows.inventory import clear_leftovers, entries, n_bytes, prune, recent_runs, totals
+from flows.inventory import clear_leftovers, entries, n_bytes, prune
+from flows.status import recent_runs, totals
 from tasks.cache.keys import UNCACHED
 from tasks.cache.policy import ByKey
 from tasks.cache.records import SERIALIZER, written
