@@ -40,6 +40,22 @@ def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatAr
     return means
 
 
+def ball_squares(
+    vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean squares of offsets clipped likewise, (d, R), and the share of vectors clipped, (R,).
+
+    The arguments are those of :func:`ball_mean`.
+    """
+    squares, clipped = np.empty_like(center), np.empty(len(radius))
+    for r, X in enumerate(vectors):
+        offsets = X - center[:, r]
+        norms = np.linalg.norm(offsets, axis=1)
+        squares[:, r] = clip_factor(norms, radius[r]) ** 2 @ offsets**2 / len(X)
+        clipped[r] = (norms > radius[r]).mean()
+    return squares, clipped
+
+
 def distinct(arrays: Sequence[FloatArray]) -> Iterator[tuple[FloatArray, IntArray]]:
     """Yield every array of a sequence over replicates once, with the replicates that share it."""
     replicates: dict[int, list[int]] = {}

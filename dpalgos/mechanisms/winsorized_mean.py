@@ -26,8 +26,8 @@ References
 Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -69,11 +69,14 @@ class WinsorizedNoise:
         Of every coordinate's range.
     first_multiplier, refined_multiplier : float
         Noise standard deviation over sensitivity of the two means.
+    interval_multipliers : mapping
+        Part of an interval → the same for it; none without an interval.
     """
 
     range_epsilon: float
     first_multiplier: float
     refined_multiplier: float
+    interval_multipliers: Mapping[str, float] = field(default_factory=dict)
 
 
 def truncated_mean_sensitivity(half_width: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -166,6 +169,23 @@ def rotated_radius(radius: FloatArray, size: int, n_rows: FloatArray, failure: f
     return np.asarray(radius * np.sqrt(2 * np.log(2 * size * n_rows / failure) / size))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RefinedMean:
+    """A released mean of vectors clipped to a ball around a centre released before.
+
+    Attributes
+    ----------
+    mean, center : (d, R) array
+    radius, noise_std : (R,) array
+        Of the ball, and of the noise in each coordinate of the mean.
+    """
+
+    mean: FloatArray
+    center: FloatArray
+    radius: FloatArray
+    noise_std: FloatArray
+
+
 def winsorized_mean(
     transcript: Transcript,
     vectors: Sequence[FloatArray],
@@ -176,8 +196,8 @@ def winsorized_mean(
     noise: WinsorizedNoise,
     failure: float,
     label: str,
-) -> FloatArray:
-    """Release the mean of vectors, (d, R).
+) -> RefinedMean:
+    """Release the mean of vectors.
 
     Parameters
     ----------
@@ -221,9 +241,12 @@ def winsorized_mean(
     )
     moved = noise.first_multiplier * sensitivity * (np.sqrt(d) + np.sqrt(2 * np.log(1 / failure)))
     closer = np.minimum(radius + moved, reach)
-    return transcript.gaussian(
+    sensitivity, multiplier = ball_mean_sensitivity(closer, n_rows), noise.refined_multiplier
+    mean = transcript.gaussian(
         ball_mean(vectors, first, closer),
-        l2_sensitivity=ball_mean_sensitivity(closer, n_rows),
-        noise_multiplier=noise.refined_multiplier,
+        l2_sensitivity=sensitivity,
+        noise_multiplier=multiplier,
         label=label,
     )
+    noise_std = transcript.noise_std(sensitivity, multiplier, d)
+    return RefinedMean(mean=mean, center=first, radius=closer, noise_std=noise_std)

@@ -29,7 +29,14 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity
+from dpalgos.intervals import (
+    INTERVAL_SHARE,
+    interval_multiplier,
+    interval_shares,
+    note_mean_interval,
+    release_score_moments,
+)
+from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.mechanisms.checks import check_probability
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
 from dpalgos.mechanisms.rotation import HadamardRotation
@@ -37,6 +44,7 @@ from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
+    RefinedMean,
     Window,
     WinsorizedNoise,
     rotated_radius,
@@ -124,10 +132,21 @@ class UserAggregation:
         d.
     n_queries : int
         T.
+    interval : float, optional
+        Confidence level of intervals of a mean that is released once; for several columns only.
     """
 
-    def __init__(self, params: AggregationParams, *, bound: float, n_features: int, n_queries: int) -> None:
+    def __init__(
+        self,
+        params: AggregationParams,
+        *,
+        bound: float,
+        n_features: int,
+        n_queries: int,
+        interval: float | None = None,
+    ) -> None:
         self._params, self._bound, self._n_queries = params, bound, n_queries
+        self._interval = interval if n_features > 1 else None
         self._rotation = HadamardRotation(n_features, params.public_seed)
 
     def check(self, n_users: float) -> None:
@@ -139,7 +158,7 @@ class UserAggregation:
         if size > 1 and params.calibration == "tight":
             tau: FloatArray = np.array([params.concentration_radius])
             width = float(rotated_radius(tau, size, some, params.failure_probability)[0]) / 2
-            epsilon = planned_steps(params.epsilon, params.delta, size, self._n_queries).range_epsilon
+            epsilon = self._steps.range_epsilon
         else:
             window, radius, epsilon = self._columns(some)
             width = window.bin_width * float(radius[0])
@@ -164,11 +183,17 @@ class UserAggregation:
             if self._params.aggregation == "clipped" and self._rotation.size == self._n_queries == 1:
                 epsilon = self._params.epsilon
                 return transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            return transcript.gaussian(
-                clipped,
-                l2_sensitivity=sensitivity,
-                noise_multiplier=self._clipped_multiplier(),
-                label=label,
+            multiplier = self._clipped_multiplier()
+            released = transcript.gaussian(
+                clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
+            )
+            noise_std = transcript.noise_std(sensitivity, multiplier, len(center))
+            whole = noise_multiplier(self._params.epsilon, self._params.delta)
+            return self._told(
+                transcript,
+                vectors,
+                RefinedMean(mean=released, center=center, radius=radius, noise_std=noise_std),
+                interval_multiplier(whole),
             )
         if self._rotation.size > 1 and self._params.calibration == "tight":
             return self._refined(transcript, vectors, n_users, label)
@@ -179,17 +204,49 @@ class UserAggregation:
     ) -> FloatArray:
         params = self._params
         radius = np.full(len(vectors), params.concentration_radius)
-        noise = planned_steps(params.epsilon, params.delta, self._rotation.size, self._n_queries)
-        return winsorized_mean(
+        refined = winsorized_mean(
             transcript,
             vectors,
             bound=self._bound,
             radius=radius,
             rotation=self._rotation,
-            noise=noise,
+            noise=self._steps,
             failure=params.failure_probability,
             label=label,
         )
+        return self._told(transcript, vectors, refined, lambda part: self._steps.interval_multipliers[part])
+
+    @property
+    def _steps(self) -> WinsorizedNoise:
+        params, interval = self._params, self._interval is not None
+        return planned_steps(params.epsilon, params.delta, self._rotation.size, self._n_queries, interval)
+
+    def _told(
+        self,
+        transcript: Transcript,
+        vectors: Sequence[FloatArray],
+        refined: RefinedMean,
+        multiplier: Callable[[str], float],
+    ) -> FloatArray:
+        """Return the mean, and tell its half widths where they are asked for: users are what is sampled."""
+        if self._interval is None:
+            return refined.mean
+        n_users = np.array([len(X) for X in vectors], dtype=float)
+        squares, clipped = ball_squares(vectors, refined.center, refined.radius)
+        scores = release_score_moments(
+            transcript, squares, clipped, bound=refined.radius, n_rows=n_users, multiplier=multiplier
+        )
+        note_mean_interval(
+            transcript,
+            self._interval,
+            squares=scores.moments,
+            squares_std=scores.std,
+            offset=refined.mean - refined.center,
+            noise_std=refined.noise_std,
+            share=scores.share,
+            n_rows=n_users,
+        )
+        return refined.mean
 
     def _by_column(
         self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
@@ -223,7 +280,8 @@ class UserAggregation:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
         params = self._params
         if params.calibration == "tight":
-            return noise_multiplier(params.epsilon, params.delta, self._n_queries)
+            rest = 1.0 if self._interval is None else 1 - INTERVAL_SHARE
+            return noise_multiplier(params.epsilon, params.delta, self._n_queries) / float(np.sqrt(rest))
         if params.aggregation == "group_privacy":
             assert params.samples_per_user is not None
             m = params.samples_per_user
@@ -265,21 +323,28 @@ def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: 
 
 
 @lru_cache(maxsize=1024)
-def planned_steps(epsilon: float, delta: float, size: int, n_queries: int) -> WinsorizedNoise:
-    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP."""
+def planned_steps(
+    epsilon: float, delta: float, size: int, n_queries: int, interval: bool = False
+) -> WinsorizedNoise:
+    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
+
+    With an interval, what it releases is among them.
+    """
     rho = concentrated_rho(epsilon, delta) / n_queries
-    ranges, first, refined = (share * rho for share in _SHARES)
+    parts = {part: share * rho for part, share in interval_shares(0.5 if interval else None).items()}
+    ranges, first, refined = (share * (rho - sum(parts.values())) for share in _SHARES)
 
     def noise(factor: float) -> WinsorizedNoise:
         return WinsorizedNoise(
             range_epsilon=float(np.sqrt(8 * ranges / size)) / factor,
             first_multiplier=factor / float(np.sqrt(2 * first)),
             refined_multiplier=factor / float(np.sqrt(2 * refined)),
+            interval_multipliers={name: factor / float(np.sqrt(2 * part)) for name, part in parts.items()},
         )
 
     def events(factor: float) -> list[Event]:
         one = noise(factor)
-        releases = (one.first_multiplier, one.refined_multiplier)
+        releases = (one.first_multiplier, one.refined_multiplier, *one.interval_multipliers.values())
         return [
             BoundedRangeEvent(label="", epsilon=one.range_epsilon, sensitivity=1.0, count=n_queries * size),
             *(

@@ -17,6 +17,10 @@ Why it is private. Replacing a user replaces one vector x̄_u; the rest is the a
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
 
+Interval (``interval=.95``, two columns or more): users are what is sampled, so a share of ρ pays for the
+mean squares of users' clipped means around the centre and the share of users that were clipped
+(:mod:`dpalgos.intervals`).
+
 References
 ----------
 Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
@@ -29,6 +33,7 @@ import numpy as np
 
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.intervals import HALF_WIDTH, NOTE, SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
 from dpalgos.sample import Sample
@@ -37,7 +42,7 @@ from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, c
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelMeanParams(AggregationParams):
+class UserLevelMeanParams(IntervalParams, AggregationParams):
     """Keywords of :func:`user_level_mean`."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -46,11 +51,16 @@ class UserLevelMeanParams(AggregationParams):
 def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return the two rows of one user: opposite ends of every interval, and a bin left by all coordinates."""
     far = np.full((2, d), 1e9)
+    refined = params.aggregation == "winsorized" and d > 1 and params.calibration == "tight"
+    center = published[1][:, :1] if refined else np.zeros((d, 1))
+    along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
     apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))
     return {
         "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
         "first mean": apart,
         "mean": apart,
+        SCORE_MOMENTS: (along[0], np.zeros(2), along[1], np.zeros(2)),
+        SHARE_CLIPPED: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
     }
 
 
@@ -68,6 +78,8 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
     check_data=check_rows_of_users,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
+        "interval": Form(keywords={"interval": 0.95}),
+        "clipped interval": Form(keywords={"aggregation": "clipped", "interval": 0.95}),
         "group privacy": Form(
             keywords={"aggregation": "group_privacy", "samples_per_user": 2}, calibrations=("paper",)
         ),
@@ -83,5 +95,11 @@ def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Tra
         bound=float(np.sqrt(sample.n_features)) * params.value_bound,
         n_features=sample.n_features,
         n_queries=1,
+        interval=params.interval,
     )
+    if params.interval is not None and sample.n_features == 1:
+        transcript.note(HALF_WIDTH, np.full((1, sample.n_replicates), np.nan))
+        transcript.note(
+            NOTE, "no interval where it is nan: a single column has Laplace noise, and none is known"
+        )
     return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")

@@ -130,6 +130,31 @@ def test_local_intervals_cover_and_keep_those_of_every_replicate():
     assert len(np.unique(result.interval[1] - result.interval[0])) == 6
 
 
+@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
+def test_intervals_over_users_count_the_users(aggregation):
+    """Users of 5 rows whose own means differ: the sampling error is that of 1500 users, not of their rows."""
+    truth, n_users, hits = np.array([0.3, -0.2, 0.0]), 1500, []
+    for rng in np.random.default_rng(0).spawn(50):
+        own = truth + 0.5 * rng.standard_normal((n_users, 1, 3))
+        X = (own + 0.1 * rng.standard_normal((n_users, 5, 3))).reshape(-1, 3)
+        lower, upper = dpalgos.estimate(
+            "user_level_mean",
+            X,
+            user_ids=np.repeat(np.arange(n_users), 5),
+            epsilon=8.0,
+            delta=1e-6,
+            value_bound=2.0,
+            concentration_radius=2.0,
+            range_failure=1.0,
+            aggregation=aggregation,
+            interval=0.95,
+            rng=rng,
+        ).interval
+        hits.append(np.where(np.isnan(lower), np.nan, (lower < truth) & (truth < upper)))
+    assert np.isfinite(hits).mean() > 0.9
+    check_coverage(np.array(hits))
+
+
 @pytest.mark.parametrize("name", ["dp_mean", "clipped_mean"])
 def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     X = np.random.default_rng(0).exponential(size=(20_000, 3))

@@ -96,7 +96,7 @@ def high_d(transcript, vectors, tau, rho, bound):
         noise=noise,
         failure=0.01,
         label="mean",
-    )
+    ).mean
 
 
 @pytest.mark.parametrize(("d", "error"), [(16, 0.0036), (64, 0.0085)])
