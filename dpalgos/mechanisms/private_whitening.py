@@ -2,8 +2,13 @@
 
     M = (1/n) Σ z_i z_i' min(1, C/‖z_i‖)² + noise,   W = M_xx^(−1/2),  eigenvalues raised to a floor
 
-z = [x, further entries]. Replacing a row moves M by at most √2 C²/n in the Frobenius norm: orthogonal rows of
+z = [x, one more entry]. Replacing a row moves M by at most √2 C²/n in the Frobenius norm: orthogonal rows of
 norm C. The floor is the spectral norm of the noise, below which nothing is known of a direction.
+
+A second whitening inside the coordinates of a first, u_i = W₁ x_i, resolves directions that hid below the
+first's floor: whitened rows are clipped at about √d, whatever the first moments were (recursive private
+preconditioning: Kamath, Li, Singhal & Ullman 2019, Privately learning high-dimensional distributions). Then
+M = W₁⁻¹ M_uu W₁⁻¹, with the floor raised in M_uu. W₁ is released, so that the sensitivity is the same.
 """
 
 from collections.abc import Callable
@@ -12,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.mechanisms.symmetric import svec, unsvec, weighted_moments
+from dpalgos.mechanisms.symmetric import quadratic_forms, svec, unsvec, weighted_moments
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.sample import Group, Sample
 from dpalgos.typing import FloatArray
@@ -30,11 +35,17 @@ class Whitening:
         W, symmetric.
     unresolved : (R,) array
         How many directions lie below the floor.
+    floor : (R,) array
+        Of the eigenvalues of the moments of x, or of u.
+    noise_std : (R,) array
+        Of the noise in svec(M).
     """
 
     moments: FloatArray
     matrix: FloatArray
     unresolved: FloatArray
+    floor: FloatArray
+    noise_std: FloatArray
 
 
 def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -49,38 +60,57 @@ def private_whitening(
     level: FloatArray,
     *,
     noise_multiplier: float,
+    inside: FloatArray | None = None,
 ) -> Whitening:
-    """Release second moments of the rows z, of which ``rows`` makes a group's, clipped to ``level`` (R,)."""
+    """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
+
+    ``inside`` is the matrix W₁ (R, d, d) of an earlier whitening: then rows are x alone, and u = W₁ x is
+    clipped and its moments are released.
+    """
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = moments_sensitivity(level, n_rows)
+    value = svec(_clipped_second_moments(sample, rows, level, inside) / n_rows[:, None, None])
     released = transcript.gaussian(
-        svec(_clipped_second_moments(sample, rows, level) / n_rows[:, None, None]),
+        value,
         l2_sensitivity=sensitivity,
         noise_multiplier=noise_multiplier,
-        label="second moments",
+        label="second moments" if inside is None else "second moments of whitened rows",
     )
-    p = int(np.sqrt(2 * len(released)))
-    moments = unsvec(released, p)
+    moments = unsvec(released, d + (inside is None))
     eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
     # The noise matrix has spectral norm about √(2d) of its diagonal standard deviation.
-    floor = (1.2 * np.sqrt(d) * noise_multiplier * sensitivity)[:, None]
-    roots = 1 / np.sqrt(np.maximum(eigenvalues, np.maximum(floor, np.finfo(float).tiny)))
+    floor = 1.2 * np.sqrt(d) * noise_multiplier * sensitivity
+    raised = np.maximum(eigenvalues, np.maximum(floor, np.finfo(float).tiny)[:, None])
+    if inside is None:
+        matrix = _of_spectrum(vectors, raised**-0.5)
+    else:
+        back = np.linalg.inv(inside)
+        whole, directions = np.linalg.eigh(back @ _of_spectrum(vectors, raised) @ back)
+        matrix = _of_spectrum(directions, whole**-0.5)
     return Whitening(
         moments=moments,
-        matrix=(vectors * roots[:, None, :]) @ np.swapaxes(vectors, 1, 2),
-        unresolved=(eigenvalues < floor).sum(axis=1).astype(float),
+        matrix=matrix,
+        unresolved=(eigenvalues < floor[:, None]).sum(axis=1).astype(float),
+        floor=floor,
+        noise_std=transcript.noise_std(sensitivity, noise_multiplier, len(value)),
     )
+
+
+def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:
+    return np.asarray((vectors * eigenvalues[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
 def _clipped_second_moments(
-    sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray
+    sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray, inside: FloatArray | None
 ) -> FloatArray:
-    moments: FloatArray | None = None
+    p = sample.n_features + (inside is None)
+    moments = np.zeros((sample.n_replicates, p, p))
     for group, Z in sample.grouped(rows):
-        norms = np.linalg.norm(Z, axis=1, keepdims=True)
-        weights = group.weights * clip_factor(norms, level[group.replicates]) ** 2
-        if moments is None:
-            moments = np.zeros((sample.n_replicates, Z.shape[1], Z.shape[1]))
-        moments[group.replicates] += weighted_moments(Z, weights)
-    assert moments is not None
-    return moments
+        chosen = group.replicates
+        if inside is None:
+            norms = np.linalg.norm(Z, axis=1, keepdims=True)
+        else:
+            norms = np.sqrt(np.maximum(quadratic_forms(Z, inside[chosen] @ inside[chosen]), 0))
+        weights = group.weights * clip_factor(norms, level[chosen]) ** 2
+        moments[chosen] += weighted_moments(Z, weights)
+    return moments if inside is None else np.asarray(inside @ moments @ inside)

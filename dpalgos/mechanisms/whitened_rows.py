@@ -70,6 +70,10 @@ class WhitenedRows:
             lambda group, norms: np.abs(self._residual(group, theta)) * norms * group.weights
         )
 
+    def norms(self) -> Grouped[FloatArray]:
+        """Return the ℓ2 norms of all rows u, 0 where a replicate does not use the row."""
+        return self._groups.then(lambda group, norms: norms * group.weights)
+
     def _residual(self, group: Group, theta: FloatArray) -> FloatArray:
         chosen = group.replicates
         coef = np.einsum("rij,jr->ir", self._whitening[chosen], theta[:, chosen])

@@ -230,18 +230,25 @@ FAULTS = (
         witness("private_frank_wolfe_lasso-tight"),
     ),
     Fault(
-        "second moments move by the square of the level",
-        "dpalgos/central/preconditioned_regression.py",
-        "sensitivity = np.sqrt(2) * level**2 / sample.n_rows",
-        "sensitivity = level**2 / sample.n_rows",
-        witness("preconditioned_regression: public levels-tight"),
-    ),
-    Fault(
         "whitening moments move by the square of the level",
         "dpalgos/mechanisms/private_whitening.py",
         "return np.asarray(np.sqrt(2) * level**2 / n_rows)",
         "return np.asarray(level**2 / n_rows)",
-        witness("preconditioned_glm: public levels-tight"),
+        witness("preconditioned_glm: public levels-tight", "preconditioned_regression: public levels-tight"),
+    ),
+    Fault(
+        "whitened rows are clipped by their norms before whitening",
+        "dpalgos/mechanisms/private_whitening.py",
+        "        if inside is None:\n            norms",
+        "        if True:\n            norms",
+        witness("preconditioned_regression: whitened twice-tight"),
+    ),
+    Fault(
+        "a second whitening is not paid for",
+        "dpalgos/central/preconditioned_regression.py",
+        "rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.interval_share",
+        "rest = 1 - self.level_share - self.moment_share - self.interval_share",
+        certified("preconditioned_regression: whitened twice-tight"),
     ),
     Fault(
         "a clipped mean of scores moves by the level",
