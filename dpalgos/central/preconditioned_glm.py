@@ -1,0 +1,370 @@
+"""Private generalized linear models by whitening first and then a few clipped Newton-like steps (ours).
+
+    W = M_xx^(−1/2),  M = the released second moments of clipped rows z = [x, 1]     (whitening)
+    θ ← θ + (H(θ) + λ I)⁻¹ ( mean_i clip(u_i (y_i − ψ'(u_i'θ))', C) + noise ),  u_i = W x_i   (T steps)
+    β̂ = W θ̄,  θ̄ the share-weighted mean of the last iterates, shrunk by James–Stein
+
+H(θ) is the curvature of the loss if rows were normal with the released moments
+(`dpalgos.mechanisms.normal_curvature`), λ = ½ √d times the noise's standard deviation, so that noise alone
+cannot throw θ far (0 for Gaussian responses, which have no unit). For families without a bound on ψ''
+(Poisson) the first θ predicts the released upper quartile of the responses everywhere, and steps are at
+most 1 long.
+
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
+coefficients: a row counts by its score, clipped to a level that is public or itself released, so that heavy
+counts are neither cut nor bounded. What should be public are *units* in which columns are of order one; they
+affect accuracy only.
+
+Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and ℓ2
+sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ):
+
+    quantity                                          sensitivity    share
+    how many rows exceed a level                      1              .02 in all (``clip="private"``)
+    how many scores exceed a level                    1              .1 in all (``clip="private"``)
+    how many responses exceed a level                 1              .02 in all (unbounded ψ'')
+    Z'Z/n, rows of Z clipped to C_A                   √2 C_A²/n      .15
+    mean of clip(u_i r_i', C), step t                 2C/n           the rest, growing geometrically
+
+(the fourth: orthogonal rows of norm C_A; the last: opposite scores of norm C). W, H, θ, the levels and the
+shrinkage use released quantities only.
+
+The clip levels
+    ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−1/4) for the rows
+    and 16 √D/μ for the scores of D = d (or d K) coordinates: a row beyond the level biases the mean by about
+    C/n, noise moves it by 2C√D/(nμ). Each is found by a binary search of noisy counts, the scores' at the
+    first step and, more finely, at the second.
+    ``"rule"``: C_A = 2 √(d + 1), C = 1.5 √(d v) (nμ/489)^(1/4), v the variance of a response at θ = 0: for
+    columns and responses of order one.
+    a pair ``(C_A, C)`` of public levels.
+
+Interval (``interval=.95``; no classes): four steps with two fifths of what is left, and then a Newton step
+whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.glm_intervals`); scores are
+clipped at one and a half times the level, and nothing is shrunk.
+
+What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
+shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With so few rows that k exceeds a
+tenth of them, the answer may be worse than a constant.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.families import Family, check_labels, family_names, get_family
+from dpalgos.glm_intervals import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
+from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.mechanisms.checks import check_bound
+from dpalgos.mechanisms.clipping import counts_above
+from dpalgos.mechanisms.level_search import counts_needed, search_level
+from dpalgos.mechanisms.normal_curvature import newton_step
+from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.shrinkage import james_stein
+from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.mechanisms.whitened_scores import ScoresAt, WhitenedScores
+from dpalgos.params import checked, choice, count
+from dpalgos.sample import Group, Sample
+from dpalgos.typing import FloatArray
+
+_ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
+_BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest residual
+_UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
+_FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
+_RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
+_ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.15
+_N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
+_N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 1.5  # with an interval
+_REFERENCE_SIZE = 489  # nμ of `preconditioned_regression`, whose rule for the rows' level is used here
+
+
+def _check_clip(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value in ("private", "rule"):
+        return value
+    if isinstance(value, tuple | list) and len(value) == 2:
+        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
+        if len(numbers) == 2 and all(0 < v < np.inf for v in numbers):
+            return tuple(check_bound(name, v) for v in numbers)
+    raise InputError(
+        f"{name} must be 'private', 'rule' or a pair of positive levels (rows, scores), got {value!r}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreconditionedGLMParams(IntervalParams):
+    """Keywords of :func:`preconditioned_glm`."""
+
+    family: str = choice("distribution of the responses given their mean", family_names())
+    n_classes: int | None = count(
+        "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
+    )
+    clip: str | tuple[float, float] = checked(
+        "'private', 'rule', or a pair of public levels (rows, scores)", _check_clip, default="private"
+    )
+    shrinkage: str | None = choice(
+        "'james_stein' (with the known noise level) or None", ("james_stein", None), default="james_stein"
+    )
+    unshrunk_with_interval: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.made()
+        if self.interval is not None and self.made().needs_classes:
+            raise InputError(
+                f"interval must be None for family={self.family!r}, got {self.interval!r}: its coefficients "
+                "are known up to a common vector"
+            )
+
+    def made(self) -> Family:
+        """Return the family; its residuals are not bounded, scores are clipped here."""
+        return get_family(self.family, n_classes=self.n_classes)
+
+    @property
+    def needs_start(self) -> bool:
+        """Whether the curvature has no bound, so that steps from zero may lead too far."""
+        return not np.isfinite(self.made().curvature_bound)
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps on the curvature among normal rows."""
+        return _N_STEPS if self.interval is None else _N_PILOT_STEPS
+
+    def budget(self) -> Budget:
+        """Return how ε is spent."""
+        shares = {"moments": _MOMENT_SHARE}
+        if self.clip == "private":
+            shares |= {"rows": _ROW_SHARE, "scores": _SCORE_SHARE}
+        if self.needs_start:
+            shares["start"] = _START_SHARE
+        if self.interval is not None:
+            shares |= {**interval_shares(self.interval), **CURVATURE_SHARES}
+            shares["last score"] = (1 - _PILOT_SHARE) * (1 - sum(shares.values()))
+        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
+        shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
+
+
+def step_weights(n_steps: int) -> FloatArray:
+    """Return the last ``n_steps`` steps' shares of what they spend together."""
+    weights = _GROWTH ** np.arange(n_steps)
+    return np.asarray(weights / weights.sum())
+
+
+def clipped_mean_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return 2 C/n, (R,): opposite scores of norm C."""
+    return np.asarray(2 * level / n_rows)
+
+
+def witnesses(
+    params: PreconditionedGLMParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return, for each release, neighbours that differ by its sensitivity; far above any clip level.
+
+    Scores attain theirs at the first step: opposite rows of the same label at θ = 0, or with a response that
+    no prediction comes near.
+    """
+    first, last, zero = np.zeros((1, d)), np.zeros((1, d)), np.zeros(1)
+    first[0, 0] = last[0, -1] = 1e6
+    unbounded = not np.isfinite(params.made().residual_bound)
+    row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
+    return {
+        "rows above a level": (first, zero, 0 * first, zero),
+        "second moments": (first, zero, last, zero),
+        "responses above a level": (first, label, first, zero),
+        "scores above a level": (row, label, 0 * row, label),
+        "preconditioned score": (row, label, -row, label),
+        CURVATURE_COUNTS: (first, zero, 0 * first, zero),
+        CURVATURE: (first, zero, last, zero),
+        SCORE_MOMENTS: (row, label, np.roll(row, -1), label),
+        SHARE_CLIPPED: (row, label, 0 * row, label),
+    }
+
+
+@register(
+    name="preconditioned_glm",
+    title="Preconditioned Newton steps",
+    order=51,
+    task="glm",
+    reference="ours; private whitening, then clipped Newton-like steps",
+    summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no bounds.",
+    parameters=PreconditionedGLMParams,
+    calibrations=("tight",),
+    example={"family": "gaussian"},
+    witnesses=witnesses,
+    check_data=check_labels,
+    forms={
+        "public levels": Form(keywords={"clip": (2.0, 3.0)}),
+        "levels by rule": Form(keywords={"clip": "rule"}),
+        "interval": Form(keywords={"interval": 0.95}),
+    },
+    public="units in which columns are of order one; n_classes where the family has classes",
+)
+def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients, (d, R), or (d, K, R) with classes."""
+    family, budget, n_rows = params.made(), params.budget(), sample.n_rows
+    levels = _Levels(sample, params, budget, transcript)
+
+    sample.check_response()
+    whitening = private_whitening(
+        transcript, sample, _with_one, levels.rows(), noise_multiplier=budget.gaussian_multiplier("moments")
+    )
+    transcript.note("unresolved_directions", whitening.unresolved)
+    center = _center(whitening.moments, whitening.matrix)
+
+    scores = WhitenedScores(sample, family, whitening.matrix)
+    theta = np.zeros(scores.shape)
+    if params.needs_start:
+        constant = _predictor(family, levels.typical_response())
+        theta = center * constant / np.maximum((center**2).sum(axis=0), 0.5)
+    iterates, variances = [], []
+    for t in range(params.n_steps):
+        at = scores.at(theta)
+        level = levels.scores(at, t)
+        sensitivity = clipped_mean_sensitivity(level, n_rows)
+        multiplier = budget.gaussian_multiplier(f"step {t}")
+        released = transcript.gaussian(
+            at.clipped_mean(level).reshape(-1, sample.n_replicates),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="preconditioned score",
+        )
+        noise_std = multiplier * sensitivity
+        # Gaussian responses have no unit, and a constant curvature.
+        linear = np.isfinite(family.curvature_bound) and not np.isfinite(family.derivative_bound)
+        ridge = 0 * noise_std if linear else np.sqrt(sample.n_features) / 2 * noise_std
+        step, amplification = newton_step(family, theta, center, released.reshape(theta.shape), ridge)
+        theta = theta + (_shortened(step) if params.needs_start else step)
+        iterates.append(theta)
+        variances.append((amplification * noise_std) ** 2)
+
+    if params.interval is not None:
+        at, level = scores.at(theta), _WIDENED * level
+        sensitivity = clipped_mean_sensitivity(level, n_rows)
+        multiplier = budget.gaussian_multiplier("last score")
+        released = transcript.gaussian(
+            at.clipped_mean(level),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="preconditioned score",
+        )
+        return last_step(
+            transcript,
+            params.interval,
+            family=family,
+            scores=scores,
+            theta=theta,
+            score=released,
+            score_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
+            score_level=level,
+            middle=(center * theta).sum(axis=0),
+            wanted=np.minimum(5 * np.sqrt(sample.n_features) / levels.mu, 0.2 * n_rows),
+            multiplier=budget.gaussian_multiplier,
+        )
+
+    # A full step forgets the iterate before it: the noises of the averaged ones are independent.
+    weights = step_weights(_N_AVERAGED)
+    averaged = np.einsum("t,t...->...", weights, np.array(iterates[-_N_AVERAGED:]))
+    if params.shrinkage == "james_stein":
+        variance = weights**2 @ np.array(variances[-_N_AVERAGED:])
+        averaged = james_stein(averaged.reshape(-1, sample.n_replicates), variance).reshape(averaged.shape)
+    return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, averaged))
+
+
+def _with_one(group: Group) -> FloatArray:
+    return np.column_stack([group.X, np.ones(len(group.X))])
+
+
+def _center(moments: FloatArray, whitening: FloatArray) -> FloatArray:
+    """Return the mean of the white rows, at most 1 long as their second moments say, (d, R)."""
+    weight = np.maximum(moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
+    center = np.einsum("rij,rj->ir", whitening, moments[:, :-1, -1]) / weight
+    return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
+
+
+def _predictor(family: Family, mean: FloatArray) -> FloatArray:
+    """Return u with ψ'(u) = ``mean`` (R,), by halving, (R,)."""
+    low, high = np.full_like(mean, -50.0), np.full_like(mean, 50.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        too_low = family.mean(middle[None])[0] < mean
+        low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
+    return np.asarray(high)
+
+
+def _shortened(step: FloatArray) -> FloatArray:
+    return np.asarray(step / np.maximum(np.linalg.norm(step, axis=0), 1))
+
+
+class _Levels:
+    """Clip levels: public, by rule, or by private binary search; and where responses lie."""
+
+    def __init__(
+        self, sample: Sample, params: PreconditionedGLMParams, budget: Budget, transcript: Transcript
+    ) -> None:
+        self._sample, self._params, self._budget, self._transcript = sample, params, budget, transcript
+        self.mu = gaussian_mu(params.epsilon, params.delta)
+        self._scale = sample.n_rows * self.mu / _REFERENCE_SIZE
+        self._scores: FloatArray = np.empty(0)
+
+    def rows(self) -> FloatArray:
+        """Return the level C_A for the rows [x, 1], (R,)."""
+        clip, root = self._params.clip, np.sqrt(self._sample.n_features + 1)
+        if clip != "private":
+            return np.full(self._sample.n_replicates, clip[0] if isinstance(clip, tuple) else 2 * root)
+        norms = self._sample.grouped(
+            lambda group: np.linalg.norm(_with_one(group), axis=1)[:, None] * group.weights
+        )
+        wanted = 100 * np.sqrt(self._sample.n_features) / self.mu * self._scale**-0.25
+        wanted = np.minimum(wanted, 0.5 * self._sample.n_rows)
+        return self._searched(
+            root * _ROW_LEVELS, wanted, partial(counts_above, norms), "rows", "rows above a level"
+        )
+
+    def scores(self, at: ScoresAt, step: int) -> FloatArray:
+        """Return the level C for step ``step``, (R,)."""
+        clip, family = self._params.clip, self._params.made()
+        root = np.sqrt(self._sample.n_features)
+        if isinstance(clip, tuple):
+            return np.full(self._sample.n_replicates, clip[1])
+        if clip == "rule":
+            zero = np.zeros((1, *family.classes, 1))
+            variance = np.trace(family.second_derivative(zero).reshape(zero.size, zero.size))
+            return np.asarray(1.5 * root * np.sqrt(variance) * self._scale**0.25)
+        if step > 1:
+            return self._scores
+        bound = family.residual_bound
+        first = root * (bound * _BOUNDED_LEVELS if np.isfinite(bound) else _UNBOUNDED_LEVELS)
+        candidates = first if step == 0 else self._scores * _FINE_LEVELS[:, None]
+        n_coordinates = self._sample.n_features * int(np.prod(family.classes))
+        wanted = np.minimum(16 * np.sqrt(n_coordinates) / self.mu, 0.25 * self._sample.n_rows)
+        in_all = counts_needed(len(first)) + counts_needed(len(_FINE_LEVELS))
+        self._scores = self._searched(
+            candidates, wanted, at.counts_above, "scores", "scores above a level", in_all
+        )
+        return self._scores
+
+    def typical_response(self) -> FloatArray:
+        """Return about the upper quartile of the responses, at least 1, (R,)."""
+        above = partial(counts_above, self._sample.grouped(lambda group: group.y[:, None] * group.weights))
+        quarter = 0.25 * self._sample.n_rows
+        return 0.5 + self._searched(_RESPONSE_LEVELS, quarter, above, "start", "responses above a level")
+
+    def _searched(
+        self,
+        candidates: FloatArray,
+        wanted: FloatArray,
+        counts_above: Callable[[FloatArray], FloatArray],
+        part: str,
+        label: str,
+        counts_in_all: int | None = None,
+    ) -> FloatArray:
+        releases = counts_in_all or counts_needed(len(candidates))
+        multiplier = self._budget.gaussian_multiplier(part, releases)
+        return search_level(
+            self._transcript, candidates, wanted, counts_above, noise_multiplier=multiplier, label=label
+        )
