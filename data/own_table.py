@@ -6,7 +6,7 @@ The owner declares what is public of each column; the data never choose it. No m
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -114,22 +114,15 @@ def own_table_to_parquet(
     target = store_dir(home) / "parquet" / f"{name}-{content[:16]}-{digest[:8]}.parquet"
     if stored := stored_table(target):
         return replace(stored, path=str(target))
-    ids = _Ids(path, user_id) if user_id else None
-    values, rows_read = _values(path, columns, ids)
-    _refuse_other_size(path, "rows", rows_read, n_rows)
-    _refuse_undeclared(path, columns, values, rows_read)
-    table, kept, repairs = _without_gaps(path, columns, values, missing)
-    counted: dict[str, Any] = {}
-    if ids:
-        users = ids.codes()
-        _refuse_other_size(path, "users", int(users.max()) + 1, n_users)
-        table[user_id] = np.unique(users[kept], return_inverse=True)[1]
-        counted["n_users"] = int(table[user_id].max()) + 1
+    table, rows_read, repairs = read_declared(
+        path, columns, missing, n_rows, user_id=user_id, n_users=n_users
+    )
     if sha256_file(path) != content:
         raise DataError(f"{path} changed while it was read; run again once it is complete")
     arrow = pa.table(table)
     atomic_write(target, lambda handle: pq.write_table(arrow, handle))
-    ref = (UserTableRef if ids else DatasetRef)(
+    counted: dict[str, Any] = {"n_users": int(table[user_id].max()) + 1} if user_id else {}
+    ref = (UserTableRef if user_id else DatasetRef)(
         name=name,
         path=str(target),
         sha256=sha256_file(target),
@@ -145,6 +138,38 @@ def own_table_to_parquet(
     )
     keep_reference(ref)
     return ref
+
+
+def read_declared(
+    path: Path,
+    columns: Sequence[DeclaredColumn],
+    missing: Missing,
+    n_rows: int,
+    *,
+    user_id: str = "",
+    n_users: int | None = None,
+    watch: Callable[[pa.RecordBatch], None] | None = None,
+) -> tuple[dict[str, npt.NDArray[Any]], int, tuple[Repair, ...]]:
+    """Read a file in one pass under its declarations, as `own_table_to_parquet` stores it.
+
+    ``watch`` is shown every piece of the file, with all columns. Returns the columns, the number of rows
+    read, and how many were left out.
+
+    Raises
+    ------
+    DataError
+        The file is not as declared.
+    """
+    ids = _Ids(path, user_id) if user_id else None
+    values, rows_read = _values(path, columns, ids, watch)
+    _refuse_other_size(path, "rows", rows_read, n_rows)
+    _refuse_undeclared(path, columns, values, rows_read)
+    table, kept, repairs = _without_gaps(path, columns, values, missing)
+    if ids:
+        users = ids.codes()
+        _refuse_other_size(path, "users", int(users.max()) + 1, n_users)
+        table[user_id] = np.unique(users[kept], return_inverse=True)[1]
+    return table, rows_read, repairs
 
 
 class _Ids:
@@ -255,7 +280,10 @@ def _without_gaps(
 
 
 def _values(
-    path: Path, columns: Sequence[DeclaredColumn], ids: _Ids | None
+    path: Path,
+    columns: Sequence[DeclaredColumn],
+    ids: _Ids | None,
+    watch: Callable[[pa.RecordBatch], None] | None,
 ) -> tuple[dict[str, npt.NDArray[np.float64]], int]:
     """Return the columns as numbers, or as numbers of their categories; how many rows there are.
 
@@ -273,6 +301,8 @@ def _values(
             ids.check_name(names)
         for batch in batches:
             n_rows += batch.num_rows
+            if watch:
+                watch(batch)
             if ids:
                 ids.add(batch)
             for column in columns:

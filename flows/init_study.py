@@ -7,9 +7,11 @@ from pathlib import Path
 
 from data.own_table import ColumnType, count_users, table_schema
 from data.store import atomic_write
+from dpalgos import get_estimator
 from flows.find_study import SCORECARD, study_names
 from flows.init_templates import MODELS, NUMBERS, OF_ROWS, OF_USERS, RELEASE, SOURCE, STUDY, TEXT, InitModel
 from tasks.faults import SpecError
+from tasks.release_table import AT_CENTERS
 from tasks.study.study_file import STUDY_FILE_VERSION
 
 FEWEST_ROWS = 10
@@ -169,16 +171,17 @@ def _column(name: str, kind: ColumnType) -> str:
 def _release(
     name: str, data: Path, used: Mapping[str, ColumnType], response: str, model: InitModel, user_id: str
 ) -> str:
-    x = [column for column, kind in used.items() if kind != "text" and column != response]
-    codes = "0, 1, 2 and so on" if model.family == "multinomial" else "0 and 1"
+    interval = get_estimator(model.release).has_interval and model.family != "multinomial"
     return RELEASE.format(
         name=name,
         file=data.name,
         estimator=model.release,
-        x=f"[{', '.join(map(_text, x))}]",
-        to_recode=f", the response too, as {codes}" if used.get(response) == "text" else "",
+        asked="--epsilon 0.5 --delta 1e-7" + " --interval 0.95" * interval,
+        at_centers=AT_CENTERS,
+        x=f"[{', '.join(_text(column) for column in used if column != response)}]",
         y=f"y = {_text(response)}\n" if response else "",
         user_id=f"user_id = {_text(user_id)}\n" if user_id else "",
+        in_units=f"    # public, in the units of {name}.toml" if model.bounds else "",
         bounds=model.bounds,
         params=model.params,
     )

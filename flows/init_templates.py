@@ -65,19 +65,21 @@ problem = {problem}
 
 {estimators}"""
 RELEASE = """\
-# One private answer about {file}, for publication: written by `dpcost init`, to be completed by you.
+# One private answer about {file}, for publication: written by `dpcost init`.
 #     dpcost ledger open {name} --epsilon 1 --delta 1e-6
-#     dpcost release {estimator} --data {file} --config {name}-release.toml --epsilon 0.5 --delta 1e-7
-# A release takes the columns as they are in the file: no unit is changed and no intercept is added; text
-# must be written as numbers first{to_recode}. Delete the columns that you do not need.
+#     dpcost release {estimator} --data {file} --config {name}-release.toml {asked}
+# Complete {name}.toml first: it declares the columns. They are put into its units, text becomes columns of
+# 0 and 1, and a regression gets an intercept, the answer "{at_centers}" of all covariates. What is released
+# is in the units of {file}. Delete the columns that you do not need.
 
 [dataset]
 name = "{name}"
+study = "{name}.toml"
 
 [columns]
 x = {x}
 {y}{user_id}
-[bounds]
+[bounds]{in_units}
 {bounds}
 [params]
 {params}"""
@@ -124,10 +126,9 @@ name = "zero"
 
 [[estimators]]
 name = """
-_VALUE = 'value_bound = "?"    # every value is clipped to plus or minus this; public\n'
-_LENGTH = 'covariate_bound = "?"    # rows of x are clipped to this length; public\n'
-_ENTRIES = 'covariate_bound = "?"    # every value of x is clipped to plus or minus this; public\n'
-_RESPONSE = 'response_bound = "?"    # y is clipped to plus or minus this; public\n'
+_VALUE = "value_bound = 2.0    # every value is clipped to plus or minus this\n"
+_ENTRIES = "covariate_bound = 2.0    # every value of x is clipped to plus or minus this\n"
+_RESPONSE = "response_bound = 2.0    # y is clipped to plus or minus this\n"
 _RADIUS = 'concentration_radius = "?"    # of their mean most users lie within this distance; accuracy only\n'
 _SPARSE = "sparsity = SPARSITY    # how many entries of the answer are not zero\n"
 
@@ -293,26 +294,30 @@ params = { covariate_bound = 2.0, response_bound = 2.0, sparsity = SPARSITY }
 params = { family = "logistic" }
 
 [[estimators]]
+name = "preconditioned_glm"
+calibrations = ["tight"]
+params = { family = "logistic" }
+
+[[estimators]]
 name = "objective_perturbation_glm"
 calibrations = ["tight"]
 params = { family = "logistic", covariate_bound = "sqrt(d)" }
-
-[[estimators]]
-name = "dp_glm"
-calibrations = ["tight"]
-params = { family = "logistic", covariate_bound = "sqrt(d)", n_iterations = 20, step_size = "4/d" }
 """,
-        release="objective_perturbation_glm",
-        bounds=_LENGTH,
+        release="preconditioned_glm",
         params='family = "logistic"\n',
     ),
     "poisson": InitModel(
-        answer="poisson regression",
+        answer="Poisson regression",
         task="glm",
         family="poisson",
         estimators=_ZERO_AND
         + """\
 "glm"
+params = { family = "poisson" }
+
+[[estimators]]
+name = "preconditioned_glm"
+calibrations = ["tight"]
 params = { family = "poisson" }
 
 [[estimators]]
@@ -326,8 +331,7 @@ response_bound = 10.0
 n_iterations = 20
 step_size = "0.5/d"
 """,
-        release="dp_glm",
-        bounds=_LENGTH + 'response_bound = "?"    # residuals are clipped to plus or minus this; public\n',
+        release="preconditioned_glm",
         params='family = "poisson"\n',
     ),
     "multinomial": InitModel(
@@ -337,6 +341,11 @@ step_size = "0.5/d"
         estimators=_ZERO_AND
         + """\
 "glm"
+params = { family = "multinomial", n_classes = "K" }
+
+[[estimators]]
+name = "preconditioned_glm"
+calibrations = ["tight"]
 params = { family = "multinomial", n_classes = "K" }
 
 [[estimators]]
@@ -350,11 +359,10 @@ covariate_bound = "sqrt(d)"
 n_iterations = 20
 step_size = "2/d"
 """,
-        release="dp_glm",
-        bounds=_LENGTH,
+        release="preconditioned_glm",
         params="""\
 family = "multinomial"
-n_classes = "?"    # y holds 0, 1, ... up to this less one; public
+n_classes = "?"    # how many categories y has
 """,
     ),
 }

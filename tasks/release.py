@@ -25,6 +25,8 @@ from dpalgos.typing import FloatArray
 from dpalgos.user_rows import user_codes
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
+from tasks.release_table import FileUnits, ReleaseTable, table_as_declared
+from tasks.study.study_file import load_study
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class StrictModel(BaseModel):
 
 class _Dataset(StrictModel):
     name: str
+    study: str = ""
 
 
 class _Columns(StrictModel):
@@ -48,7 +51,11 @@ class _Columns(StrictModel):
 
 
 class ReleaseConfig(StrictModel):
-    """A release's TOML file: the ledger's name for the data, columns, public bounds, settings."""
+    """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
+
+    ``dataset.study`` is a study file, by its path from this file, that declares the columns: they are put
+    into its public units, and a regression gets an intercept.
+    """
 
     dataset: _Dataset
     columns: _Columns
@@ -125,7 +132,7 @@ def release(
     if interval is not None:
         asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
     budget = ledger.budget(asked.dataset.name)
-    given = _read(ledger, data, asked, progress)
+    given = _read(ledger, data, asked, config.parent, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
     plan, sample = _planned(estimator, keywords, given, asked)
@@ -142,6 +149,7 @@ def release(
             "x": list(asked.columns.x),
             "y": asked.columns.y,
             **({"user_id": asked.columns.user_id} if asked.columns.user_id else {}),
+            **given.units.declared,
             **asked.bounds,
             **asked.params,
         },
@@ -173,7 +181,7 @@ def release(
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise
-        charge = ledger.store_release(charge.id, _stored(asked.columns.x, drawn))
+        charge = ledger.store_release(charge.id, _stored(given.units, drawn))
     assert charge.release is not None
     return Answer(
         estimate=dict(charge.release["estimate"]),
@@ -195,10 +203,13 @@ class _Given:
 
     content: Fingerprint
     n_rows: int
-    numbers: pd.DataFrame | UserFileRows
+    numbers: pd.DataFrame | UserFileRows | ReleaseTable
+    units: FileUnits
 
 
-def _read(ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[int], None] | None) -> _Given:
+def _read(
+    ledger: Ledger, data: Path, asked: ReleaseConfig, folder: Path, progress: Callable[[int], None] | None
+) -> _Given:
     """Read the file once; of a Parquet file keep no number, for rows of whole users cannot be streamed."""
     reader = None
     n_rows = 0
@@ -211,8 +222,12 @@ def _read(ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[
         if progress:
             progress(n_rows)
 
-    numbers: pd.DataFrame | UserFileRows
-    if data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
+    numbers: pd.DataFrame | UserFileRows | ReleaseTable
+    units = FileUnits.unchanged(asked.columns.x)
+    if asked.dataset.study:
+        numbers = _as_declared(data, asked, folder, watch)
+        units = numbers.units
+    elif data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
         numbers = UserFileRows(data, asked.columns.x, asked.columns.y or "")
         check_user_table(data, _numbers(asked), watch=watch)
         numbers.unchanged()
@@ -220,7 +235,20 @@ def _read(ledger: Ledger, data: Path, asked: ReleaseConfig, progress: Callable[[
         labels = [asked.columns.user_id] if asked.columns.user_id else []
         numbers = load_user_table(data, _numbers(asked), labels=labels, watch=watch)
     assert reader is not None
-    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers)
+    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers, units=units)
+
+
+def _as_declared(
+    data: Path, asked: ReleaseConfig, folder: Path, watch: Callable[[pa.RecordBatch], None]
+) -> ReleaseTable:
+    own = load_study(folder / asked.dataset.study).own
+    if own is None:
+        raise SpecError(
+            f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}; take one "
+            "that dpcost init wrote"
+        )
+    columns, family = asked.columns, str(asked.params.get("family", ""))
+    return table_as_declared(data, own, columns.x, columns.y, columns.user_id, family=family, watch=watch)
 
 
 def _numbers(asked: ReleaseConfig) -> list[str]:
@@ -231,7 +259,11 @@ def _planned(
     estimator: str, keywords: dict[str, Any], given: _Given, asked: ReleaseConfig
 ) -> tuple[ReleasePlan, Sample]:
     """Plan a release and return its data: streamed where the estimator takes them so, else in memory."""
-    n_rows, d, numbers = given.n_rows, len(asked.columns.x), given.numbers
+    n_rows, d, numbers = given.n_rows, len(given.units.names), given.numbers
+    if isinstance(numbers, ReleaseTable):
+        n_users = None if numbers.ids is None else int(numbers.ids.max()) + 1
+        plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
+        return plan, Sample(numbers.X, numbers.y, user_ids=numbers.ids)
     if isinstance(numbers, UserFileRows):
         try:
             plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
@@ -349,12 +381,13 @@ def _with_interval(params: dict[str, Any], level: float) -> dict[str, Any]:
     return {**params, "interval": level}
 
 
-def _stored(columns: Sequence[str], drawn: Release) -> dict[str, Any]:
+def _stored(units: FileUnits, drawn: Release) -> dict[str, Any]:
     """Return what the ledger keeps of an answer, as plain data."""
-    stored: dict[str, Any] = {"estimate": _named(columns, drawn.estimate)}
+    stored: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
     if drawn.interval is not None:
-        ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in drawn.interval.T]
-        stored["interval"] = dict(zip(columns, ends, strict=True))
+        pairs = units.of(drawn.interval.T)
+        ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
+        stored["interval"] = dict(zip(units.names, ends, strict=True))
         stored["interval_note"] = str(drawn.diagnostics.get(NOTE, ""))
     return stored
 

@@ -61,7 +61,9 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     assert 'name = "region"\ncategories = ["?"]' in written
     assert 'name = "age"\nlower = "?"' in written
     assert '# left out, since it is empty: "notes"' in written
-    assert read_config(tmp_path / "mine-release.toml", ReleaseConfig).columns.x == ("age", "visits")
+    assert read_config(tmp_path / "mine-release.toml", ReleaseConfig).columns.x == (
+        *("age", "region", "smoker", "visits"),
+    )
 
 
 def test_an_unfinished_file_is_refused_by_its_first_open_line(tmp_path):
@@ -242,13 +244,6 @@ def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
 def test_init_refuses_files_that_make_no_study(tmp_path, content, sentence):
     (tmp_path / "table.csv").write_text(content)
     assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
-
-
-def test_the_release_file_says_that_a_text_response_is_to_be_recoded(tmp_path):
-    study(tmp_path, response="smoker")
-    assert "the response too, as 0 and 1" in (tmp_path / "mine-release.toml").read_text()
-    study(tmp_path, response="cost", name="other")
-    assert "the response too" not in (tmp_path / "other-release.toml").read_text()
 
 
 def test_the_content_of_the_last_run_is_found_in_its_manifest(tmp_path):

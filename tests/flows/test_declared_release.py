@@ -1,0 +1,168 @@
+"""Releases of columns as a study file declares them: public units, categories, an intercept, and back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from own_tables import initialised
+
+from data.data_errors import DataError
+from data.ledger import open_ledger
+from data.own_table import table_schema
+from dpalgos import InputError
+from flows.find_study import find_study
+from tasks.faults import SpecError
+from tasks.release import release
+from tasks.release_table import AT_CENTERS, table_as_declared
+
+CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
+BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
+COLUMNS = ("age", "region", "smoker")
+
+
+def people(n=4000):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"age": rng.uniform(20, 100, n)})
+    table["region"] = rng.choice(CATEGORIES["region"], n)
+    table["smoker"] = np.where(rng.random(n) < 0.5, "yes", "no")
+    table["cost"] = 1000 + 30 * table["age"] + 500 * (table["region"] == "west") + rng.normal(0, 300, n)
+    return table
+
+
+@pytest.fixture
+def ledger(home):
+    found = open_ledger(home)
+    found.open_dataset("mine", 1000.0, 1e-6)
+    return found
+
+
+def asked(folder, ledger, estimator="preconditioned_regression", epsilon=100.0, **keywords):
+    config = folder / "mine-release.toml"
+    return release(ledger, estimator, folder / "table.csv", config, epsilon=epsilon, delta=1e-7, **keywords)
+
+
+def study(folder, table=None, **options):
+    table = people() if table is None else table
+    return initialised(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
+
+
+def edited(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger):
+    study(tmp_path, response="cost")
+    answer = asked(tmp_path, ledger, interval=0.95)
+    assert list(answer.estimate) == ["age", "region=south", "region=west", "smoker=yes", AT_CENTERS]
+    table = people()
+    design = pd.get_dummies(table[list(COLUMNS)], drop_first=True, dtype=float)
+    design = design.assign(age=design["age"] - 60, center=1.0)
+    exact = np.linalg.lstsq(design.to_numpy(), table["cost"], rcond=None)[0]
+    got = np.array(list(answer.estimate.values()))
+    # A hundredth of the response's and the covariates' spread.
+    np.testing.assert_allclose(got, exact, atol=15.0)
+    assert abs(got[0] - exact[0]) < 0.5
+    for name, value in answer.estimate.items():
+        low, high = answer.interval[name]
+        assert low is None or low < value < high
+
+
+@pytest.mark.parametrize(
+    ("options", "estimator", "names"),
+    [
+        ({}, "dp_mean", ["age", "region=south", "region=west", "smoker=yes", "cost"]),
+        (
+            {"response": "smoker"},
+            "preconditioned_glm",
+            ["age", "region=south", "region=west", "cost", AT_CENTERS],
+        ),
+    ],
+)
+def test_means_and_labels_of_text_are_released_without_another_line(
+    tmp_path, ledger, options, estimator, names
+):
+    study(tmp_path, **options)
+    answer = asked(tmp_path, ledger, estimator)
+    assert list(answer.estimate) == names
+    if estimator == "dp_mean":
+        table = people()
+        means = [table["age"].mean(), *((table["region"] == r).mean() for r in ("south", "west"))]
+        np.testing.assert_allclose(list(answer.estimate.values())[:3], means, rtol=0.02)
+
+
+def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path, ledger):
+    file = study(tmp_path, response="cost")
+    first = asked(tmp_path, ledger)
+    assert asked(tmp_path, ledger).replayed
+    edited(file, "upper = 120", "upper = 120\ncenter = 50")
+    other = asked(tmp_path, ledger)
+    assert not other.replayed
+    assert other.spent_epsilon > first.spent_epsilon
+
+
+def test_a_row_changes_its_own_row_and_no_other(tmp_path):
+    spec = find_study(str(study(tmp_path, response="cost")))
+    table, path = people(), tmp_path / "table.csv"
+
+    def read():
+        return table_as_declared(path, spec.own, COLUMNS, "cost", None, family="", watch=lambda batch: None)
+
+    before = read()
+    table.loc[7] = [110.0, "west", "no", 9000.0]
+    table.to_csv(path, index=False)
+    after = read()
+    changed = (before.X != after.X).any(axis=1) | (before.y != after.y)
+    assert np.flatnonzero(changed).tolist() == [7]
+    np.testing.assert_allclose(after.X[7], [(110 - 60) / 30, 0, 1, 0, 1])
+    np.testing.assert_allclose(after.y[7], (9000 - 2500) / 3750)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "sentence"),
+    [
+        ("mine-release", '"age", ', '"aged", ', "among those that the study file declares, got 'aged'"),
+        ("mine-release", 'y = "cost"', 'y = "region"', "of numbers or of two categories, got 'region'"),
+        ("mine-release", 'study = "mine.toml"', 'study = "other.toml"', "other.toml cannot be read"),
+        (
+            "mine-release",
+            'y = "cost"',
+            'y = "cost"\nuser_id = "other"',
+            "must be the study file's, 'none', got",
+        ),
+        ("mine", "upper = 120", 'upper = "?"', "upper is yours to declare"),
+        ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
+        ("mine", "rows = 4000", "rows = 3999", "has 4,000 rows, data.rows says 3,999"),
+    ],
+)
+def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new, sentence):
+    study(tmp_path, response="cost")
+    if "region" in new:
+        edited(tmp_path / "mine-release.toml", '"region", ', "")
+    edited(tmp_path / f"{file}.toml", old, new)
+    with pytest.raises((SpecError, DataError, InputError)) as refused:
+        asked(tmp_path, ledger)
+    assert sentence in str(refused.value)
+    assert not ledger.charges("mine")
+
+
+def test_rows_with_gaps_are_never_dropped_from_a_release(tmp_path, ledger):
+    table = people()
+    table.loc[5, "age"] = np.nan
+    file = study(tmp_path, table, response="cost")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    with pytest.raises(DataError, match="blank or NaN in column age in 1 of 4,000 rows"):
+        asked(tmp_path, ledger)
+    edited(file, "upper = 120", "upper = 120\nimpute = 60.0")
+    assert asked(tmp_path, ledger).estimate
+
+
+def test_whole_users_are_released_as_declared(tmp_path, ledger):
+    table = people().assign(person=np.arange(4000) // 2)
+    study(tmp_path, table, user_id="person")
+    text = (tmp_path / "mine-release.toml").read_text()
+    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    answer = asked(tmp_path, ledger, "user_level_mean")
+    assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
+    assert ledger.charges("mine")[0].accounting["unit"] == "user by person"
+    assert table_schema(tmp_path / "table.csv")[1] == 4000
