@@ -103,6 +103,25 @@ def run(
 
 
 @app.command()
+def plan(
+    study: Annotated[str, typer.Argument(help="A study's name, or the path of its file.")],
+    profile: ProfileOption = "standard",
+    reps: Reps = None,
+    workers: Workers = None,
+    offline: Offline = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how long a study will take and how much memory: from short runs of it on this machine."""
+    from flows.launch import check_options
+    from flows.plan import described, plan_study
+
+    options: dict[str, Any] = {"profile": profile, "reps": reps, "offline": offline}
+    check_options({**options, "seed": None}, workers=workers, engine="local")
+    found = plan_study(study, workers=workers, **options)
+    typer.echo(json.dumps(found, indent=1) if as_json else described(found))
+
+
+@app.command()
 def init(
     name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
     data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],

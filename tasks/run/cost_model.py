@@ -1,0 +1,218 @@
+"""How long blocks take and how much memory, before they run: from short runs of them on this machine.
+
+A cell's replicates take a + b R seconds: a once, for what is calibrated and cached, b for each. Both are
+measured on one replicate and then on a few more. Cells that differ in ε and δ alone take as long as one
+another, and between the smallest and the largest size of a panel times follow a power of n, so that few
+blocks have to be run. Times of earlier runs, where there are any, take the place of b.
+
+Seconds are those of one core: what else the machine does while they are measured does not count.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.results import timings_path
+from tasks.run.block import compute_block
+from tasks.work_units import Block, Cell
+
+_FEW = 6  # replicates, at most, beyond the first
+Kind = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerReplicate:
+    """Seconds, or bytes, that are needed once in a block, and for each replicate."""
+
+    once: float
+    each: float
+
+    def of(self, replicates: int) -> float:
+        """Return what so many replicates need in one block."""
+        return self.once + self.each * replicates
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockCost:
+    """What a block takes.
+
+    Attributes
+    ----------
+    block : Block
+    cells : mapping of str to float
+        Seconds by estimator, on one core.
+    drawing : float
+        Seconds for reading and drawing the data.
+    n_bytes : float
+        Memory at most, beside what the process holds anyway.
+    """
+
+    block: Block
+    cells: Mapping[str, float]
+    drawing: float
+    n_bytes: float
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds of the block on one core."""
+        return self.drawing + sum(self.cells.values())
+
+
+def costs_of(
+    blocks: Sequence[Block], load: Callable[[Block], Any], earlier: Mapping[str, float]
+) -> list[BlockCost]:
+    """Return what blocks of a study will take.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+    load : callable
+        Block → what its problem has prepared, None where data are simulated.
+    earlier : mapping of str to float
+        Cell → seconds of a replicate in earlier runs (:func:`earlier_seconds`).
+    """
+    found = []
+    for panel in dict.fromkeys(block.panel for block in blocks):
+        own = [block for block in blocks if block.panel == panel]
+        prepared = load(own[0])
+        sizes = sorted({block.n for block in own})
+        measured = {n: _measured(own, n, prepared, earlier) for n in dict.fromkeys((sizes[0], sizes[-1]))}
+        found += [_cost(block, measured) for block in own]
+    return found
+
+
+def wall_seconds(costs: Iterable[BlockCost], workers: int) -> float:
+    """Return how long blocks take on so many workers, each taking the longest that is left."""
+    busy = np.zeros(workers)
+    for cost in sorted(costs, key=lambda cost: -cost.seconds):
+        busy[busy.argmin()] += cost.seconds
+    return float(busy.max())
+
+
+def memory_at_once(costs: Iterable[BlockCost], workers: int) -> float:
+    """Return the bytes of the largest blocks that can run side by side."""
+    return float(sum(sorted((cost.n_bytes for cost in costs), reverse=True)[:workers]))
+
+
+def earlier_seconds(blocks_folder: Path, study: str) -> dict[str, float]:
+    """Return cell → median seconds of a replicate in the stored blocks of a study."""
+    paths = blocks_folder.glob(timings_path("*.parquet").name)
+    parts = [part[part["study"] == study] for part in map(pd.read_parquet, paths)]
+    if not parts:
+        return {}
+    return {str(cell): float(s) for cell, s in pd.concat(parts).groupby("cell")["seconds"].median().items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """A panel at one size: kinds of cells, the drawing of a replicate and of a block, bytes."""
+
+    kinds: Mapping[Kind, PerReplicate]
+    drawing: PerReplicate
+    n_bytes: PerReplicate
+
+    def like(self, kind: Kind) -> PerReplicate | None:
+        """Return what a kind of cell takes, or one of other settings where it has others at this size."""
+        alike = (cost for other, cost in self.kinds.items() if other[:-1] == kind[:-1])
+        return self.kinds.get(kind) or next(alike, None)
+
+
+def _measured(own: Sequence[Block], n: int, prepared: Any, earlier: Mapping[str, float]) -> _Measured:
+    block = max((block for block in own if block.n == n), key=lambda block: block.replicates)
+    cells = {_kind(cell): cell for cell in block.cells}
+    few = max(1, min(block.replicates, _FEW))
+    first, once, least = _short_run(block, tuple(cells.values()), prepared, 1)
+    more, each, most = _short_run(block, tuple(cells.values()), prepared, few)
+    kinds = {}
+    for kind, cell in cells.items():
+        of_each = more[cell.key] / few
+        known = [earlier[c.key] for c in block.cells if _kind(c) == kind and c.key in earlier]
+        kinds[kind] = PerReplicate(
+            once=max(0.0, first[cell.key] - of_each), each=float(np.median(known)) if known else of_each
+        )
+    slope = max(0.0, (most - least) / max(1, few - 1))
+    return _Measured(
+        kinds=kinds,
+        drawing=PerReplicate(once=max(0.0, once - each / few), each=each / few),
+        n_bytes=PerReplicate(once=max(0.0, least - slope), each=slope),
+    )
+
+
+def _short_run(
+    block: Block, cells: tuple[Cell, ...], prepared: Any, replicates: int
+) -> tuple[dict[str, float], float, float]:
+    """Return cell → seconds, the seconds beside them, and bytes at most, of some replicates of a block."""
+    short = replace(block, cells=cells, first=0, replicates=replicates, of=replicates)
+    times: list[pd.DataFrame] = []
+    before = _begin_peak()
+    core, wall = time.process_time(), time.perf_counter()
+    compute_block(short, prepared, timings=times)
+    core, wall = time.process_time() - core, time.perf_counter() - wall
+    seconds = pd.concat(times).groupby("cell")["seconds"].sum() * (core / wall)
+    by_cell = {cell.key: float(seconds[cell.key]) for cell in cells}
+    return by_cell, max(0.0, core - float(seconds.sum())), max(0.0, _peak() - before)
+
+
+def _cost(block: Block, measured: Mapping[int, _Measured]) -> BlockCost:
+    seconds: dict[str, float] = {}
+    seen = set()
+    for cell in block.cells:
+        if cell.question not in seen:  # cells of one question share an answer
+            seen.add(cell.question)
+            value = _at(block.n, {n: m.like(_kind(cell)) for n, m in measured.items()}, block.replicates)
+            seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + value
+    return BlockCost(
+        block=block,
+        cells=seconds,
+        drawing=_at(block.n, {n: m.drawing for n, m in measured.items()}, block.replicates),
+        n_bytes=_at(block.n, {n: m.n_bytes for n, m in measured.items()}, block.replicates),
+    )
+
+
+def _at(n: int, costs: Mapping[int, PerReplicate | None], replicates: int) -> float:
+    """Return what so many replicates take at a size between those measured: a power of n."""
+    known = {size: cost.of(replicates) for size, cost in costs.items() if cost is not None}
+    if not known:
+        return 0.0
+    (low, first), (high, last) = min(known.items()), max(known.items())
+    if low == high or min(first, last) <= 0:
+        return last
+    return float(first * (last / first) ** (np.log(n / low) / np.log(high / low)))
+
+
+def _kind(cell: Cell) -> Kind:
+    """Return what decides how long a cell takes, apart from its size."""
+    settings = {name: value for name, value in cell.params.items() if name.startswith("n_")}
+    return (
+        cell.estimator,
+        cell.variant,
+        cell.calibration,
+        str(cell.s),
+        json.dumps(settings, sort_keys=True, default=str),
+    )
+
+
+def _begin_peak() -> float:
+    """Begin to watch the process's memory anew, where the system lets it; return what it holds, in bytes."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _memory("VmRSS")
+
+
+def _peak() -> float:
+    return _memory("VmHWM")
+
+
+def _memory(name: str) -> float:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0.0)

@@ -1,0 +1,108 @@
+"""What blocks will take, from short runs of them."""
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+
+from flows import cli
+from flows.find_study import find_study
+from reports.results import timings_path, to_parquet_bytes
+from tasks.run.cost_model import (
+    BlockCost,
+    PerReplicate,
+    costs_of,
+    earlier_seconds,
+    memory_at_once,
+    wall_seconds,
+)
+
+STUDY = """
+title = "Means"
+question = "How long?"
+data = "simulated"
+task = "mean"
+size_label = "n"
+metric_label = "error"
+grid = { n = [1000, 4000, 16000], epsilon = [0.5, 1.0], delta = ["1/n^2"] }
+replicates = { smoke = 2, standard = 40, paper = 400 }
+headline = { n = 1000, epsilon = 0.5, delta = "1/n^2", panel = "one" }
+
+[[panels]]
+name = "one"
+problem = { kind = "simulation", model = "gaussian_mean", d = 20 }
+
+[[estimators]]
+name = "sample_mean"
+
+[[estimators]]
+name = "dp_mean"
+calibrations = ["tight"]
+params = { value_bound = 4.0 }
+"""
+
+
+@pytest.fixture
+def blocks(tmp_path):
+    (tmp_path / "means.toml").write_text(STUDY)
+    return find_study(str(tmp_path / "means.toml")).blocks("standard", replicates=40, seed=0)
+
+
+def test_seconds_follow_sizes_and_replicates_and_cells(blocks):
+    costs = costs_of(blocks, lambda block: None, {})
+    assert [cost.block for cost in costs] == blocks
+    for cost in costs:
+        assert set(cost.cells) == {"sample_mean", "dp_mean"}
+        assert cost.seconds > 0
+        assert cost.n_bytes >= 0
+    assert sum(c.drawing for c in costs if c.block.n == 16000) > sum(
+        c.drawing for c in costs if c.block.n == 1000
+    )
+
+
+def test_times_of_earlier_runs_take_the_place_of_measured_ones(blocks, tmp_path):
+    cells = [cell.key for cell in blocks[0].cells]
+    times = pd.DataFrame(
+        [{"study": "means", "cell": c, "replicate": r, "seconds": 7.0} for c in cells for r in range(3)]
+    )
+    timings_path(tmp_path / "block-1.parquet").write_bytes(to_parquet_bytes(times))
+    earlier = earlier_seconds(tmp_path, "means")
+    assert earlier == dict.fromkeys(cells, 7.0)
+    assert earlier_seconds(tmp_path, "other") == {}
+    found = costs_of([block for block in blocks if block.n == 1000], lambda block: None, earlier)
+    replicates = sum(cost.block.replicates for cost in found)
+    assert sum(cost.cells["dp_mean"] for cost in found) == pytest.approx(2 * 7 * replicates, rel=0.05)
+
+
+def test_workers_share_the_blocks_the_longest_first(blocks):
+    def cost(seconds, n_bytes):
+        return BlockCost(block=blocks[0], cells={"a": seconds}, drawing=1.0, n_bytes=n_bytes)
+
+    costs = [cost(1, 10), cost(5, 30), cost(2, 20), cost(2, 20)]
+    assert wall_seconds(costs, 1) == 14
+    assert wall_seconds(costs, 2) == 8
+    assert memory_at_once(costs, 2) == 50
+    assert PerReplicate(once=2.0, each=3.0).of(4) == 14
+
+
+def test_a_plan_from_the_command_line(home, tmp_path, monkeypatch, capsys):
+    (tmp_path / "means.toml").write_text(STUDY)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["dpcost", "plan", str(tmp_path / "means.toml"), *words])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return left.value.code or 0, *capsys.readouterr()
+
+    status, out, err = call("--profile", "smoke", "--workers", "2", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["seconds"] <= found["core_seconds"]
+    assert set(found["panels"][0]["estimators"]) == {"sample_mean", "dp_mean"}
+    status, out, _ = call("--profile", "smoke")
+    assert "means at profile smoke: " in out
+    assert "dp_mean" in out
+    status, _, err = call("--profile", "smokey")
+    assert status == 2
+    assert "did you mean 'smoke'?" in err
