@@ -339,5 +339,5 @@ def test_a_terminal_sees_a_bar(project):
             seen += piece
     os.close(leader)
     assert process.wait() == 0
-    assert seen.count(b"\r\x1b[2K") == 4
+    assert seen.count(b"\r\x1b[2K") >= 4  # and as time passes
     assert b"4/4 blocks" in seen
