@@ -107,6 +107,7 @@ def check_width(sample: Sample, params: Any) -> None:
     task="mean",
     reference="ours; the noise of Hardt & Talwar (2010)",
     summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
+    no_interval="second moments within the box are not released; take dp_mean",
     parameters=BoxMeanParams,
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},

@@ -114,6 +114,7 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
     task="glm",
     reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1",
     summary="Gradient descent on the likelihood with Gaussian noise on every gradient.",
+    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=DPGLMParams,
     example={
         "family": "gaussian",

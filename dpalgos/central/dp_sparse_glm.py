@@ -118,6 +118,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
     task="glm",
     reference="Cai, Wang & Zhang, Cost of Privacy in GLMs, Algorithm 5",
     summary="Gradient steps of a GLM of which the largest entries are selected and released with noise.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=DPSparseGLMParams,
     example={
         "family": "gaussian",

@@ -138,6 +138,7 @@ def _opposite_rows(
     task="linear_regression",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2",
     summary="Gradient steps of which the largest entries are selected and released with noise.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=DPSparseLinearRegressionParams,
     example={
         "covariate_bound": 1.0,

@@ -152,6 +152,7 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
     task="mean",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.3",
     summary="The largest entries of the truncated mean, selected and released with noise.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=DPSparseMeanParams,
     example={"value_bound": 1.0, "sparsity": 2},
     witnesses=witnesses,

@@ -76,6 +76,7 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArra
     task="linear_regression",
     reference="Tang et al. (2023)",
     summary="Noisy second moments once, then rounds of AdaSSP on clipped residuals.",
+    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=BoostedAdaSSPParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_rounds": 10},
     witnesses=witnesses,

@@ -68,6 +68,7 @@ def witnesses(
     task="linear_regression",
     reference="Brown et al. (2024), Algorithm 1",
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
+    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=ClippedGradientDescentParams,
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
     witnesses=witnesses,

@@ -95,6 +95,7 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -
     task="glm",
     reference="Abadi et al. (2016), Algorithm 1",
     summary="Noisy gradient steps on random batches, whose secrecy counts, or on batches that take turns.",
+    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=DPSGDGLMParams,
     calibrations=("tight",),
     example={

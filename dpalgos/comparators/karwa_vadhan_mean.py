@@ -103,6 +103,7 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
     task="mean",
     reference="Karwa & Vadhan (2018), Gaussian mean",
     summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
+    no_interval="second moments within its intervals are not released",
     parameters=KarwaVadhanMeanParams,
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,

@@ -137,6 +137,7 @@ def witnesses(
     task="glm",
     reference="Iyengar et al. (2019), Algorithm 1; the certificate is ours",
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
+    no_interval="the curvature at the minimum is not released; take preconditioned_glm",
     parameters=ObjectivePerturbationGLMParams,
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
     witnesses=witnesses,

@@ -88,6 +88,7 @@ def witnesses(
     task="glm",
     reference="Chaudhuri, Monteleoni & Sarwate (2011), Algorithm 1, with Gaussian noise",
     summary="Adds noise to the minimum of the regularized risk.",
+    no_interval="the curvature at the minimum is not released; take preconditioned_glm",
     parameters=OutputPerturbationGLMParams,
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "ridge": 0.01},

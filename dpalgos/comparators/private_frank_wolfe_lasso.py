@@ -91,6 +91,7 @@ def witnesses(
     task="any",
     reference="Talwar, Thakurta & Zhang (2015), Algorithm 2",
     summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
+    no_interval="the ℓ1 ball moves the answer by an unknown amount",
     parameters=PrivateFrankWolfeLassoParams,
     example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
     witnesses=witnesses,

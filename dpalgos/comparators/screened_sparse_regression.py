@@ -81,6 +81,7 @@ def witnesses(
     task="linear_regression",
     reference="ours; one private selection, then private second moments",
     summary="Selects columns once by their covariance with the response, then fits them by noisy moments.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=ScreenedSparseRegressionParams,
     calibrations=("tight",),
     example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},

@@ -84,6 +84,7 @@ def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray])
     task="linear_regression",
     reference="Sheffet (2017), Algorithm 1",
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
+    no_interval="how its ridge and its sketch move the answer is not known",
     parameters=SheffetOLSParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
     witnesses=witnesses,

@@ -158,6 +158,7 @@ def witnesses(params: TukeyEMParams, d: int, published: Sequence[FloatArray]) ->
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
+    no_interval="where an answer of many small fits lies among them has no known error law",
     parameters=TukeyEMParams,
     example={"n_models": 400},
     witnesses=witnesses,

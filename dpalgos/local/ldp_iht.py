@@ -72,6 +72,7 @@ FORMS = {
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 2",
     summary="Each group sends noisy gradients at what the groups before it have found; isotropic rows.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=LDPIHTParams,
     example={
         "covariate_bound": 1.0,

@@ -71,6 +71,7 @@ def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArra
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 4",
     summary="Each group sends noisy gradients at what the groups before it have found; correlated rows.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=LDPIHTGeneralParams,
     example={
         "covariate_bound": 1.0,

@@ -105,6 +105,7 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 3",
     summary="Each person sends a noisy row times response once; second moments come from public rows.",
+    no_interval="that the public rows are a sample, too, is not counted; take ldp_nldp",
     parameters=LDPNLDPPublicParams,
     example={
         "covariate_bound": 1.0,

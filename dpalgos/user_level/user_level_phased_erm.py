@@ -59,6 +59,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
     summary="Regularised fits on disjoint groups of users, each started where the last one ended.",
+    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=UserLevelPhasedERMParams,
     example={
         "loss": "squared",

@@ -110,6 +110,7 @@ def gradient_witnesses(
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7",
     summary="Gradient descent on winsorized means of users' gradients.",
+    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=UserLevelRegressionParams,
     example={
         "loss": "squared",

@@ -109,6 +109,7 @@ def witnesses(
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 5",
     summary="Chooses among public candidates by winsorized mean losses of users, with random stopping.",
+    no_interval="a support that was selected is not the one that a new sample would select",
     parameters=UserLevelSelectionParams,
     example={
         "candidates": ((1.0, -0.5, 0.25), (0.0, 0.0, 0.0), (0.5, -0.5, 0.5)),
