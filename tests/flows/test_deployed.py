@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 
 import pytest
@@ -58,11 +59,11 @@ def standing(request, tmp_path_factory):
     assert not answers(api_url)
 
 
-def ask(project, path):
+def ask(project, path, body=None):
     token = base64.b64encode(project.environment["PREFECT_API_AUTH_STRING"].encode()).decode()
     request = urllib.request.Request(
-        f"{project.environment['PREFECT_API_URL']}/{path}/filter",
-        data=b"{}",
+        f"{project.environment['PREFECT_API_URL']}/{path if body else f'{path}/filter'}",
+        data=json.dumps(body or {}).encode(),
         headers={"Content-Type": "application/json", "Authorization": f"Basic {token}"},
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
@@ -103,6 +104,51 @@ def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(
     assert not (project.folder / "another home" / "prefect").exists()
     states = [run["state_type"] for run in ask(project, "flow_runs") if not run["auto_scheduled"]]
     assert states == ["COMPLETED"] * 3
+
+
+def deployed(project, name, **parameters):
+    """Run a deployment to its end; return how it ended."""
+    options = [option for key, value in parameters.items() for option in ("-p", f"{key}={json.dumps(value)}")]
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", "deployment", "run", name, *options, "--watch"],
+        env=project.environment,
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    return done.returncode
+
+
+def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
+    """Both compute what is missing and no more."""
+    project, out = standing, {"out": standing.out.name}
+    smoke = {"profile": "smoke", "reps": 2, **out}
+    assert deployed(project, "study/fair", **smoke) == 0
+    results, first = project.out / "fair" / "results.parquet", project.computed()
+    before = results.read_bytes()
+    cell = {"cell": "glm:public:n=500"}
+    assert deployed(project, "rerun/rerun", study="fair", task="run_block", **cell, **out) == 0
+    second = project.computed()
+    assert len({name.partition(".")[0] for name in second if second[name] != first[name]}) == 1
+    assert results.read_bytes() == before
+
+    (project.out / "rand_visits").write_text("a file where a folder is needed")
+    assert deployed(project, "study/rand_visits", **smoke) == 1
+    third = project.computed()
+    (project.out / "rand_visits").unlink()
+    (failed,) = [run for run in ask(project, "flow_runs") if run["state_type"] == "FAILED"]
+    assert "a file stands where a folder is needed" in failed["state"]["message"]
+    retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}  # what the page's button sends
+    ask(project, f"flow_runs/{failed['id']}/set_state", retry)
+    deadline = time.monotonic() + 120
+    while not (project.out / "rand_visits" / "report.html").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert project.computed() == third
+    names = {run["name"].rpartition(" · ")[0] for run in ask(project, "flow_runs") if run["start_time"]}
+    assert names == {"fair · smoke", "fair · run_block again", "rand_visits · smoke"}
 
 
 def test_wrong_parameters_are_refused_before_a_run_is_made(standing):

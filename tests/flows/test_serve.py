@@ -1,4 +1,5 @@
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -176,7 +177,10 @@ class Serving:
     def flow_runs(self):
         token = base64.b64encode(self.password.encode()).decode()
         known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
-        return json.loads(self.ask("flow_runs/filter", method="POST", body=b"{}", **known)[1])
+        status, answered = self.ask("flow_runs/filter", method="POST", body=b"{}", **known)
+        if status != 200:
+            raise ValueError(f"status {status}")
+        return json.loads(answered)
 
 
 @pytest.fixture
@@ -367,6 +371,37 @@ def test_the_server_answers_its_owner_alone_and_the_worker_runs_this_project_alo
     (refused,) = [run for run in serving.flow_runs() if run["state_type"] == "FAILED"]
     assert "the entrypoint must be one of prefect.yaml's" in refused["state"]["message"]
     assert not mark.exists()
+
+
+@pytest.mark.server
+def test_a_run_goes_on_where_its_database_died(project, start):
+    try:
+        postgres.postgres_programs()
+    except ServerError as missing:
+        pytest.skip(str(missing))
+    gate = project / "gate"
+    waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
+    study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
+    (project / "flows" / "study.py").write_text(study)
+
+    def states():
+        with contextlib.suppress(ValueError):  # what is answered meanwhile is no list
+            return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
+        return []
+
+    serving = start("--postgres")
+    serving.wait_until_up()
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states() == ["RUNNING"])
+    database = min(each.process.pid for each in supervised_processes(serving.home) if each.name == "postgres")
+    os.kill(database, signal.SIGKILL)
+    until(lambda: states() == [])
+    gate.touch()
+    until(lambda: states() == ["COMPLETED"], timeout=120)
+    assert (project / "report.txt").read_text() == "housing standard 3"
+    assert serving.stop() == 0
+    assert "the postgres died" in serving.said
+    assert serving.running_children() == []
 
 
 @pytest.mark.server
