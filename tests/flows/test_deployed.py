@@ -91,6 +91,9 @@ def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(
     artifact = artifacts["report-housing"]
     assert f"/reports/{project.out.name}/housing/report.html" in artifact["data"]
 
+    said = json.dumps([ask(project, "logs"), ask(project, "artifacts")])
+    assert project.environment["PREFECT_API_AUTH_STRING"].partition(":")[2] not in said
+
     here = ["run", "housing", "--profile", "smoke", "--reps", "1", "--seed", "5"]
     _, err = project.dpcost(*here, "--out", project.out)
     assert "all from the cache" in err
