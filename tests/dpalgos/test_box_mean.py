@@ -6,6 +6,7 @@ from scipy.stats import gamma, kstest
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.central.box_mean import column_groups
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.mechanisms.secure import SecureTranscript, box_sampler
 from dpalgos.noise_source import Noise
@@ -15,7 +16,7 @@ LOWER, UPPER = (-1.0, 0.0, -40.0, 2.0), (1.0, 0.5, 10.0, 2.25)
 BUDGET = {"epsilon": 0.5, "delta": 1e-9}
 
 
-@pytest.mark.parametrize("noise", ["cube", "gaussian"])
+@pytest.mark.parametrize("noise", ["cubes", "gaussian"])
 def test_a_row_moves_columns_of_all_widths_by_no_more_than_is_covered(neighbors, noise):
     neighbors("box_mean", 4, **BUDGET, lower=LOWER, upper=UPPER, noise=noise).check(labels={"mean"})
 
@@ -45,23 +46,40 @@ def test_hardened_noise_in_a_cube_has_its_law(scale, size):
     assert np.abs(observed - expected).max() < 5 * np.sqrt(0.25 / n)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 2.0, 10.0])
-@pytest.mark.parametrize("d", [1, 5, 60, 400])
-def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
-    widths = np.random.default_rng(d).uniform(0.1, 10, d)
-    box, delta = (-widths / 2, widths / 2), 1e-9
-    keywords = {"epsilon": epsilon, "delta": delta, "lower": box[0], "upper": box[1]}
-    answers = dpalgos.estimate(
-        "box_mean", np.zeros((1, d)), rng=np.random.default_rng(0), replicates=2, **keywords
+def variance(events, widths):
+    """The sum of the variances that the noise of the answer has, times n²."""
+    if hasattr(events[0], "noise_multiplier"):
+        return (events[0].noise_multiplier * widths.sum()) ** 2
+    groups = column_groups(tuple(widths))
+    assert np.array_equal(
+        np.sort(np.concatenate([group.columns for group in groups])), np.arange(len(widths))
     )
-    (event,) = answers.events
-    if hasattr(event, "noise_multiplier"):
-        ours = (event.noise_multiplier * widths.sum()) ** 2
-    else:
-        ours = (d + 1) * (d + 2) / 3 * (widths**2).sum() / event.epsilon**2
-    laplace = 2 * d**2 * (widths**2).sum() / epsilon**2
-    gaussian = d * (widths**2).sum() * noise_multiplier(epsilon, delta) ** 2
-    assert ours <= min(laplace, gaussian) * (1 + 1e-9)
+    return sum(
+        (k + 1) * (k + 2) / 3 * (widths[group.columns] ** 2).sum() / event.epsilon**2
+        for event, group in zip(events, groups, strict=True)
+        for k in [len(group.columns)]
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 2.0, 10.0])
+@pytest.mark.parametrize("d", [1, 2, 5, 60, 400])
+def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
+    rng = np.random.default_rng(d)
+    for widths in (np.ones(d), rng.uniform(0.1, 10, d), np.exp(3 * rng.standard_normal(d))):
+        keywords = {"epsilon": epsilon, "delta": 1e-9, "lower": -widths / 2, "upper": widths / 2}
+        result = dpalgos.estimate("box_mean", np.zeros((1, d)), rng=rng, **keywords)
+        assert 0.99 * epsilon <= result.certified_epsilon <= epsilon
+        evenly = 2 * d**2 * (widths**2).sum() / epsilon**2
+        at_best = 2 * (widths ** (2 / 3)).sum() ** 3 / epsilon**2
+        together = (d + 1) * (d + 2) / 3 * (widths**2).sum() / epsilon**2
+        gaussian = (widths.sum() * noise_multiplier(epsilon, 1e-9)) ** 2
+        assert variance(result.events, widths) <= min(evenly, at_best, together, gaussian) * (1 + 1e-9)
+
+
+def test_columns_of_one_width_share_their_noise_and_a_wide_one_has_its_own():
+    assert len(column_groups((1.0,) * 6)) == 1
+    groups = column_groups((1.0, 1000.0, 1.1, 1.2))
+    assert sorted(group.columns.tolist() for group in groups) == [[0, 2, 3], [1]]
 
 
 def test_the_mean_of_bounded_rows_has_no_bias():
@@ -70,8 +88,11 @@ def test_the_mean_of_bounded_rows_has_no_bias():
     result = dpalgos.estimate("box_mean", X, rng=rng, replicates=400, lower=LOWER, upper=UPPER, **BUDGET)
     widths = np.subtract(UPPER, LOWER)
     off = (result.estimate - X.mean(axis=0)[:, None]) / widths[:, None]
-    std = np.sqrt(5 * 6 / 3) / 0.5 / 3000
-    assert np.abs(off.mean(axis=1)).max() < 5 * std / 20
+    std = np.empty(4)
+    for event, group in zip(result.events, column_groups(tuple(widths)), strict=True):
+        k = len(group.columns)
+        std[group.columns] = np.sqrt((k + 1) * (k + 2) / 3) / event.epsilon / 3000
+    assert (np.abs(off.mean(axis=1)) < 5 * std / 20).all()
     np.testing.assert_allclose(off.std(axis=1), std, rtol=0.2)
     assert result.certified_epsilon == pytest.approx(0.5)
 
