@@ -22,7 +22,8 @@ Calibrations
 ``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the share of
 rows that were clipped (:mod:`dpalgos.intervals`).
 
-Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike.
+Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike;
+``coinpress_whitened_mean`` finds it first.
 
 References
 ----------
@@ -73,6 +74,17 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArra
     return {"center": opposite, **found} if params.n_rounds > 1 else found
 
 
+def tail_norm(d: int, miss: float) -> float:
+    """Return γ, which N(0, I) in d dimensions exceeds in norm with probability ``miss`` at most."""
+    log_term = -np.log(miss)
+    return float(np.sqrt(d + 2 * np.sqrt(d * log_term) + 2 * log_term))
+
+
+def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
+    """Return r_t for a centre that is off by ``error`` at most, (R,); ``tail`` is γ σ."""
+    return np.asarray(np.minimum(np.sqrt(error**2 + 2 * _TAIL * error * sigma + tail**2), error + tail))
+
+
 @register(
     name="coinpress_mean",
     title="CoinPress",
@@ -88,12 +100,11 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArra
 def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     d, sigma, n = sample.n_features, params.std_bound, sample.n_rows
-    log_term = -np.log(_MISS)
-    tail = np.sqrt(d + 2 * np.sqrt(d * log_term) + 2 * log_term) * sigma
+    tail = tail_norm(d, _MISS) * sigma
     center: FloatArray = np.zeros((d, sample.n_replicates))
     error = np.full(sample.n_replicates, np.sqrt(d) * params.mean_bound)
     for label, multiplier in _rounds(params):
-        radius = np.minimum(np.sqrt(error**2 + 2 * _TAIL * error * sigma + tail**2), error + tail)
+        radius = ball_radius(error, tail, sigma)
         sensitivity = mean_sensitivity(radius, n)
         offset = transcript.gaussian(
             mean_offset(sample, center, radius),

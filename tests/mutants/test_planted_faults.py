@@ -655,6 +655,20 @@ FAULTS = (
         "DISTANCE_SENSITIVITY = 0.5",
         witness("tukey_em-tight"),
     ),
+    Fault(
+        "differences of rows are not clipped",
+        "dpalgos/mechanisms/coinpress_covariance.py",
+        "clipped = rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))",
+        "clipped = rows",
+        neighbors("coinpress_whitened_mean-tight"),
+    ),
+    Fault(
+        "whitened rows are centred at their own mean",
+        "dpalgos/comparators/coinpress_whitened_mean.py",
+        "away = own - center[:, r]",
+        "away = own - own.mean(axis=0)",
+        (*neighbors("coinpress_whitened_mean-tight"), "tests/dpalgos/test_peers.py"),
+    ),
     # Guards.
     Fault(
         "a cell's settings override its budget",
