@@ -137,12 +137,12 @@ def excess(event, value, other):
 
 
 def needs_memory(estimator):
-    """Quantiles of columns sort them, parts of the rows are fitted or drawn, whole users are gathered."""
+    """Quantiles of columns sort them, parts of the rows are fitted, drawn or paired, whole users are gathered."""
     in_parts = any(word in estimator.form for word in ("hold-out", "cross-validation"))
     sorts = estimator.task == "mean" and "quantiles" in estimator.form
     of_users = estimator.privacy_model in ("user", "local")
     draws = estimator.label == "dp_sgd_glm"
-    whole = draws or estimator.name in ("l1_glm", "tukey_em")
+    whole = draws or estimator.name in ("l1_glm", "tukey_em", "coinpress_whitened_mean")
     return in_parts or sorts or of_users or whole
 
 
