@@ -137,7 +137,7 @@ def excess(event, value, other):
 
 
 def needs_memory(estimator):
-    """Quantiles of columns sort them, parts of the rows are fitted, drawn or paired, whole users are gathered."""
+    """Quantiles of columns sort them, rows are fitted, drawn or paired in parts, users are gathered."""
     in_parts = any(word in estimator.form for word in ("hold-out", "cross-validation"))
     sorts = estimator.task == "mean" and "quantiles" in estimator.form
     of_users = estimator.privacy_model in ("user", "local")
