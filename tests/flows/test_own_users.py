@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 from own_tables import computed, initialised
 
+from data import user_table
 from data.data_errors import DataError
+from data.declared_column import DeclaredColumn
+from data.own_table import count_users, read_declared
 from data.refs import UserTableRef
 from flows.find_study import find_study
 from flows.init_study import init_study
@@ -94,6 +97,20 @@ def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_pat
         problem.full_answer(prepared), expected / scale * np.diag(prepared.to_standard), atol=1e-12
     )
     assert (np.diff(prepared.groups) >= 0).all()
+
+
+@pytest.mark.parametrize("ids", [lambda ids: ids, lambda ids: ids.str[1:].astype(int)])
+def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, home, ids):
+    monkeypatch.setattr(user_table, "BATCH_ROWS", 7)
+    table = visits()
+    table.assign(patient=ids(table["patient"])).to_parquet(tmp_path / "table.parquet")
+    assert count_users(tmp_path / "table.parquet", "patient") == 60
+    columns = [DeclaredColumn(name="dose", lower=-2, upper=2)]
+    read, _, _ = read_declared(
+        tmp_path / "table.parquet", columns, "refuse", len(table), user_id="patient", n_users=60
+    )
+    together = pd.DataFrame({"code": read["patient"], "id": table["patient"].to_numpy()}).drop_duplicates()
+    assert len(together) == 60
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,38 @@ FAULTS = (
         "reached = uniform",
         ("tests/dpalgos/mechanisms/test_random_stopping.py",),
     ),
+    # Tables of one's own.
+    Fault(
+        "a user of two pieces of a file is two users",
+        "data/own_table.py",
+        "known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]",
+        "known = [k + 10**6 * len(self._pieces) for k in range(len(cells.values))]",
+        ("tests/flows/test_own_users.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
+    ),
+    Fault(
+        "a study of users runs estimators that protect a row",
+        "tasks/problems/registered_table.py",
+        '(estimator.unit_of_privacy == "user") != bool(self.user_id)',
+        '(estimator.unit_of_privacy == "user") > bool(self.user_id)',
+        ("tests/flows/test_own_users.py::test_a_wrong_declaration_of_users_is_one_sentence",),
+    ),
+    Fault(
+        "a declared release is in units that the data decide",
+        "tasks/release_table.py",
+        "X = np.column_stack([(table[name] - c) / s for",
+        "X = np.column_stack([(table[name] - table[name].mean()) / s for",
+        ("tests/flows/test_declared_release.py::test_a_row_changes_its_own_row_and_no_other",),
+    ),
+    Fault(
+        "units are no part of the question",
+        "tasks/release.py",
+        "            **given.units.declared,\n",
+        "",
+        (
+            "tests/flows/test_declared_release.py::"
+            "test_the_same_question_is_free_and_other_units_are_another_question",
+        ),
+    ),
     # Sensitivities.
     Fault(
         "hold-out counts all rows",
