@@ -10,7 +10,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.intervals import HALF_WIDTH
+from dpalgos.intervals import ENDS, HALF_WIDTH
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import Noise
 from dpalgos.params import Params
@@ -143,6 +143,8 @@ def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transc
 
 def interval_of(released: FloatArray, transcript: Transcript) -> FloatArray | None:
     """Return the ends (2, d, R) of the intervals that a run noted, or None."""
+    if ENDS in transcript.diagnostics:
+        return np.asarray(transcript.diagnostics[ENDS], dtype=float)
     if HALF_WIDTH not in transcript.diagnostics:
         return None
     half_width = np.asarray(transcript.diagnostics[HALF_WIDTH], dtype=float)

@@ -38,6 +38,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 INTERVAL_SHARE = 0.1
 HALF_WIDTH = "half_width"
+ENDS = "interval_ends"  # (2, d, R), in the place of half widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
 NOTE = "interval_note"
 SCORE_MOMENTS = "score moments"

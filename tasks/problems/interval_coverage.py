@@ -42,14 +42,14 @@ class IntervalDraw(Estimation):
         whether an interval without the noise covers; whether there is one.
         """
         off = np.abs(self.columns(answer.estimate) - self.target[:, None])
-        half = np.full_like(off, np.nan)
+        lower = upper = np.full_like(off, np.nan)
         if answer.interval is not None:
             lower, upper = (self.columns(end) for end in answer.interval)
-            half = (upper - lower) / 2
+        half, target = (upper - lower) / 2, self.target[:, None]
         there = np.isfinite(half)
         naive = np.broadcast_to(answer.diagnostics.get(NAIVE_HALF_WIDTH, np.nan), off.shape)
         squares = np.where(there, off / np.where(there, half, 1.0), 0.0) ** 2
-        shares = [there, there & (off <= half), squares, off <= naive, np.isfinite(naive)]
+        shares = [there, (lower <= target) & (target <= upper), squares, off <= naive, np.isfinite(naive)]
         return np.stack([np.linalg.norm(off, axis=0), *(share.mean(axis=0) for share in shares)])
 
 

@@ -86,6 +86,17 @@ def test_intervals_of_generalized_linear_models_cover(family, epsilon):
     check_coverage(hits, least=0.94)
 
 
+def test_the_parametric_bootstrap_covers_gaussian_rows_and_has_no_flags():
+    def rows(rng):
+        X = rng.standard_normal((8000, 3))
+        return X, X @ COEF + 0.7 * rng.standard_normal(8000)
+
+    asked = {"covariate_bound": 6.0, "response_bound": 6.0}
+    hits, widths = covered("bootstrap_regression", rows, COEF, 40, 3.0, **asked)
+    assert np.isfinite(widths).all()
+    check_coverage(hits)
+
+
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_coefficients_of_collinear_columns_have_no_interval(name):
     rng = np.random.default_rng(0)
