@@ -75,6 +75,7 @@ def witnesses(
     task="mean",
     reference="Biswas et al. (2020), Algorithms 1 to 4",
     summary="CoinPress in coordinates in which rounds for the covariance have made all spreads alike.",
+    no_interval="second moments around the last centre are not released; take coinpress_mean",
     parameters=CoinPressWhitenedMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,
