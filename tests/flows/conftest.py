@@ -1,9 +1,13 @@
 """Shared by the tests of the flows."""
 
 import contextlib
+import json
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,3 +43,25 @@ def long(tmp_path_factory):
     began = time.monotonic()
     project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
     return project, time.monotonic() - began
+
+
+@pytest.fixture
+def receiver():
+    """Return a webhook on the loopback interface: its ``address``, the ``bodies`` it got, its ``status``."""
+    told = SimpleNamespace(bodies=[], status=200)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(told.status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    told.address = f"http://127.0.0.1:{server.server_port}/hook?token=secret"
+    yield told
+    server.shutdown()
+    server.server_close()

@@ -374,6 +374,24 @@ def test_the_server_answers_its_owner_alone_and_the_worker_runs_this_project_alo
 
 
 @pytest.mark.server
+def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project, start, receiver):
+    failing = STUDY.replace('@flow(name="study")', '@flow(name="study", on_failure=[tell_failure])')
+    failing = failing.replace("    return number", '    raise ValueError("the value 42.5")')
+    (project / "flows" / "study.py").write_text(f"from flows.webhook import tell_failure\n{failing}")
+    (project / "prefect.yaml").write_text(DEPLOYMENTS.replace("0 3 * * 1", "* * * * *"))
+    serving = start(DPCOST_WEBHOOK_URL=receiver.address)
+    serving.wait_until_up()
+    until(lambda: receiver.bodies, timeout=240)
+    told = receiver.bodies[0]
+    assert told["event"] == "failed"
+    assert told["text"].endswith(": the scheduled run failed")
+    assert told["run"]["id"] in {run["id"] for run in serving.flow_runs() if run["state_type"] == "FAILED"}
+    assert "42.5" not in json.dumps(receiver.bodies)
+    assert serving.stop() == 0
+    assert "token" not in serving.said
+
+
+@pytest.mark.server
 def test_a_run_goes_on_where_its_database_died(project, start):
     try:
         postgres.postgres_programs()

@@ -1,7 +1,5 @@
 import json
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -14,25 +12,10 @@ FAILED = SimpleNamespace(name="Failed", message="the value 42.5 of age")
 
 
 @pytest.fixture
-def receiver(monkeypatch):
-    """Return what a webhook on the loopback interface was told; it answers with ``status``."""
-    told = SimpleNamespace(bodies=[], status=200)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            told.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(told.status)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setenv(webhook.VARIABLE, f"http://127.0.0.1:{server.server_port}/hook?token=secret")
-    yield told
-    server.shutdown()
-    server.server_close()
+def told(receiver, monkeypatch):
+    """Return what the webhook was told, which the environment names."""
+    monkeypatch.setenv(webhook.VARIABLE, receiver.address)
+    return receiver
 
 
 def run(**changed):
@@ -40,24 +23,24 @@ def run(**changed):
     return SimpleNamespace(**given | changed)
 
 
-def test_a_scheduled_run_that_fails_is_told_without_its_message(receiver):
+def test_a_scheduled_run_that_fails_is_told_without_its_message(told):
     failed = run()
     tell_failure(None, failed, FAILED)
-    (body,) = receiver.bodies
+    (body,) = told.bodies
     assert body["event"] == "failed"
     assert body["text"] == "housing · standard · 2026-11-20: the scheduled run failed"
     assert body["run"]["id"] == str(failed.id)
     assert "42.5" not in json.dumps(body)
 
 
-def test_a_run_that_somebody_started_is_not_told(receiver):
+def test_a_run_that_somebody_started_is_not_told(told):
     tell_failure(None, run(auto_scheduled=False), FAILED)
-    assert receiver.bodies == []
+    assert told.bodies == []
 
 
-def test_drift_is_told_with_the_cells_but_not_with_their_values(receiver):
+def test_drift_is_told_with_the_cells_but_not_with_their_values(told):
     tell_drift("housing", [f"ols:public:n={n}" for n in range(100)], run())
-    (body,) = receiver.bodies
+    (body,) = told.bodies
     assert (body["event"], body["study"], body["n_cells"], len(body["cells"])) == (
         "drift",
         "housing",
@@ -68,8 +51,8 @@ def test_drift_is_told_with_the_cells_but_not_with_their_values(receiver):
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_a_receiver_that_refuses_stops_nothing_and_its_address_stays_secret(receiver, status, capsys):
-    receiver.status = status
+def test_a_receiver_that_refuses_stops_nothing_and_its_address_stays_secret(told, status, capsys):
+    told.status = status
     tell_failure(None, run(), FAILED)
     assert capsys.readouterr().err == f"note: the webhook was not told: status {status}\n"
 
@@ -85,7 +68,7 @@ def test_an_address_that_cannot_be_reached_stops_nothing_and_stays_secret(addres
     assert "token" not in said
 
 
-def test_a_crashed_run_is_told_once_and_only_when_it_is_given_up(receiver, monkeypatch):
+def test_a_crashed_run_is_told_once_and_only_when_it_is_given_up(told, monkeypatch):
     from flows import dead_runs
 
     now = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC))
@@ -108,5 +91,5 @@ def test_a_crashed_run_is_told_once_and_only_when_it_is_given_up(receiver, monke
     starts = {}
     for _ in range(2):
         dead_runs.run_again(lambda sentence: None, starts)
-    assert [body["run"]["id"] for body in receiver.bodies] == [str(crashed[0].id)]
+    assert [body["run"]["id"] for body in told.bodies] == [str(crashed[0].id)]
     assert set(states) == {crashed[1].id}
