@@ -78,7 +78,11 @@ def main() -> None:
     end_with_owner(STOP_TIMEOUT)
     setup_signal_handlers_worker(os.getpid(), "the worker", print)
     worker = ProjectWorker(
-        name=options.name, work_pool_name=options.pool, create_pool_if_not_found=False, prefetch_seconds=10
+        name=options.name,
+        work_pool_name=options.pool,
+        create_pool_if_not_found=False,
+        prefetch_seconds=10,
+        limit=1,  # a home has one place for a run: the others wait in the queue, not in memory
     )
     asyncio.run(worker.start())
 

@@ -392,6 +392,34 @@ def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
+def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
+    if options:
+        try:
+            postgres.postgres_programs()
+        except ServerError as missing:
+            pytest.skip(str(missing))
+    (project / "flows" / "study.py").write_text(STUDY.replace("reps or 3", "200"))
+    serving = start(*options)
+    serving.wait_until_up()
+    client = serving.environment | {
+        "PREFECT_API_URL": serving.api_url,
+        "PREFECT_API_AUTH_STRING": serving.password,
+    }
+    code = "from flows.study import run_study; run_study('housing')"
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=project, env=client, stderr=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    said = [process.communicate(timeout=240)[1].decode() for process in running]
+    assert [process.returncode for process in running] == [0] * 4, said
+    started = [run for run in serving.flow_runs() if run["start_time"]]
+    assert [run["state_type"] for run in started] == ["COMPLETED"] * 4
+    assert serving.stop() == 0
+    assert "locked" not in (serving.home / "prefect" / "server.log").read_text() + "".join(said)
+
+
+@pytest.mark.server
 def test_a_run_goes_on_where_its_database_died(project, start):
     try:
         postgres.postgres_programs()
