@@ -52,8 +52,9 @@ def rows_for_the_same(view: View) -> str:
     where, m = view.headline, view.headline_size
     if where is None or m is None or (chance := _chance(view, m)) is None:
         return ""
-    best = rank(view.series(where), m).best
-    if best is None:
+    ranking = rank(view.series(where), m)
+    best = ranking.best
+    if best is None or best[1].mean > ranking.zero:
         return ""
     errors = _population_errors(view, best[0])
     if m not in errors or errors[m] <= chance:
