@@ -1,0 +1,116 @@
+"""Compares estimators over many tables and ε at once: how often each is within a factor of the best.
+
+In every setting (a table, its rows, ε) an estimator's error is divided by that of the best private one. Its
+profile is the share of settings in which this ratio is at most τ, against τ (Dolan & Moré 2002, Benchmarking
+optimization software with performance profiles): at τ = 1 how often it is the best, further right how bad it
+can be. An excess risk below a thousandth of the zero vector's counts as that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from reports import palette
+from reports.figures import PRINTED_DASH, bare_axes, set_ticks
+from reports.page import ZERO
+from reports.picture import Shown, warned_picture
+from reports.series import View
+from reports.svg import drawing, new_figure
+
+_SETTING = ["variant", "n", "epsilon"]
+_LARGEST = 30.0
+_NEGLIGIBLE = 1e-3
+_WIDTH, _HEIGHT, _FONT = 760.0, 380.0, 11.0
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[Shown, ...]:
+    """Return a profile for each metric that ``content`` names, with its words."""
+    shown = (_shown(view, summary[summary["metric"] == metric], words) for metric, words in content.items())
+    return tuple(one for one in shown if one is not None)
+
+
+def _shown(view: View, summary: pd.DataFrame, words: str) -> Shown | None:
+    if summary.empty:
+        return None
+    ratios = _ratios(view, summary)
+    averages = np.exp(np.log(ratios).mean())
+    lines = averages.sort_values().index
+    told = ", ".join(f"{line} {averages[line]:.2f}" for line in lines if math.isfinite(averages[line]))
+    best = (ratios.min(axis=1).to_numpy()[:, None] == ratios.to_numpy()).mean(axis=0)
+    often = ratios.columns[int(best.argmax())]
+    text = (
+        f"{words.capitalize()} over the best private answer's, in {len(ratios)} settings (a table and an ε). "
+        f"{often} is the best in {round(best.max() * len(ratios))} of them. "
+        f"Geometric means of the ratios: {told}."
+    )
+    name = f"performance-profile-{words.replace(' ', '-')}"
+    figure = _figure(ratios[list(lines)], _orders(view), words)
+    picture = warned_picture(view.page.dataset.data_source, name, text, figure)
+    return Shown(f"Performance profile: {words}", text, picture)
+
+
+def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per setting and a column per private estimator: its mean error over the least one."""
+    panel = summary["variant"].str.partition(", ")[0]
+    cells = summary.assign(form=summary["variant"].str.partition(", ")[2], variant=panel)
+    private = cells[cells["calibration"] == "tight"]
+    titles = [
+        view.page.estimator(name).title + (f" ({form})" if form else "")
+        for name, form in zip(private["estimator"], private["form"], strict=True)
+    ]
+    errors = private.assign(title=titles).pivot_table(index=_SETTING, columns="title", values="mean")
+    zero = cells[cells["estimator"] == ZERO].groupby(["variant", "n"])["mean"].first()
+    least = [_NEGLIGIBLE * zero.get(setting[:2], 0.0) for setting in errors.index]
+    errors = errors.clip(lower=pd.Series(least, index=errors.index), axis=0).dropna(how="all")
+    return errors.div(errors.min(axis=1), axis=0).fillna(np.inf)
+
+
+def _orders(view: View) -> dict[str, int]:
+    return {info.title: info.order for info in view.page.estimators}
+
+
+def _figure(ratios: pd.DataFrame, orders: Mapping[str, int], words: str) -> Figure:
+    """Draw the profiles, with names beside them in the order of their geometric means."""
+    with drawing():
+        fig = new_figure(_WIDTH, _HEIGHT)
+        ax = fig.add_axes((0.08, 0.15, 0.56, 0.78))
+        ax.set_xscale("log")
+        ax.set_xlim(1, _LARGEST)
+        ax.set_ylim(0, 1.02)
+        bare_axes(ax)
+        set_ticks(ax, "x", [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST], [])
+        set_ticks(ax, "y", [0.0, 0.25, 0.5, 0.75, 1.0], [])
+        ax.grid(axis="y", color=palette.GRID, linewidth=0.8)
+        for place, title in enumerate(ratios.columns):
+            found = np.sort(ratios[title].to_numpy())
+            share = np.arange(1, len(found) + 1) / len(found)
+            owner = title.partition(" (")[0] if title not in orders else title
+            form = int(owner != title)
+            style: Any = {
+                "color": palette.SERIES[palette.slot(orders[owner])],
+                "marker": palette.marker(orders[owner], form),
+                "linestyle": PRINTED_DASH if form else "-",
+                "linewidth": 1.6,
+                "markersize": 5,
+            }
+            x, y = np.r_[1.0, found], np.r_[0.0, share]
+            last = y[x <= _LARGEST].max()
+            ax.plot(
+                np.r_[x[x <= _LARGEST], _LARGEST],
+                np.r_[y[x <= _LARGEST], last],
+                drawstyle="steps-post",
+                **style,
+            )
+            height = 0.9 - 0.06 * place
+            fig.add_artist(Line2D([0.665, 0.68, 0.695], [height] * 3, markevery=[1], **style))
+            fig.text(0.71, height, title, fontsize=_FONT, va="center", color=palette.INK)
+        ax.set_xlabel(f"τ: {words} over the best's", fontsize=_FONT, color=palette.INK)
+        ax.set_ylabel("share of settings within τ", fontsize=_FONT, color=palette.INK)
+    return fig

@@ -1,0 +1,102 @@
+"""Linear regressions of a table: distance to the answer of all rows, and how rows left out are predicted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+import dpalgos
+from data.prepared_table import PreparedTable, draw_training_rows
+from tasks.problems.problem import Estimation, HeadlineRun
+from tasks.problems.train_test_split import TrainTestSplit
+from tasks.work_units import Block, row_generators
+
+if TYPE_CHECKING:
+    from reports.page import Finding
+
+EXCESS_RISK = "excess_risk"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldOutEstimation(Estimation):
+    """A draw whose estimates are judged by their distance to a target, and by the rows not trained on."""
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return distances to the target, and mean squared errors less those of least squares, (2, R)."""
+        return np.stack([super().measure(estimate), self._losses(self.columns(estimate)) - self._least])
+
+    def _losses(self, coef: np.ndarray) -> np.ndarray:
+        y, mask = self.sample.response(), self.sample.row_mask
+        assert mask is not None
+        squares = (y[:, None] - self.sample.X @ coef) ** 2
+        return np.asarray(squares.mean(axis=0, where=~mask))
+
+    @cached_property
+    def _least(self) -> np.ndarray:
+        """Mean squared errors of least squares on the same rows, (R,)."""
+        X, y, mask = self.sample.X, self.sample.response(), self.sample.row_mask
+        assert mask is not None
+        fits = [np.linalg.lstsq(X[rows], y[rows], rcond=None)[0] for rows in mask.T]
+        return self._losses(np.stack(fits, axis=1))
+
+
+class HeldOutRegression(TrainTestSplit):
+    """n rows of a table to fit a linear regression on, the others to test it on.
+
+    Errors of coefficients are in standard deviations of the columns; excess risks in squared public units of
+    the response, against least squares on the same n rows.
+    """
+
+    kind: Literal["held_out_regression"]  # type: ignore[assignment]
+
+    panel_word: ClassVar[str] = "table"
+
+    @property
+    def metric(self) -> str:
+        """Distance to the coefficients of all rows."""
+        return "l2_error"
+
+    def modules(self) -> tuple[str, ...]:
+        """Return this module and the one whose draws it shares."""
+        return (type(self).__module__, TrainTestSplit.__module__)
+
+    def check(self, n: int, task: str) -> None:
+        """Refuse generalized linear models."""
+        if self.family:
+            raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
+        super().check(n, task)
+
+    def check_data(self, n: int) -> None:
+        """Refuse frames, whose label is no number."""
+        if self.about.kind == "frames":
+            raise ValueError(
+                f"dataset must hold a table, got {self.dataset!r}; use kind = 'train_test_split'"
+            )
+        super().check_data(n)
+
+    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[HeldOutEstimation]:
+        """Yield the one draw of all the block's replicates."""
+        mask = draw_training_rows(prepared, block.n, row_generators(block), whole_groups=False)
+        yield HeldOutEstimation(
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=block.replicates),
+            first=block.first,
+            replicates=block.replicates,
+            batched=True,
+            target=self.full_answer(prepared),
+            to_target=prepared.to_standard,
+        )
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return the distance and the excess risk."""
+        distance, excess = np.concatenate(measured, axis=1)
+        return {self.metric: distance, EXCESS_RISK: excess}
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return which metrics are compared over tables, in words."""
+        return {"performance_profile": {self.metric: "error of coefficients", EXCESS_RISK: "excess risk"}}
+
+    def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:
+        """Return none."""
+        return ()

@@ -1,0 +1,122 @@
+"""Regressions judged by their coefficients and by rows left out: what is measured, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpalgos
+from data.prepared_table import PreparedTable
+from reports.exhibits import performance_profile as exhibit
+from tasks.problems.held_out_regression import EXCESS_RISK, HeldOutRegression
+from tasks.work_units import Block, Cell
+
+COVARIATES = ("median_income", "population")
+PROBLEM = HeldOutRegression(
+    kind="held_out_regression",
+    dataset="housing",
+    response="median_house_value",
+    covariates=COVARIATES,
+    units="public",
+)
+OLS = Cell(
+    estimator="ols",
+    variant="houses",
+    calibration="none",
+    epsilon=None,
+    delta=None,
+    delta_rule="",
+    n=200,
+    params={},
+    s=None,
+)
+
+
+def drawn(n=300, replicates=4):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([2 * rng.standard_normal((n, 2)), np.ones(n)])
+    table = PreparedTable(
+        X=X,
+        y=X @ [1.0, -0.5, 0.3] + rng.standard_normal(n),
+        column_names=(*COVARIATES, "intercept"),
+        to_standard=np.array([[2.0, 0, 0], [0, 2.0, 0]]),
+        groups=None,
+        private=True,
+        note="",
+    )
+    block = Block(
+        study="regressions",
+        dataset="housing",
+        data_source="real",
+        panel="houses",
+        problem=PROBLEM,
+        n=200,
+        first=0,
+        replicates=replicates,
+        of=replicates,
+        seed=3,
+        work=1,
+        cells=(OLS,),
+    )
+    (draw,) = PROBLEM.draws(block, table)
+    return table, draw
+
+
+def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
+    table, draw = drawn()
+    fit = dpalgos.estimate("ols", draw.sample, rng=np.random.default_rng(0), replicates=4).estimate
+    measured = PROBLEM.metrics([draw.measure(fit)], 200)
+    assert np.abs(measured[EXCESS_RISK]).max() < 1e-12
+    target = table.to_standard @ np.linalg.lstsq(table.X, table.y, rcond=None)[0]
+    by_hand = np.linalg.norm(table.to_standard @ fit - target[:, None], axis=0)
+    np.testing.assert_allclose(measured["l2_error"], by_hand)
+
+    zero = PROBLEM.metrics([draw.measure(np.zeros((3, 4)))], 200)
+    left_out = ~draw.sample.row_mask[:, 1]
+    X, y = table.X[left_out], table.y[left_out]
+    assert left_out.sum() == 100
+    assert zero[EXCESS_RISK][1] == pytest.approx(np.mean(y**2) - np.mean((y - X @ fit[:, 1]) ** 2))
+    np.testing.assert_allclose(zero["l2_error"], np.linalg.norm(target))
+
+
+def test_other_losses_and_frames_are_refused():
+    logistic = PROBLEM.model_copy(update={"family": "logistic"})
+    with pytest.raises(ValueError, match="family must be left out, got 'logistic'"):
+        logistic.check(200, "glm")
+    with pytest.raises(ValueError, match="dataset must hold a table, got 'swarm'"):
+        PROBLEM.model_copy(update={"dataset": "swarm"}).check_data(200)
+    with pytest.raises(ValueError, match="must be below the 20,640 rows"):
+        PROBLEM.check_data(20_640)
+
+
+class Page:
+    estimators = tuple(dpalgos.get_estimator(name) for name in ("adassp", "sheffet_ols"))
+    dataset = type("Data", (), {"data_source": "real"})
+
+    def estimator(self, name):
+        return dpalgos.get_estimator(name)
+
+
+def test_the_profile_tells_how_often_each_is_best_and_by_what_factor_it_errs():
+    errors = {  # variant, ε → AdaSSP, AdaSSP in a form, sketches
+        ("houses", 0.5): (1.0, 2.0, 4.0),
+        ("houses", 1.0): (1.0, 2.0, 0.5),
+        ("visits", 0.5): (1e-9, 2.0, -1.0),
+    }
+    solvers = (("adassp", ""), ("adassp", ", rounds"), ("sheffet_ols", ""))
+    rows = [
+        {"estimator": name, "variant": table + form, "calibration": "tight", "epsilon": epsilon, "mean": mean}
+        for (table, epsilon), means in errors.items()
+        for (name, form), mean in zip(solvers, means, strict=True)
+    ]
+    zeros = [
+        {"estimator": "zero", "variant": table, "calibration": "none", "epsilon": np.nan, "mean": 1000.0}
+        for table in ("houses", "visits")
+    ]
+    summary = pd.DataFrame(rows + zeros).assign(n=100, metric=EXCESS_RISK)
+    view = type("View", (), {"page": Page()})
+    (shown,) = exhibit.draw(view, summary, {"l2_error": "error", EXCESS_RISK: "excess risk"})
+    # Below 1, a thousandth of the zero vector's, all excess risks count as 1.
+    assert "in 3 settings" in shown.text
+    assert "AdaSSP is the best in 3 of them" in shown.text
+    assert "AdaSSP 1.00, Sketched least squares 1.59, AdaSSP (rounds) 2.00." in shown.text
+    assert b"AdaSSP (rounds)" in shown.picture.svg
