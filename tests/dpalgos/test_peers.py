@@ -8,6 +8,7 @@ import dpalgos
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params, run
+from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.mechanisms.coinpress_covariance import whitening
@@ -127,6 +128,17 @@ def test_printed_noise_of_boosting_is_that_for_adding_a_row():
 
 def test_what_the_later_code_of_boosting_proves():
     assert gaussian_epsilon(1e-6, np.sqrt(102) / gaussian_mu(1.0, 1e-6)) == pytest.approx(1112, abs=0.5)
+
+
+def test_an_audit_sees_what_the_later_code_of_boosting_tells(monkeypatch):
+    """Its noise in the place of ours: asked for ε = 1, runs on neighbours prove several times that."""
+    later = "dpalgos.comparators.boosted_adassp.noise_multiplier"
+    monkeypatch.setattr(later, lambda epsilon, delta, n_releases: gaussian_mu(epsilon, delta))
+    result = audit_estimator(
+        "boosted_adassp", epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0), n_trials=1000
+    )
+    assert result.epsilon_lower_bound > 3
+    assert result.violated
 
 
 def test_one_ball_of_coinpress_is_the_clipped_mean():

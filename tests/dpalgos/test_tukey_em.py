@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params, run
+from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
 from dpalgos.noise_source import Noise
@@ -136,22 +138,41 @@ def test_units_of_rows_and_responses_do_not_matter():
     np.testing.assert_allclose(scaled, 50 * plain / scales, rtol=1e-5)
 
 
-def test_whether_to_go_on_follows_from_what_was_released():
-    estimator = dpalgos.get_estimator("tukey_em")
-    params = build_params(estimator, {**BUDGET, "epsilon": 4.0, "n_models": 300})
-    first = RecordingTranscript(Noise([np.random.default_rng(0)]))
-    answer = run(estimator, Sample(*regression(4000)), params, first)
-    assert answer.all()
-    again = RecordingTranscript(Noise([np.random.default_rng(1)]), script=first.published)
-    X, y = regression(50)
-    np.testing.assert_array_equal(run(estimator, Sample(X, 1e3 * y), params, again), answer)
+def test_whether_to_go_on_is_decided_by_noise():
+    X, y = regression(2000)
+    shares = []
+    for epsilon in np.linspace(2.4, 2.8, 17):
+        answers = dpalgos.estimate(
+            "tukey_em",
+            X,
+            y,
+            rng=np.random.default_rng(0),
+            replicates=50,
+            n_models=200,
+            epsilon=epsilon,
+            delta=1e-6,
+        ).estimate
+        shares.append(answers.any(axis=0).mean())
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert any(0.05 < share < 0.95 for share in shares)
 
 
 def test_too_few_models_are_not_let_through():
-    X, y = regression(2000)
-    result = dpalgos.estimate("tukey_em", X, y, rng=np.random.default_rng(0), n_models=50, **BUDGET)
-    np.testing.assert_array_equal(result.estimate, 0)
-    assert result.certified_epsilon == pytest.approx(1.0)
+    estimator = dpalgos.get_estimator("tukey_em")
+    transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))
+    params = build_params(estimator, {**BUDGET, "n_models": 50})
+    answer = run(estimator, Sample(*regression(2000)), params, transcript)
+    np.testing.assert_array_equal(answer, 0)
+    np.testing.assert_array_equal(transcript.published[1], 0)  # nor seen by whoever sees all releases
+    assert certified_epsilon(transcript.events, 1e-6) == pytest.approx(1.0)
+
+
+def test_an_audit_finds_no_more_than_is_claimed():
+    result = audit_estimator(
+        "tukey_em", epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), n_trials=300, n_models=20
+    )
+    assert not result.violated
 
 
 def test_printed_constants_prove_half_as_much_again():

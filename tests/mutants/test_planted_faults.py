@@ -674,6 +674,13 @@ FAULTS = (
         ("tests/dpalgos/test_tukey_em.py",),
     ),
     Fault(
+        "TukeyEM publishes a point whatever its check says",
+        "dpalgos/comparators/tukey_em.py",
+        "return np.where(passed, points, 0.0)",
+        "return points",
+        ("tests/dpalgos/test_tukey_em.py",),
+    ),
+    Fault(
         "TukeyEM asks its check without noise",
         "dpalgos/comparators/tukey_em.py",
         "passed = released[0] > -np",
