@@ -83,6 +83,9 @@ def audit(
     epsilon: Epsilon = 0.5,
     delta: Delta = 1e-5,
     seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
+    interval: Annotated[
+        float | None, typer.Option(help="Audit answers with intervals at this confidence level, e.g. 0.95.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try to break an estimator: an empirical lower bound on ε beside the certified one."""
@@ -104,7 +107,8 @@ def audit(
     if seed < 0:
         raise InputError(f"--seed must be a whole number of at least 0, got {seed}; pass e.g. --seed 1")
     found = []
-    for calibration in chosen.calibrations:
+    asked: dict[str, Any] = {} if interval is None else {"interval": interval}
+    for calibration in chosen.calibrations if interval is None else ("tight",):
         rng = np.random.default_rng(seed)
         result = audit_estimator(
             estimator,
@@ -114,6 +118,7 @@ def audit(
             n_trials=trials,
             rng=rng,
             progress=counter(f"auditing {estimator} {calibration}", "runs"),
+            **asked,
         )
         found.append(result)
         if not as_json:
