@@ -201,24 +201,18 @@ class DPSparseLinearRegression(_PrivateRegressor):
 
 
 class DPPoissonRegressor(_PrivateRegressor):
-    """Private Poisson regression of counts, by noisy gradient descent.
+    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one.
 
     Parameters
     ----------
     epsilon, delta : float
-    covariate_bound : float
-        Rows (with the 1 of the intercept) are clipped to this ℓ2 norm.
-    response_bound : float
-        Residuals are clipped to plus or minus this.
-    n_iterations : int, default 20
-    step_size : float or None
     fit_intercept : bool, default True
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
     """
 
-    _estimator = "dp_glm"
+    _estimator = "preconditioned_glm"
     _settings: ClassVar[dict[str, Any]] = {"family": "poisson"}
 
     def __init__(
@@ -226,20 +220,12 @@ class DPPoissonRegressor(_PrivateRegressor):
         *,
         epsilon: float,
         delta: float,
-        covariate_bound: float,
-        response_bound: float,
-        n_iterations: int = 20,
-        step_size: float | None = None,
         fit_intercept: bool = True,
         interval: float | None = None,
         random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.covariate_bound = covariate_bound
-        self.response_bound = response_bound
-        self.n_iterations = n_iterations
-        self.step_size = step_size
         self.fit_intercept = fit_intercept
         self.interval = interval
         self.random_state = random_state
@@ -250,20 +236,18 @@ class DPPoissonRegressor(_PrivateRegressor):
 
 
 class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[misc]
-    """Private logistic regression of two labels, by objective perturbation.
+    """Private logistic regression of two labels; needs no bounds, only units of order one.
 
     Parameters
     ----------
     epsilon, delta : float
-    covariate_bound : float
-        Rows (with the 1 of the intercept) are clipped to this ℓ2 norm.
     fit_intercept : bool, default True
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
     """
 
-    _estimator = "objective_perturbation_glm"
+    _estimator = "preconditioned_glm"
     _settings: ClassVar[dict[str, Any]] = {"family": "logistic"}
 
     def __init__(
@@ -271,14 +255,12 @@ class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[m
         *,
         epsilon: float,
         delta: float,
-        covariate_bound: float,
         fit_intercept: bool = True,
         interval: float | None = None,
         random_state: object = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.covariate_bound = covariate_bound
         self.fit_intercept = fit_intercept
         self.interval = interval
         self.random_state = random_state

@@ -23,8 +23,8 @@ NOT_COUNTS = "the check's responses are not counts, and a Poisson regression ref
 MODELS = [
     DPLinearRegression(**ASKED),
     DPSparseLinearRegression(**ASKED, sparsity=1, covariate_bound=3.0, response_bound=3.0),
-    DPPoissonRegressor(**ASKED, covariate_bound=3.0, response_bound=3.0),
-    DPLogisticRegression(**ASKED, covariate_bound=3.0),
+    DPPoissonRegressor(**ASKED),
+    DPLogisticRegression(**ASKED),
     DPMean(**ASKED, value_bound=3.0),
     DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
 ]
@@ -84,13 +84,11 @@ def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
     [
         (DPLinearRegression(**ASKED), lambda u, rng: u + 0.1 * rng.standard_normal(len(u))),
         (
-            DPLogisticRegression(**ASKED, covariate_bound=2.0),
+            DPLogisticRegression(**ASKED),
             lambda u, rng: rng.random(len(u)) < 1 / (1 + np.exp(-u)),
         ),
         (
-            DPPoissonRegressor(
-                **ASKED, covariate_bound=2.0, response_bound=8.0, n_iterations=40, step_size=1.0
-            ),
+            DPPoissonRegressor(**ASKED),
             lambda u, rng: rng.poisson(np.exp(u)),
         ),
         (
@@ -132,12 +130,14 @@ def test_a_summary_shows_intervals_and_marks_unresolved_ones():
 
 def test_a_summary_names_columns_cost_and_what_is_public():
     X, u, _ = table(500)
-    told = DPLogisticRegression(**ASKED, covariate_bound=2.0).fit(X, np.where(u > 0, "yes", "no")).summary()
+    told = DPLogisticRegression(**ASKED).fit(X, np.where(u > 0, "yes", "no")).summary()
     told = str(told)
-    assert "DPLogisticRegression (objective_perturbation_glm)" in told
+    assert "DPLogisticRegression (preconditioned_glm)" in told
     assert all(f"\n{name} " in told for name in ("x0", "x2", "intercept"))
     assert "1e-06)-differentially private under replacing one row" in told
-    assert "covariate_bound = 2.0" in told
+    assert "public: the shape of X, units" in told
+    sparse = DPSparseMean(**ASKED, value_bound=3.0, sparsity=1).fit(X)
+    assert "value_bound = 3.0" in str(sparse.summary())
 
 
 def test_intervals_come_with_the_fit_and_are_in_text_and_html():
@@ -155,6 +155,23 @@ def test_intervals_come_with_the_fit_and_are_in_text_and_html():
         assert each in shown
     assert DPMean(**ASKED, value_bound=1.0).fit(X).interval_ is None
     assert "differentially" not in DPMean(**ASKED, value_bound=1.0)._repr_html_()
+
+
+@pytest.mark.parametrize("model", [DPLogisticRegression(**ASKED), DPPoissonRegressor(**ASKED)])
+def test_generalized_linear_models_have_intervals_too(model):
+    X, u, rng = table(8000)
+    y = (
+        rng.random(len(u)) < 1 / (1 + np.exp(-u))
+        if "Logistic" in type(model).__name__
+        else rng.poisson(np.exp(u))
+    )
+    fitted = clone(model).set_params(interval=0.999).fit(X, y)
+    assert fitted.interval_.shape == (2, 4)
+    there = np.isfinite(fitted.interval_[0])
+    assert there.any()
+    low, high = fitted.interval_[:, there]
+    truth = np.array([1.0, -0.5, 0.0, 0.3])[there]
+    assert ((low < truth) & (truth < high)).all()
 
 
 def test_names_of_columns_are_escaped_in_html():
@@ -184,7 +201,7 @@ def test_a_coordinate_without_an_honest_interval_is_marked():
 def test_what_the_estimators_refuse_the_classes_refuse():
     X, u, _ = table(100)
     with pytest.raises(InputError, match="y must hold two labels, got 3 classes"):
-        DPLogisticRegression(**ASKED, covariate_bound=2.0).fit(X, np.arange(100) % 3)
+        DPLogisticRegression(**ASKED).fit(X, np.arange(100) % 3)
     with pytest.raises(InputError, match="epsilon must be"):
         DPLinearRegression(epsilon=-1, delta=1e-6).fit(X, u)
     with pytest.raises(TypeError, match="delta"):
