@@ -11,6 +11,7 @@ from data.simulations.glms import uniform_glm
 from dpalgos.accounting.odometer import spending
 from dpalgos.api import build_params, run
 from dpalgos.comparators.screened_sparse_glm import (
+    fit_shares,
     instrument_radius,
     planned_multipliers,
     sampling_variance,
@@ -199,7 +200,9 @@ def test_later_coordinates_and_steps_get_less_noise():
     assert batch_sizes(2) == (1, 1)
     multipliers = batch_multipliers(0.1, (3, 3, 2, 2))
     assert sum(k / (2 * m**2) for k, m in zip((3, 3, 2, 2), multipliers, strict=True)) == pytest.approx(0.1)
-    selections, steps = planned_multipliers(0.5, 1e-5, (10,), 3, 0.5)
+    settings = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 10, "n_iterations": 3, **BUDGET}
+    fits = fit_shares(build_params(dpalgos.get_estimator("screened_sparse_glm"), settings))
+    selections, (steps,) = planned_multipliers(0.5, 1e-5, (10,), fits, 0.5)
     assert all(later < earlier for earlier, later in pairwise(selections[0]))
     assert all(later < earlier for earlier, later in pairwise(steps))
     assert selections[0][0] / selections[0][-1] == pytest.approx(4)
