@@ -306,3 +306,64 @@ def test_figure_2_of_paper_b(n, s, wanted):
         del sample
     assert np.mean(errors) <= wanted, errors
     assert all(ours < theirs for ours, theirs in zip(errors, without, strict=True)), (errors, without)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neighbors_of_a_preconditioned_fit_move_by_the_sensitivity_at_most(neighbors, family):
+    settings = {"covariate_bound": 4.0, "sparsity": 3, "n_screenings": 2, "fit": "preconditioned"}
+    rows = RandomRows(neighbors, "screened_sparse_glm", family, **settings)
+    assert max(rows.largest(seed) for seed in range(20)) <= 1 + 1e-9
+
+
+def test_the_released_noise_of_a_preconditioned_fit_is_all_that_is_asked():
+    sample, _ = sample_of(2000, 50, 5)
+    settings = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 10, "fit": "preconditioned"}
+    for n_screenings in (1, 2, 3):
+        result = dpalgos.estimate(
+            "screened_sparse_glm",
+            sample,
+            rng=np.random.default_rng(0),
+            n_screenings=n_screenings,
+            **settings,
+            **BUDGET,
+        )
+        assert 0.499 < result.certified_epsilon <= 0.5
+        assert np.count_nonzero(result.estimate) == 10
+
+
+def near_copies(n, d=200, n_factors=12, seed=0):
+    """Columns that are noisy sums of a few factors, as neighbouring pixels are, of which labels are made."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((n, n_factors))
+    loadings = rng.standard_normal((n_factors, d)) * (rng.random((n_factors, d)) < 0.25)
+    X = factors @ loadings + 0.5 * rng.standard_normal((n, d))
+    u = 4 * factors @ rng.standard_normal(n_factors) / np.sqrt(n_factors)
+    return X / X.std(axis=0), (rng.random(n) < expit(u)).astype(float)
+
+
+def test_on_correlated_columns_a_preconditioned_fit_gains_from_epsilon_and_from_columns():
+    X, y = near_copies(8000, d=120)
+    train, test = slice(0, 4000), slice(4000, None)
+
+    def misclassified(epsilon, sparsity, **settings):
+        coef = dpalgos.estimate(
+            "screened_sparse_glm",
+            X[train],
+            y[train],
+            rng=np.random.default_rng(1),
+            replicates=2,
+            family="logistic",
+            covariate_bound=4.0,
+            covariate_second_moment=1.0,
+            sparsity=sparsity,
+            epsilon=epsilon,
+            delta=1 / 4000**2,
+            **settings,
+        ).estimate
+        return ((X[test] @ coef > 0) != (y[test][:, None] > 0.5)).mean()
+
+    fitted = {"fit": "preconditioned", "n_screenings": 2, "selection_share": 0.3}
+    most, less, few = (misclassified(*at, **fitted) for at in ((2.0, 40), (0.5, 40), (2.0, 10)))
+    assert most < less - 0.003
+    assert most < few - 0.003
+    assert most < misclassified(2.0, 40) - 0.01  # steps of one size

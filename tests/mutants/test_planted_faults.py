@@ -255,6 +255,13 @@ FAULTS = (
         neighbors("screened_sparse_glm: two screenings-tight"),
     ),
     Fault(
+        "a fit on selected columns spends the whole budget",
+        "dpalgos/comparators/screened_sparse_glm.py",
+        "epsilon=gaussian_epsilon(params.delta, 1 / noise_multiplier)",
+        "epsilon=params.epsilon",
+        certified("screened_sparse_glm: preconditioned fit-tight"),
+    ),
+    Fault(
         "a vertex' score moves by half",
         "dpalgos/comparators/private_frank_wolfe_lasso.py",
         "return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)",
