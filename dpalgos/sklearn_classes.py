@@ -347,6 +347,34 @@ class DPMean(_Release):
         return tags
 
 
+class DPBoundedMean(DPMean):
+    """The private mean of columns whose range is known, with the least noise for that range.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    lower, upper : float or (d,) array_like
+        Ends of the range of every column, or one of each for all: public.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    mean_ : (d,) array
+    """
+
+    _estimator = "box_mean"
+    interval = None
+
+    def __init__(
+        self, *, epsilon: float, delta: float, lower: object, upper: object, random_state: object = None
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lower = lower
+        self.upper = upper
+        self.random_state = random_state
+
+
 class DPSparseMean(DPMean):
     """The private mean of many columns of which few are far from zero.
 

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import dpalgos
 from dpalgos import InputError
 from dpalgos.sklearn_classes import (
+    DPBoundedMean,
     DPLinearRegression,
     DPLogisticRegression,
     DPMean,
@@ -26,6 +27,7 @@ MODELS = [
     DPPoissonRegressor(**ASKED),
     DPLogisticRegression(**ASKED),
     DPMean(**ASKED, value_bound=3.0),
+    DPBoundedMean(**ASKED, lower=-3.0, upper=3.0),
     DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
 ]
 EXPECTED_FAILURES = {
@@ -111,6 +113,10 @@ def test_means_are_near_the_truth():
     X, _, _ = table()
     mean = DPMean(epsilon=50.0, delta=1e-6, value_bound=1.0, random_state=0).fit(X).mean_
     np.testing.assert_allclose(mean, X.mean(axis=0), atol=0.01)
+    wide = X * [1.0, 10.0, 100.0] + 50
+    ends = {"lower": [49.0, 40.0, -50.0], "upper": [51.0, 60.0, 150.0]}
+    mean = DPBoundedMean(epsilon=50.0, delta=1e-6, random_state=0, **ends).fit(wide).mean_
+    np.testing.assert_allclose(mean, wide.mean(axis=0), atol=0.01)
 
 
 def test_a_summary_shows_intervals_and_marks_unresolved_ones():
