@@ -80,7 +80,7 @@ def _figure(ratios: pd.DataFrame, orders: Mapping[str, int], words: str) -> Figu
     """Draw the profiles, with names beside them in the order of their geometric means."""
     with drawing():
         fig = new_figure(_WIDTH, _HEIGHT)
-        ax = fig.add_axes((0.08, 0.15, 0.56, 0.78))
+        ax = fig.add_axes((0.08, 0.15, 0.5, 0.78))
         ax.set_xscale("log")
         ax.set_xlim(1, _LARGEST)
         ax.set_ylim(0, 1.02)
@@ -109,8 +109,8 @@ def _figure(ratios: pd.DataFrame, orders: Mapping[str, int], words: str) -> Figu
                 **style,
             )
             height = 0.9 - 0.06 * place
-            fig.add_artist(Line2D([0.665, 0.68, 0.695], [height] * 3, markevery=[1], **style))
-            fig.text(0.71, height, title, fontsize=_FONT, va="center", color=palette.INK)
+            fig.add_artist(Line2D([0.605, 0.62, 0.635], [height] * 3, markevery=[1], **style))
+            fig.text(0.645, height, title, fontsize=_FONT, va="center", color=palette.INK)
         ax.set_xlabel(f"τ: {words} over the best's", fontsize=_FONT, color=palette.INK)
         ax.set_ylabel("share of settings within τ", fontsize=_FONT, color=palette.INK)
     return fig
