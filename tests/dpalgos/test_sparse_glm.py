@@ -160,6 +160,17 @@ def test_without_noise_screening_solves_the_instrumented_equation():
     np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
 
 
+def test_without_noise_a_single_step_is_as_long_as_the_truth():
+    """But for what the curvature of the link took, it would end at .66 of it."""
+    rng = np.random.default_rng(0)
+    X, coef = rng.standard_normal((100_000, 8)), np.array([1.2, -1.0, 0.8, 0.6, 0, 0, 0, 0])
+    y = (rng.random(len(X)) < expit(X @ coef)).astype(float)
+    settings = {"covariate_bound": 6.0, "covariate_second_moment": 1.0, "clip_norm": 9.0, "threshold": None}
+    settings |= {"family": "logistic", "sparsity": 4, "n_iterations": 1}
+    answer = silent("screened_sparse_glm", X, y, **BUDGET, **settings)
+    np.testing.assert_allclose(answer, coef, atol=0.04)
+
+
 def test_a_second_screening_finds_what_a_correlated_column_hides():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (20_000, 30))
