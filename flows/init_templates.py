@@ -146,6 +146,11 @@ MODELS = {
 name = "dp_mean"
 calibrations = ["tight"]
 params = { value_bound = 2.0 }
+
+[[estimators]]
+name = "box_mean"
+calibrations = ["tight"]
+params = { lower = -2.0, upper = 2.0 }
 """,
         release="dp_mean",
         bounds=_VALUE,
