@@ -92,7 +92,8 @@ def _figure(ratios: pd.DataFrame, orders: Mapping[str, int], words: str) -> Figu
             found = np.sort(ratios[title].to_numpy())
             share = np.arange(1, len(found) + 1) / len(found)
             owner = title.partition(" (")[0] if title not in orders else title
-            form = int(owner != title)
+            own = sorted(each for each in ratios.columns if each.partition(" (")[0] == owner or each == owner)
+            form = own.index(title)
             style: Any = {
                 "color": palette.SERIES[palette.slot(orders[owner])],
                 "marker": palette.marker(orders[owner], form),
