@@ -18,8 +18,8 @@ from tasks.study.spec import Profile, StudySpec
 from tasks.work_units import Block
 
 # What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and
-# end, and the page, whose figures are drawn panel by panel. Measured on the studies of docs/scaling.md.
-_AROUND, _PER_PANEL = 3.4, 2.7
+# end, the data, the page. Fitted to runs of four studies, of which it was 6 to 9.
+_AROUND = 7.3
 _AROUND_BYTES = 380e6
 
 
@@ -46,7 +46,7 @@ def plan_study(
             lambda block: _prepared(block, tables, Path(folder)),
             earlier_seconds(home() / "cache" / "blocks", spec.name),
         )
-    around = imports * (_AROUND + _PER_PANEL * len(spec.panels))
+    around = _AROUND * imports
     return {
         "study": spec.name,
         "profile": profile,

@@ -1,7 +1,8 @@
 """How long blocks take and how much memory, before they run: from short runs of them on this machine.
 
-A cell's replicates take a + b R seconds: a once, for what is calibrated and cached, b for each. Both are
-measured on one replicate and then on a few more. Cells that differ in ε and δ alone take as long as one
+A cell's replicates take a + b R seconds: a once in a block, for what they share, b for each. Both follow from
+runs of one replicate and of a few; what one replicate took more when it was first run, for what is calibrated
+and then cached, is counted in one block of a size. Cells that differ in ε and δ alone take as long as one
 another, and between the smallest and the largest size of a panel times follow a power of n, so that few
 blocks have to be run. Times of earlier runs, where there are any, take the place of b.
 
@@ -29,14 +30,15 @@ Kind = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class PerReplicate:
-    """Seconds, or bytes, that are needed once in a block, and for each replicate."""
+    """Seconds, or bytes, that are needed once in a block, for each replicate, and in the first block."""
 
     once: float
     each: float
+    first: float = 0.0
 
-    def of(self, replicates: int) -> float:
+    def of(self, replicates: int, *, first: bool = False) -> float:
         """Return what so many replicates need in one block."""
-        return self.once + self.each * replicates
+        return self.once + self.each * replicates + (self.first if first else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,21 +130,27 @@ def _measured(own: Sequence[Block], n: int, prepared: Any, earlier: Mapping[str,
     block = max((block for block in own if block.n == n), key=lambda block: block.replicates)
     cells = {_kind(cell): cell for cell in block.cells}
     few = max(1, min(block.replicates, _FEW))
-    first, once, least = _short_run(block, tuple(cells.values()), prepared, 1)
-    more, each, most = _short_run(block, tuple(cells.values()), prepared, few)
+    runs = [_short_run(block, tuple(cells.values()), prepared, replicates) for replicates in (1, 1, few)]
     kinds = {}
     for kind, cell in cells.items():
-        of_each = more[cell.key] / few
+        first, again, more = (run[0][cell.key] for run in runs)
         known = [earlier[c.key] for c in block.cells if _kind(c) == kind and c.key in earlier]
-        kinds[kind] = PerReplicate(
-            once=max(0.0, first[cell.key] - of_each), each=float(np.median(known)) if known else of_each
+        kinds[kind] = (
+            PerReplicate(once=0.0, each=float(np.median(known)), first=max(0.0, first - again))
+            if known
+            else replace(_line(again, more, few), first=max(0.0, first - again))
         )
-    slope = max(0.0, (most - least) / max(1, few - 1))
     return _Measured(
         kinds=kinds,
-        drawing=PerReplicate(once=max(0.0, once - each / few), each=each / few),
-        n_bytes=PerReplicate(once=max(0.0, least - slope), each=slope),
+        drawing=_line(runs[1][1], runs[2][1], few),
+        n_bytes=_line(runs[1][2], runs[2][2], few),
     )
+
+
+def _line(one: float, more: float, few: int) -> PerReplicate:
+    """Return the line through what one replicate and what a few need."""
+    each = (more - one) / (few - 1) if few > 1 and more > one else more / few
+    return PerReplicate(once=max(0.0, one - each), each=each)
 
 
 def _short_run(
@@ -166,25 +174,29 @@ def _cost(block: Block, measured: Mapping[int, _Measured]) -> BlockCost:
     for cell in block.cells:
         if cell.question not in seen:  # cells of one question share an answer
             seen.add(cell.question)
-            value = _at(block.n, {n: m.like(_kind(cell)) for n, m in measured.items()}, block.replicates)
+            value = _at(block, {n: m.like(_kind(cell)) for n, m in measured.items()})
             seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + value
     return BlockCost(
         block=block,
         cells=seconds,
-        drawing=_at(block.n, {n: m.drawing for n, m in measured.items()}, block.replicates),
-        n_bytes=_at(block.n, {n: m.n_bytes for n, m in measured.items()}, block.replicates),
+        drawing=_at(block, {n: m.drawing for n, m in measured.items()}),
+        n_bytes=_at(block, {n: m.n_bytes for n, m in measured.items()}),
     )
 
 
-def _at(n: int, costs: Mapping[int, PerReplicate | None], replicates: int) -> float:
-    """Return what so many replicates take at a size between those measured: a power of n."""
-    known = {size: cost.of(replicates) for size, cost in costs.items() if cost is not None}
+def _at(block: Block, costs: Mapping[int, PerReplicate | None]) -> float:
+    """Return what a block takes, its size between those measured: a power of n."""
+    known = {
+        size: cost.of(block.replicates, first=block.first == 0)
+        for size, cost in costs.items()
+        if cost is not None
+    }
     if not known:
         return 0.0
     (low, first), (high, last) = min(known.items()), max(known.items())
     if low == high or min(first, last) <= 0:
         return last
-    return float(first * (last / first) ** (np.log(n / low) / np.log(high / low)))
+    return float(first * (last / first) ** (np.log(block.n / low) / np.log(high / low)))
 
 
 def _kind(cell: Cell) -> Kind:

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpalgos.local.randomizers import HalfSpaceRandomizer
 from dpalgos.noise_source import Noise
+from tests.bench.goals import Goal
 
 N, P, BLOCK, LOOP = 1_000_000, 50, 20_000, 5_000
 
@@ -16,17 +17,21 @@ def bench_half_space_reports() -> dict:
     vectors = np.random.default_rng(0).standard_normal((BLOCK, P, 1))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     noise, total = Noise([np.random.default_rng(1)]), np.zeros(P)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(N // BLOCK):
         total += randomizer.perturb(vectors, noise)[:, :, 0].sum(axis=0)
-    batch = time.perf_counter() - start
-    start = time.perf_counter()
+    batch = time.process_time() - start
+    start = time.process_time()
     for person in range(LOOP):
         total += randomizer.perturb(vectors[person : person + 1], noise)[0, :, 0]
-    loop = (time.perf_counter() - start) * N / LOOP
+    loop = (time.process_time() - start) * N / LOOP
     return {
         "figure": f"{batch:.2f} s for {N:,} reports of {P} numbers, {loop / batch:.0f}× a loop over people",
         "wanted": "≤ 3 s, ≥ 8×",
+        "goals": [
+            Goal(what="a million local reports", values=[batch], wanted=3, at_least=False, unit="s"),
+            Goal(what="local reports, against a loop over people", values=[loop / batch], wanted=8),
+        ],
         "seconds": batch,
         "ratio": loop / batch,
     }

@@ -11,6 +11,7 @@ import dpalgos
 from dpalgos.families import get_family
 from dpalgos.risk import wide_gradient
 from dpalgos.sample import Design, Sample
+from tests.bench.goals import Goal
 
 N, D, R = 24_016, 2_401, 100
 FITS, ROUNDS, SPARSITY = 50, 50, 50
@@ -63,7 +64,20 @@ def bench_wide_gradient_step() -> dict:
     return {
         "figure": f"{100 * rate:.0f} % of the rate of bare matrix products; {gain:.1f}× one replicate after "
         f"another ({least:.1f}× the engine itself on half as many rows, taken out beforehand)",
-        "wanted": "≥ 60 %; ≥ 6×",
+        "wanted": "≥ 70 %; ≥ 6×",
+        "goals": [
+            Goal(
+                what="a gradient step, of the rate of bare products",
+                values=list(100 * products / batch),
+                wanted=70,
+                unit="%",
+            ),
+            Goal(
+                what="a gradient step, against one replicate after another",
+                values=list(R * plain / batch),
+                wanted=6,
+            ),
+        ],
         "rate": rate,
         "gain": gain,
         "gain_on_own_rows": least,
@@ -84,6 +98,7 @@ def bench_private_fit_against_liblinear() -> dict:
     return {
         "figure": f"{theirs / ours:.0f}× per replicate; {figure}, {theirs:.1f} s for liblinear",
         "wanted": "≥ 10× per replicate",
+        "goals": [Goal(what="a private fit, against liblinear", values=[theirs / ours], wanted=10)],
         "ratio": theirs / ours,
         "seconds": ours,
         "liblinear_seconds": theirs,
@@ -104,6 +119,6 @@ def _data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start

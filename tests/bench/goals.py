@@ -1,0 +1,51 @@
+"""A measured figure beside its goal: medians with intervals, and whether the goal is reached."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What was measured, again and again, and what is wanted of its median.
+
+    Attributes
+    ----------
+    what : str
+    values : sequence of float
+        One for each repetition.
+    wanted : float
+    at_least : bool
+        Whether more is better.
+    unit : str
+    """
+
+    what: str
+    values: Sequence[float]
+    wanted: float
+    at_least: bool = True
+    unit: str = "×"
+
+    @property
+    def median(self) -> float:
+        """Return the median of the repetitions."""
+        return float(np.median(self.values))
+
+    @property
+    def reached(self) -> bool:
+        """Return whether the median is where it is wanted."""
+        return self.median >= self.wanted if self.at_least else self.median <= self.wanted
+
+    def cells(self) -> list[str]:
+        """Return the goal's line of a table: what, median, interval of the repetitions, wanted, reached."""
+        low, high = np.quantile(self.values, (0.05, 0.95))
+        interval = f"{low:.3g} … {high:.3g}" if len(self.values) > 1 else "once"
+        sign = "≥" if self.at_least else "≤"
+        return [
+            self.what,
+            f"{self.median:.3g} {self.unit}",
+            f"{interval} ({len(self.values)})",
+            f"{sign} {self.wanted:g} {self.unit}",
+            "yes" if self.reached else "no",
+        ]

@@ -1,0 +1,127 @@
+"""Rows streamed from Parquet: speed against reading alone, and memory against the number of rows.
+
+On one core: seconds are of the processor, of all threads. Reading alone decodes the same columns of the same
+file, piece by piece, in the same run.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.bench.goals import Goal
+
+SIZES = (100_000, 1_000_000, 10_000_000)
+COLUMNS, REPEATS = 5, 7
+
+_CHILD = """
+import json, resource, sys, time
+from pathlib import Path
+import numpy as np, pyarrow.parquet as pq
+import dpalgos
+from data.row_groups import BUFFER_BYTES, RowBlocks
+from dpalgos.blocked_design import StreamedRows
+
+path, task, repeats = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+names = pq.read_schema(path).names
+budget = {"epsilon": 1.0, "delta": 1e-9}
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+def raw():
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
+        for batch in file.iter_batches(65_536, use_threads=False):
+            pass
+
+def mean():
+    rows = RowBlocks(path, names)
+    return dpalgos.estimate("dp_mean", StreamedRows(rows, rows.n_rows), rng=np.random.default_rng(0),
+                            value_bound=4.0, **budget)
+
+def regression():
+    rows = RowBlocks(path, names[:-1], names[-1])
+    return dpalgos.estimate("dp_linear_regression", StreamedRows(rows, rows.n_rows), covariate_bound=3.0,
+                            response_bound=4.0, coef_bound=2.0, rng=np.random.default_rng(0), **budget)
+
+fit = {"mean": mean, "regression": regression}[task]
+shares = []
+for _ in range(repeats):
+    seconds = []
+    for call in (raw, fit):
+        start = time.process_time()
+        call()
+        seconds.append(time.process_time() - start)
+    shares.append(seconds[0] / seconds[1])
+print(json.dumps({"shares": shares, "seconds": seconds, "peak": peak()}))
+"""
+
+
+def bench_streamed_rows() -> dict:
+    """Time one pass of a private mean and of a private regression over files of 10⁵ to 10⁷ rows."""
+    found: dict[str, dict[int, dict]] = {"mean": {}, "regression": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        for n in SIZES:
+            path = Path(folder) / "rows.parquet"
+            _write(path, n)
+            for task, of_task in found.items():
+                of_task[n] = _run(path, task)
+            path.unlink()
+    goals, words = [], []
+    for task, of_task in found.items():
+        most, least = of_task[SIZES[-1]], of_task[SIZES[0]]
+        grown = [100 * (of_task[n]["peak"] / least["peak"] - 1) for n in SIZES[1:]]
+        goals += [
+            Goal(
+                what=f"{task} of {SIZES[-1]:,} rows: speed of reading alone",
+                values=[100 * share for share in most["shares"]],
+                wanted=60,
+                unit="%",
+            ),
+            Goal(
+                what=f"{task}: memory above that of {SIZES[0]:,} rows",
+                values=[max(grown)],
+                wanted=15,
+                at_least=False,
+                unit="%",
+            ),
+        ]
+        words.append(
+            f"{task}: {most['seconds'][1]:.2f} s for {SIZES[-1]:,} rows of {COLUMNS} columns, reading alone "
+            f"{most['seconds'][0]:.2f} s; {most['peak'] / 2**20:.0f} MiB, of {SIZES[0]:,} rows "
+            f"{least['peak'] / 2**20:.0f} MiB"
+        )
+    return {
+        "figure": "; ".join(words),
+        "wanted": "≥ 60 % of the speed of reading alone; memory within 15 %",
+        "goals": goals,
+        "runs": {task: {str(n): run for n, run in of_task.items()} for task, of_task in found.items()},
+    }
+
+
+def _write(path: Path, n: int) -> None:
+    """Write normal numbers as pyarrow does by default, a million rows at a time."""
+    rng, names = np.random.default_rng(0), [f"x{j}" for j in range(COLUMNS)]
+    writer = None
+    for start in range(0, n, 1_000_000):
+        columns = [rng.standard_normal(min(1_000_000, n - start)) for _ in names]
+        table = pa.table(columns, names=names)
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
+def _run(path: Path, task: str) -> dict:
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(path), task, str(REPEATS)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
