@@ -21,6 +21,7 @@ from tasks.problems.problem import Estimation
 from tasks.release import spending_of
 from tasks.rules import delta_at
 from tasks.run.block import compute_block
+from tasks.run.threads import one_blas_thread
 from tasks.study.panel import Grid, Panel
 from tasks.study.spec import StudySpec
 from tasks.work_units import Block, Cell
@@ -151,6 +152,7 @@ def advise(
     SpecError
         In words.
     """
+    one_blas_thread()
     head = spec.headline
     simulation = _Simulation(spec, replicates, seed, progress)
     grid = spec.grid_of(spec.head_panel)
