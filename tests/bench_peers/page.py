@@ -32,7 +32,7 @@ NOTES = (
     "columns, a bias that does not fade with ε; so does dp_mean, with one bound for all columns.",
     "diffprivlib's LinearRegression scales the noise on a column's sum of squares by the square of its lower "
     "bound alone, so that with bounds (0, 1) that sum is released as it is. Its errors below are not those "
-    "of a private method.",
+    "of a private method. What so few runs prove of the others shows gross mistakes only.",
 )
 
 
