@@ -157,6 +157,22 @@ async def _refuse(
     await send({"type": "http.response.body", "body": problem.encode()})
 
 
+def take_the_write_lock_first() -> None:
+    """Let SQLite transactions that may write begin by waiting for the write lock.
+
+    One that reads first, while another writes, fails as "database is locked" when it comes to write, however
+    long it may wait: what it has read is no longer so.
+    """
+    from prefect.server.database.configurations import AioSqliteConfiguration as Configuration
+
+    begin = Configuration.begin_transaction
+
+    def begin_with_the_lock(self: Any, session: Any, with_for_update: bool = False) -> Any:
+        return begin(self, session, with_for_update=True)
+
+    setattr(Configuration, "begin_transaction", begin_with_the_lock)  # noqa: B010
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone."""
     parser = argparse.ArgumentParser(prog="python -m flows.guarded_server", description=main.__doc__)
@@ -186,6 +202,7 @@ def main() -> None:
     reports = ReportPages(REPORTS, str(secret)) if secret else None
     # Prefect asks the network for lists of its integrations, and takes those it brings along if that fails.
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
+    take_the_write_lock_first()
     uvicorn.run(
         RequestGuard(create_app(final=True), options.port, reports, options.known_as),
         host=options.host,

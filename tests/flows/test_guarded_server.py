@@ -1,5 +1,7 @@
 import asyncio
 import base64
+import contextlib
+from types import SimpleNamespace
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -104,6 +106,22 @@ def test_beyond_the_loopback_interface_a_server_needs_a_password(monkeypatch, ca
     with pytest.raises(SystemExit):
         guarded_server.main()
     assert "set PREFECT_SERVER_API_AUTH_STRING" in capsys.readouterr().err
+
+
+def test_a_transaction_that_may_write_takes_the_lock_before_it_reads(monkeypatch):
+    from prefect.server.database import configurations
+
+    sqlite = configurations.AioSqliteConfiguration
+    monkeypatch.setattr(sqlite, "begin_transaction", sqlite.begin_transaction)  # put back afterwards
+    session = SimpleNamespace(begin=contextlib.AsyncExitStack)
+
+    async def mode():
+        async with sqlite.begin_transaction(SimpleNamespace(), session):
+            return configurations.SQLITE_BEGIN_MODE.get()
+
+    assert asyncio.run(mode()) == "DEFERRED"
+    guarded_server.take_the_write_lock_first()
+    assert asyncio.run(mode()) == "IMMEDIATE"
 
 
 def test_what_is_no_request_passes():
