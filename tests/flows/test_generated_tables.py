@@ -38,6 +38,7 @@ class Generated:
     def __init__(self, seed, n_rows=None, n_columns=None):
         rng = self.rng = np.random.default_rng(seed)
         self.family = None  # by chance, as the response is
+        self.user_id = ""
         self.n = int(rng.choice(SIZES)) if n_rows is None else n_rows
         d = int(rng.choice((1, 2, 3, 4, 6, 12))) if n_columns is None else n_columns
         self.columns, self.bounds, self.categories, self.kinds = {}, {}, {}, {}
@@ -73,6 +74,16 @@ class Generated:
             cells = cells.astype(object)
         self.columns[name] = cells
 
+    def add_users(self):
+        """Add a column of ids, of which some may be missing or of another kind."""
+        self.user_id = "who"
+        ids = self.rng.integers(0, max(2, self.n // 3), self.n)
+        named = self.rng.random() < 0.5
+        cells = np.array([f"secret-{each}" if named else int(each) for each in ids], dtype=object)
+        if self.rng.random() < 0.3:
+            cells[self.rng.integers(self.n)] = self.rng.choice([None, "secret-x", "7.5"])
+        self.columns["who"] = cells
+
     def response(self):
         """Return a column to explain and a family, either of which may not suit the other."""
         if self.family is not None:
@@ -99,7 +110,7 @@ def computed_when_mended(file, folder, n_columns):
                 if len(kept) == len(blocks) or blocks[-1] not in kept:  # the last one holds the rest
                     raise
                 text = "[[data.columns]]\n".join([head, *kept])
-            elif rows := re.search(r"grid.n must be at most the ([\d,]+) rows that are left", str(refused)):
+            elif rows := re.search(r"grid.n must be at most the ([\d,]+) \w+ that are left", str(refused)):
                 left = int(rows[1].replace(",", ""))
                 text = re.sub(r"^n = .*$", f"n = [{left}]", file.read_text(), count=1, flags=re.MULTILINE)
                 text = re.sub(r"^n = \d+$", f"n = {left}", text, flags=re.MULTILINE)
@@ -113,10 +124,13 @@ def outcome(table, folder):
     """Return what became of a table: the statuses of its study's cells, or why it was refused."""
     path = folder / f"table.{table.rng.choice(['csv', 'parquet'])}"
     frame = pd.DataFrame(table.columns).infer_objects()
+    if table.user_id:
+        frame["who"] = frame["who"].astype("string")
     frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
     response, family = table.response()
     try:
-        init_study("mine", path, response=response, family=family, folder=folder)
+        options = {"response": response, "family": family, "user_id": table.user_id}
+        init_study("mine", path, folder=folder, **options)
         written = (folder / "mine.toml").read_text() + (folder / "mine-release.toml").read_text()
         assert "secret" not in written
         assert "31337" not in written
@@ -148,6 +162,14 @@ def test_a_small_table_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
 @pytest.mark.parametrize("seed", range(100, 136))
 def test_a_table_of_any_sort_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
     check(Generated(seed), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_a_table_of_users_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
+    table = Generated(seed, n_columns=1 + seed % 4)
+    table.add_users()
+    check(table, tmp_path)
 
 
 @pytest.mark.slow
