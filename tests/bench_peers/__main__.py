@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -97,7 +98,10 @@ def in_their_environment(python: str, data: dict) -> list | dict:
         source, target = Path(folder) / "data.npz", Path(folder) / "answers.json"
         np.savez(source, **data)
         script = Path(__file__).with_name("shipped.py")
-        subprocess.run([python, str(script), str(source), str(target)], check=True)
+        one_thread = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+        subprocess.run(
+            [python, str(script), str(source), str(target)], check=True, env={**os.environ, **one_thread}
+        )
         return json.loads(target.read_text())
 
 
