@@ -21,7 +21,7 @@ from flows.local_postgres import DATABASE_URL, postgres_cluster
 from flows.server_process import ServerProcess, free_port, own_authentication
 from tests.bench.goals import Goal
 
-WORKERS, SEED, REPS = 2, 1, 80
+WORKERS, SEED, REPS = 2, 1, 50
 STUDY = """
 title = "Two thousand cells"
 question = "What does orchestration cost?"
@@ -29,7 +29,7 @@ task = "linear_regression"
 size_label = "subsample size m"
 metric_label = "error"
 grid = { n = %s, epsilon = [0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0], delta = ["1/n^2", "10/n^1.1"] }
-replicates = { smoke = 2, standard = 80, paper = 80 }
+replicates = { smoke = 2, standard = 50, paper = 50 }
 headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", panel = "public" }
 
 [[panels]]
