@@ -2,6 +2,8 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from data.code_digest import code_digest
 from data.data_errors import StoreError
 from data.shared_store import VARIABLE, check_shared_store, shared_address
 from data.store import atomic_write, home
+from flows.supervision import Say, watched
 from tasks.faults import SpecError
 
 _TIMEOUT = 10
@@ -30,13 +33,10 @@ def check_workers(scheduler: str) -> None:
     SpecError
         If so, naming the first such worker and what to do.
     """
-    import distributed
-
-    connect: Any = distributed.Client  # without types
     marker = home() / f".cluster-{os.getpid()}-{secrets.token_hex(4)}"
     atomic_write(marker, b"")
     try:
-        with connect(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
+        with _connected(scheduler) as client:
             found = client.run(about_this_worker, marker.name, on_error="return")
     except OSError:
         raise SpecError(f"the Dask scheduler at {scheduler} does not answer; start it again") from None
@@ -50,6 +50,35 @@ def check_workers(scheduler: str) -> None:
     for worker, about in sorted(found.items()):
         if problem := _problem(about, own):
             raise SpecError(f"the Dask worker {worker} {problem}")
+
+
+@contextmanager
+def watched_scheduler(scheduler: str, when_lost: Say) -> Iterator[None]:
+    """Call `when_lost` if the scheduler is gone, or another has taken its place, which knows no block.
+
+    Dask's own client would wait for it, or for blocks that nobody computes, for good.
+    """
+    first = _identity(scheduler)
+    with watched(
+        f"the Dask scheduler at {scheduler}", lambda: _identity(scheduler) == first, when_lost, after=30.0
+    ):
+        yield
+
+
+def _identity(scheduler: str) -> str:
+    """Return what tells one scheduler from the next at its address; empty if none answers."""
+    try:
+        with _connected(scheduler) as client:
+            return str(client.scheduler_info()["id"])
+    except (OSError, RuntimeError):
+        return ""
+
+
+def _connected(scheduler: str) -> Any:
+    import distributed
+
+    connect: Any = distributed.Client  # without types
+    return connect(scheduler, timeout=_TIMEOUT, set_as_default=False)
 
 
 def about_this_worker(marker: str) -> dict[str, Any]:

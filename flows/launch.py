@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from data.data_errors import StoreError
 from data.shared_store import check_shared_store
 from data.store import REPORTS, atomic_write, home, private_folder
 from flows import journal
-from flows.dask_cluster import check_workers
+from flows.dask_cluster import check_workers, watched_scheduler
 from flows.find_study import SCORECARD
 from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
@@ -128,6 +128,7 @@ def launch(
         prompt_end(way_out),
         journal.exclusive_run(home(), say),
         prefect_server(home(), say=say, when_lost=way_out) as api_url,
+        watched_scheduler(_scheduler(engine), way_out) if engine.startswith("dask://") else nullcontext(),
     ):
         from prefect import tags
 

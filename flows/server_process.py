@@ -15,11 +15,11 @@ import secrets
 import socket
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -33,12 +33,12 @@ from flows.supervision import (
     SupervisedProcess,
     end_leftovers,
     termination_as_exit,
+    watched,
 )
 from tasks.faults import SpecError
 
 SEND_TIMEOUT = 5.0
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-LOST_AFTER = 90.0
 
 # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
 # flow of a thousand tasks waits a minute at its end.
@@ -95,7 +95,7 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
         authentication = authentication_for(home, outside)
         require_access(outside, authentication)
         settings = client_settings(home, outside, authentication)
-        with watched(outside, when_lost or say), client_environment(settings):
+        with _watched(outside, when_lost or say), client_environment(settings):
             yield outside
         return
     if outside:
@@ -105,33 +105,12 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
         server = start_private_server(home, say, when_lost)
         try:
             with (
-                watched(server.api_url, when_lost or say),
+                _watched(server.api_url, when_lost or say),
                 client_environment(client_settings(home, server.api_url, own_authentication(home))),
             ):
                 yield server.api_url
         finally:
             server.stop()
-
-
-@contextlib.contextmanager
-def watched(api_url: str, when_lost: Say, after: float = LOST_AFTER, every: float = 5.0) -> Iterator[None]:
-    """Call `when_lost`, once and in another thread, if a server does not answer for `after` seconds."""
-    over = threading.Event()
-
-    def watch() -> None:
-        last_answer = time.monotonic()
-        while not over.wait(every):
-            if answers(api_url):
-                last_answer = time.monotonic()
-            elif time.monotonic() - last_answer > after and not over.is_set():
-                when_lost(f"the Prefect server at {api_url} has not answered for {after:.0f} s")
-                return
-
-    threading.Thread(target=watch, name="server watch", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
 
 
 def start_private_server(home: Path, say: Say, when_lost: Say | None = None) -> ServerProcess:
@@ -344,6 +323,10 @@ def answers(api_url: str) -> bool:
         return json.loads(_get(f"{api_url.rstrip('/')}/health")) is True
     except (OSError, ValueError):
         return False
+
+
+def _watched(api_url: str, when_lost: Say) -> contextlib.AbstractContextManager[None]:
+    return watched(f"the Prefect server at {api_url}", partial(answers, api_url), when_lost)
 
 
 def free_port() -> int:

@@ -26,6 +26,7 @@ Say = Callable[[str], object]
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 10.0
 MAX_RESTARTS = 5
+LOST_AFTER = 90.0
 LOG_LIMIT = 5_000_000
 
 # Nothing is to lose its server, or its database, while it ends.
@@ -269,6 +270,29 @@ def supervised_processes(home: Path) -> list[Supervised]:
             if mark["home"] == str(home.resolve()):
                 found.append(Supervised(process=process, owner=owner, **mark))
     return sorted(found, key=lambda each: _place_in_stop_order(each.name))
+
+
+@contextlib.contextmanager
+def watched(
+    what: str, lives: Callable[[], bool], when_lost: Say, after: float = LOST_AFTER, every: float = 5.0
+) -> Iterator[None]:
+    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
+    over = threading.Event()
+
+    def watch() -> None:
+        last_answer = time.monotonic()
+        while not over.wait(every):
+            if lives():
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer > after and not over.is_set():
+                when_lost(f"{what} has not answered for {after:.0f} s")
+                return
+
+    threading.Thread(target=watch, name=f"watch of {what}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ import psutil
 import pytest
 from small_project import PROJECT
 
+from flows.supervision import supervised_processes
+
 pytest.importorskip("prefect_dask")
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -25,7 +27,7 @@ class Cluster:
         self.processes = {}
         file = folder / "scheduler.json"
         self._start("scheduler", folder, "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while not file.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -63,7 +65,7 @@ class Cluster:
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:
-            client.wait_for_workers(count, timeout=60)
+            client.wait_for_workers(count, timeout=200)
 
     def kill(self, name):
         """Cut a machine's power."""
@@ -111,12 +113,12 @@ def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster,
     cluster.wait_for_workers(3)
     run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
     process = project.start(*run)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while not any(blocks_of(cluster).values()) and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     cluster.kill("worker-a")
-    _, err = process.communicate(timeout=200)
+    _, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
     assert project.same_results(long[0])
     done = blocks_of(cluster)
@@ -129,6 +131,26 @@ def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster,
     _, err = project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
     assert "all from the cache" in err
     assert project.same_results(long[0])
+
+
+def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undisturbed):
+    cluster.work("a")
+    cluster.wait_for_workers(1)
+    run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
+    process = project.start(*run)
+    deadline = time.monotonic() + 400
+    while not list((cluster.folder / "a" / "home").glob("cache/designs/*")) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    cluster.kill("scheduler")
+    _, err = process.communicate(timeout=400)
+    assert process.returncode == 1, err
+    assert f"the Dask scheduler at {cluster.address} has not answered for 30 s" in err
+    assert "run the same command again to go on" in err
+    assert "Traceback" not in err
+    assert supervised_processes(project.home) == []
+    project.run()
+    assert project.same_results(undisturbed)
 
 
 def test_a_cluster_that_cannot_do_it_is_refused_in_a_sentence(cluster, project):
