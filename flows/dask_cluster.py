@@ -1,5 +1,6 @@
 """A Dask cluster that somebody else runs: whether its workers would compute what this run means."""
 
+import logging
 import os
 import secrets
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from data.code_digest import code_digest
 from data.data_errors import StoreError
 from data.shared_store import VARIABLE, check_shared_store, shared_address
 from data.store import atomic_write, home
-from flows.supervision import Say, watched
-from tasks.faults import SpecError
+from flows.supervision import Say, ServerError, watched
+from tasks.faults import MENDABLE, SpecError
 
 _TIMEOUT = 10
 
@@ -56,13 +57,31 @@ def check_workers(scheduler: str) -> None:
 def watched_scheduler(scheduler: str, when_lost: Say) -> Iterator[None]:
     """Call `when_lost` if the scheduler is gone, or another has taken its place, which knows no block.
 
-    Dask's own client would wait for it, or for blocks that nobody computes, for good.
+    Dask's own client may wait for it, or for blocks that nobody computes, for good; or give up.
+
+    Raises
+    ------
+    ServerError
+        If the body failed because of that.
     """
     first = _identity(scheduler)
-    with watched(
-        f"the Dask scheduler at {scheduler}", lambda: _identity(scheduler) == first, when_lost, after=30.0
-    ):
-        yield
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it prints tracebacks
+
+    def lives() -> bool:
+        return _identity(scheduler) == first
+
+    with watched(f"the Dask scheduler at {scheduler}", lives, when_lost, after=30.0):
+        try:
+            yield
+        except MENDABLE:
+            raise
+        except Exception:
+            if not lives():
+                raise ServerError(
+                    f"the Dask scheduler at {scheduler} is gone; finished blocks are stored, start it and "
+                    "run the same command again to go on"
+                ) from None
+            raise
 
 
 def _identity(scheduler: str) -> str:

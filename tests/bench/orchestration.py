@@ -132,14 +132,15 @@ def _run(home: Path, study: Path, engine: str, settings: dict[str, str]) -> tupl
     code = "import sys; from flows.start import main; sys.argv[0] = 'dpcost'; main()"
     began = time.monotonic()
     with _tree_time() as used:
-        subprocess.run(
+        ran = subprocess.run(
             [sys.executable, "-c", code, "run", str(study), *options, "--out", str(home / "out")],
             cwd=PROJECT_ROOT,
             env=environment,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            check=False,
+            capture_output=True,
+            text=True,
         )
+    assert ran.returncode == 0, ran.stderr
     return used[0], time.monotonic() - began
 
 

@@ -1,6 +1,5 @@
 """A Dask scheduler and workers in folders of their own, as on several machines, with an S3 server for all."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -11,9 +10,12 @@ import psutil
 import pytest
 from small_project import PROJECT
 
+from flows.server_process import free_port
 from flows.supervision import supervised_processes
 
 pytest.importorskip("prefect_dask")
+from distributed import Client
+
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 PACKAGES = ("data", "tasks", "dpalgos", "flows", "reports")
@@ -25,13 +27,10 @@ class Cluster:
     def __init__(self, folder, environment):
         self.folder, self.environment = folder, environment
         self.processes = {}
-        file = folder / "scheduler.json"
-        self._start("scheduler", folder, "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)
-        deadline = time.monotonic() + 200
-        while not file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        self.address = json.loads(file.read_text())["address"]
+        port = free_port()
+        self._start("scheduler", folder, "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.client().close()  # it is there
         self.engine = self.address.replace("tcp", "dask")
 
     def machine(self, name):
@@ -61,10 +60,11 @@ class Cluster:
                 start_new_session=True,
             )
 
-    def wait_for_workers(self, count):
-        from distributed import Client
+    def client(self):
+        return Client(self.address, timeout=200, set_as_default=False)
 
-        with Client(self.address, set_as_default=False) as client:
+    def wait_for_workers(self, count):
+        with self.client() as client:
             client.wait_for_workers(count, timeout=200)
 
     def kill(self, name):
@@ -145,8 +145,9 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     cluster.kill("scheduler")
     _, err = process.communicate(timeout=400)
     assert process.returncode == 1, err
-    assert f"the Dask scheduler at {cluster.address} has not answered for 30 s" in err
+    assert f"the Dask scheduler at {cluster.address} " in err
     assert "run the same command again to go on" in err
+    assert "internal error" not in err
     assert "Traceback" not in err
     assert supervised_processes(project.home) == []
     project.run()
