@@ -39,7 +39,7 @@ from flows.run_parameters import (
 from flows.task_choice import check_cell
 from flows.webhook import tell_failure
 from tasks.cache.keys import CacheKey, cache_key, modules_of
-from tasks.cache.records import Record, at_hand, records_folder, stored_record
+from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
 from tasks.faults import guarded
 from tasks.fetch import fetch
 from tasks.own_parquet import own_parquet
@@ -135,7 +135,7 @@ def run_study(
         index = write_index(run.out)
         last.tell_drift(spec)
     attach_report(spec, Path(report["report"]))
-    attach_budget(spec, Path(results["path"]), run.spec.headline_cells(blocks))
+    attach_budget(spec, located(results), run.spec.headline_cells(blocks))
     return {
         "report": report["report"],
         "index": str(index),

@@ -44,7 +44,7 @@ def written(key: CacheKey, path: Path, content: bytes, **facts: Any) -> Record:
     atomic_write(path, content)
     name = name_below_home(path)
     record = {"path": name, "sha256": sha256_file(path), "code": key.code(), **facts}
-    if shared_address() and name != str(path):
+    if shared_address() and name.startswith("cache/"):
         for file in _files(record):
             share(file)
         write_shared(_shared_name(key.name), json.dumps(record).encode())

@@ -15,7 +15,7 @@ from reports.index import CARD_FIGURE, Card, card_from, render_index
 from reports.study_report import render_study
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.policy import BY_KEY
-from tasks.cache.records import Record, written
+from tasks.cache.records import Record, located, written
 from tasks.faults import guarded
 from tasks.report.build_page import build_page
 from tasks.report.manifest import build_manifest
@@ -31,7 +31,7 @@ def render(
     key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> Record:
     """Write the report beside its results table; return the manifest's record with the headline."""
-    return write_report(spec, Path(results["path"]), build_manifest(spec, tables, results, context), key)
+    return write_report(spec, located(results), build_manifest(spec, tables, results, context), key)
 
 
 def write_report(

@@ -16,6 +16,7 @@ from tasks.cache.records import (
     at_hand,
     brought,
     intact,
+    located,
     records_folder,
     shared_record,
     stored_record,
@@ -132,6 +133,14 @@ def test_a_record_of_the_shared_store_is_adopted_and_its_files_are_brought(home,
     assert intact(shared)
     (home / "cache" / "blocks" / "a.parquet").unlink()
     assert brought(shared).read_bytes() == b"rows"
+
+
+def test_a_report_within_the_home_is_found_and_not_shared(home, shared, tmp_path):
+    record = written(UNCACHED, home / "out" / "small" / "results.parquet", b"rows")
+    assert record["path"] == "out/small/results.parquet"
+    assert located(record) == home / "out" / "small" / "results.parquet"
+    assert intact(record)
+    assert not (tmp_path / "shared" / "out").exists()
 
 
 def test_what_is_damaged_in_the_shared_store_is_not_taken(home, shared, tmp_path):
