@@ -14,9 +14,9 @@ What is released for it, of vectors g_i of norm at most C whose mean is the answ
     (:func:`score_moment_sensitivity`) how many vectors were clipped to C, over n  1/n
 
 Clipping moves a mean by (share of rows clipped) × (how far they were moved), of which only the share is
-released. A coordinate is flagged where that share, less one standard deviation of its noise, times
-twice the standard deviation of a row exceeds the standard error: symmetric clipping could be harmless, but
-that cannot be known.
+released. A coordinate is flagged where that share, less two standard deviations of its noise, times
+the standard deviation of a row and a reach of 2 (regressions: 4, since clipped rows of covariates are those
+that say most) exceeds the standard error: symmetric clipping could be harmless, but that cannot be known.
 
 References
 ----------
@@ -45,7 +45,7 @@ SCORE_MOMENTS = "score moments"
 SHARE_CLIPPED = "share of rows clipped"
 
 _CLIPPED = "clipping may have moved it by more than its standard error"
-_BIAS_FACTOR = 2.0
+MEAN_REACH = 2.0
 
 
 def check_level(name: str, value: Any) -> float | None:
@@ -171,7 +171,7 @@ class ScoreMoments:
     moments : (R, d, d) array, or (d, R)
         Mean of g g', no eigenvalue below zero; or its diagonal alone.
     share : (R,) array
-        Of rows that were clipped, less one standard deviation of its noise; at least 0.
+        Of rows that were clipped, less two standard deviations of its noise; at least 0.
     std : (R,) array
         Of the noise in x'Mx for ‖x‖ = 1.
     """
@@ -215,16 +215,21 @@ def release_score_moments(
     share = transcript.gaussian(
         clipped[None, :], l2_sensitivity=once, noise_multiplier=z, label=SHARE_CLIPPED
     )[0]
-    share = np.maximum(share - transcript.noise_std(once, z, 1), 0.0)
+    share = np.maximum(share - 2 * transcript.noise_std(once, z, 1), 0.0)
     if full:
         eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
         released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     return ScoreMoments(moments=released, share=share, std=std)
 
 
-def moved_by_clipping(share: FloatArray, row_std: FloatArray, error: FloatArray) -> BoolArray:
-    """Return where clipping a share of rows may move a mean by more than its standard error."""
-    return np.asarray(_BIAS_FACTOR * share * row_std > error)
+def moved_by_clipping(
+    share: FloatArray, row_std: FloatArray, error: FloatArray, *, reach: float = MEAN_REACH
+) -> BoolArray:
+    """Return where clipping a share of rows may move a mean by more than its standard error.
+
+    ``reach`` is by how many standard deviations of a row each clipped one may have been moved.
+    """
+    return np.asarray(reach * share * row_std > error)
 
 
 def note_mean_interval(

@@ -25,8 +25,9 @@ from dpalgos.intervals import ScoreMoments, moved_by_clipping, note_interval
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
 
-RESOLVED = 1.6  # eigenvalues above this many √d σ
+RESOLVED = 2.2  # eigenvalues above this many √d σ
 _LARGEST_BIAS = 0.25
+_REACH = 4.0  # of a clipped row, in standard deviations of a score
 _LARGEST_PART = 0.01  # of a unit coefficient's squared length, in unresolved directions
 
 
@@ -104,7 +105,7 @@ def note_step_interval(
     variance = second**2 + spread / n_rows + score_std**2 * length + gram_std**2 / 2 * (across + along)
     unsure = (scores.std * length) ** 2 + 2 * spread**2 / n_rows
     biased = np.abs(bias) > _LARGEST_BIAS * np.sqrt(variance)
-    clipped = moved_by_clipping(scores.share, np.sqrt(spread), np.sqrt(variance))
+    clipped = moved_by_clipping(scores.share, np.sqrt(spread), np.sqrt(variance), reach=_REACH)
     note_interval(
         transcript,
         level,

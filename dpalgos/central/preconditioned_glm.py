@@ -39,7 +39,7 @@ The clip levels
 
 Interval (``interval=.95``; no classes): four steps with two fifths of what is left, and then a Newton step
 whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.glm_intervals`); scores are
-clipped at one and a half times the level, and nothing is shrunk.
+clipped at twice the level, and nothing is shrunk.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
 shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With so few rows that k exceeds a
@@ -79,7 +79,7 @@ _FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
 _RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
 _ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.15
 _N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
-_N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 1.5  # with an interval
+_N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 2.0  # with an interval
 _REFERENCE_SIZE = 489  # nμ of `preconditioned_regression`, whose rule for the rows' level is used here
 
 

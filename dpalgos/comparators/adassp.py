@@ -148,7 +148,8 @@ def _note_interval(
         score_std=transcript.noise_std(2 * row * response, z, d) / n,
         scores=scores,
         n_rows=n,
-        unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
+        # A ridge of a quarter of an eigenvalue hides how far it moves the answer along it.
+        unresolved=unresolved_coordinates(eigenvalues - 4 * (ridge / n)[:, None], vectors, gram_std),
         bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
     )
 
