@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -160,4 +161,4 @@ class LastResults:
 
 
 def _key(kind: str, study: str) -> str:
-    return f"{kind}-{study.replace('_', '-').lower()}"
+    return f"{kind}-{re.sub('[^a-z0-9]+', '-', study.lower())}"

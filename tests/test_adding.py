@@ -36,6 +36,7 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.mechanisms.transcript import Transcript
+from flows.deploy import deployments
 from flows.find_study import find_study, study_names
 from data.store import REPORTS
 from tasks.cache.keys import UNCACHED
@@ -61,6 +62,7 @@ y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))
 fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)
 assert abs(fit.estimate[0] - 1) < 0.3
 assert {"heights", "outliers"} <= set(study_names())
+assert {"heights", "outliers"} <= {each["name"] for each in deployments()}
 assert "A-guarantee-outliers" in {claim.id for claim in load_scorecard().claims}
 for name in ("heights", "outliers"):
     spec = find_study(name)
@@ -105,6 +107,7 @@ def extended(tmp_path_factory):
         shutil.copytree(
             PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "out")
         )
+    shutil.copy(PROJECT / "prefect.yaml", folder)
     for path, more, code in examples():
         assert (folder / path).exists() == more, path
         with (folder / path).open("a") as file:
