@@ -97,7 +97,7 @@ class ProgressArtifact:
 def attach_report(spec: StudySpec, report: Path) -> None:
     """Attach the report as Markdown, with a link to its page where the server shows that."""
     shown = os.environ.get(REPORTS_URL) if from_server() else None
-    folder = report.parent.relative_to(REPORTS) if shown else ""
+    folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
     create_markdown_artifact(
         key=_key("report", spec.name),
         markdown=standalone_markdown(report, f"{shown}/{folder}" if shown else ""),
