@@ -65,7 +65,7 @@ def watched_scheduler(scheduler: str, when_lost: Say) -> Iterator[None]:
         If the body failed because of that.
     """
     first = _identity(scheduler)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it prints tracebacks
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
 
     def lives() -> bool:
         return _identity(scheduler) == first

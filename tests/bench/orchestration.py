@@ -69,6 +69,7 @@ def bench_orchestration_cost() -> dict:
     rows = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
         sizes = [*range(1600, 20_000, 767), 20_000]
         study = folder / "two_thousand_cells.toml"
         study.write_text(STUDY % sizes)

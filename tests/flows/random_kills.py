@@ -16,6 +16,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class Killer:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.home, self.chance = folder, folder / "home", random.Random(seed)
+        self.standing = self.home
         self.n_results: dict[str, int] = {}
         self.expected: dict[str, str] = {}
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
@@ -127,8 +129,10 @@ class Killer:
     @contextlib.contextmanager
     def postgres(self) -> Iterator[dict[str, str]]:
         """Run a server on PostgreSQL, as ``make serve-postgres`` does."""
-        home = self.home / "standing"
-        with postgres_cluster(home, say=print) as url:
+        with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+            Path(name).chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
+            home = self.standing = Path(name) / "standing"
+            url = stack.enter_context(postgres_cluster(home, say=print))
             environment = self.environment | {DATABASE_URL: url}
             server = ServerProcess(home, free_port(), environment=environment, say=print)
             server.start(ready=server.healthy)
@@ -215,8 +219,7 @@ class Killer:
         return self.folder / "out" / Path(study).stem / "results.parquet"
 
     def supervised(self, name: str, owner: int) -> list[psutil.Process]:
-        homes = (self.home, self.home / "standing")
-        found = [each for home in homes for each in supervised_processes(home)]
+        found = [each for home in (self.home, self.standing) for each in supervised_processes(home)]
         return [
             psutil.Process(each.process.pid)
             for each in found
