@@ -16,7 +16,6 @@ from data.prepared_table import PreparedTable, Units
 from data.refs import DatasetRef, FramesRef, read_table
 from data.registry import Column, Dataset, get_dataset
 from data.table_design import prepare_table, read_prepared_table, table_bytes
-from dpalgos.families import family_class
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Problem
@@ -63,6 +62,8 @@ class RegisteredTableProblem(Problem, ABC):
     @classmethod
     def _is_known(cls, family: str) -> str:
         if family:
+            from dpalgos.families import family_class
+
             family_class(family)
         return family
 
@@ -147,7 +148,11 @@ class RegisteredTableProblem(Problem, ABC):
     @property
     def n_classes(self) -> int | None:
         """How many classes the response has, 0 to its public upper bound; None for other families."""
-        if not self.family or not family_class(self.family).needs_classes:
+        if not self.family:
+            return None
+        from dpalgos.families import family_class
+
+        if not family_class(self.family).needs_classes:
             return None
         return int(self.about.column(self.response).upper) + 1
 
