@@ -5,6 +5,7 @@ from unittest.mock import Mock
 import pytest
 
 from data.raw_files import RawFile
+from data.store import PROJECT_ROOT
 from flows import study as flow
 from flows.find_study import find_study
 from tasks.faults import SpecError
@@ -37,7 +38,7 @@ def test_other_panels_keep_their_stand_in():
 
 
 def test_the_headline_always_runs(tmp_path):
-    text = (flow.PROJECT_ROOT / "flows" / "studies" / "snp.toml").read_text()
+    text = (PROJECT_ROOT / "flows" / "studies" / "snp.toml").read_text()
     (tmp_path / "snp.toml").write_text(text.replace('panel = "hapmap"', f'panel = "{PANEL}"'))
     with pytest.raises(SpecError, match=r"headline\.panel must be one that always runs"):
         find_study(str(tmp_path / "snp.toml"))
