@@ -180,9 +180,9 @@ def ingest(
     from data.raw_files import fetch_anew, fetch_or_stand_in, mirror_from_environment
     from data.registry import get_dataset, load_registry
 
+    wanted = [get_dataset(name) for name in datasets or sorted(load_registry())]
     private_folder(home())
-    for name in datasets or sorted(load_registry()):
-        dataset = get_dataset(name)
+    for dataset in wanted:
         places: dict[str, Any] = {
             "home": home(),
             "mirror": mirror_from_environment(),
@@ -197,9 +197,8 @@ def ingest(
         repaired = (
             "; ".join(f"{repair.count} rows: {repair.reason}" for repair in ref.repairs) or "no row dropped"
         )
-        typer.echo(
-            f"{name}: {ref.n_rows:,} of {ref.rows_read:,} rows, {ref.data_source}, {repaired} → {ref.path}"
-        )
+        rows = f"{ref.n_rows:,} of {ref.rows_read:,} rows"
+        typer.echo(f"{dataset.name}: {rows}, {ref.data_source}, {repaired} → {ref.path}")
         for reason in ref.reasons:
             say(f"  {reason}")
 

@@ -113,9 +113,10 @@ def bootstrap_regression(
 
 
 def _raised(gram: FloatArray) -> FloatArray:
-    """Return matrices (R, d, d) whose eigenvalues are at least 1, so that they can be covariances."""
+    """Return matrices (R, d, d) with eigenvalues of at least 1, and 1e-12 of the largest: covariances."""
     eigenvalues, vectors = np.linalg.eigh(gram)
-    return np.asarray((vectors * np.maximum(eigenvalues, 1.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
+    least = np.maximum(1e-12 * eigenvalues[:, -1:], 1.0)
+    return np.asarray((vectors * np.maximum(eigenvalues, least)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
 def _percentiles(
@@ -129,7 +130,8 @@ def _percentiles(
     """Return the ends (2, d) between quantiles of bootstrapped coefficients of one replicate."""
     rng, d = np.random.default_rng(_PUBLIC_SEED), len(coef)
     noise = float(stds[0]) * unsvec(rng.standard_normal((d * (d + 1) // 2, _N_BOOTSTRAPS)), d)
-    root = np.linalg.cholesky(gram)
+    eigenvalues, vectors = np.linalg.eigh(gram)  # rounding may leave some below zero
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     scores = np.sqrt(variance) * rng.standard_normal((_N_BOOTSTRAPS, d)) @ root.T
     scores += float(stds[1]) * rng.standard_normal((_N_BOOTSTRAPS, d))
     drawn = np.linalg.solve(_raised(gram + noise), (gram @ coef + scores)[:, :, None])[:, :, 0]

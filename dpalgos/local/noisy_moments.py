@@ -131,9 +131,11 @@ def regression_interval(
     second = trace * coef + np.einsum("rij,jr->ir", inverse, coef)
     second = gram_std**2 / 2 * np.einsum("rij,jr->ir", inverse, second)
     known = _standard_error(inverse, coef, noise) ** 2 / n
+    with np.errstate(over="ignore"):  # absurd bounds: an interval without ends
+        variance = known + second**2 + sampling
     return interval_notes(
         level,
-        variance=known + second**2 + sampling,
+        variance=variance,
         variance_std=0.0,
         sampling=sampling,
         flagged=unresolved_coordinates(eigenvalues, vectors, gram_std) | (raised > 0),

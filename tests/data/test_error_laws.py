@@ -20,5 +20,5 @@ def test_moments(kind, skewness):
 def test_models_take_it_and_refuse_other_kinds(model):
     data = simulator(model)(np.random.default_rng(0), 50, 3, noise="exponential")
     assert np.isfinite(data.X).all()
-    with pytest.raises(DataError, match="noise must be one of gaussian, exponential, got 'cauchy'"):
+    with pytest.raises(DataError, match="noise must be one of gaussian, student, exponential, got 'cauchy'"):
         simulator(model)(np.random.default_rng(0), 50, 3, noise="cauchy")

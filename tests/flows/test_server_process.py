@@ -307,7 +307,7 @@ def test_settings_apply_and_are_restored_where_prefect_is_imported(tmp_path, mon
     assert dict(os.environ) == before
 
 
-def test_settings_apply_and_are_restored_where_prefect_is_imported_later(tmp_path):
+def test_settings_apply_and_are_restored_where_prefect_is_imported_later(tmp_path, monkeypatch):
     code = """
 import sys, threading
 from pathlib import Path
@@ -321,6 +321,7 @@ with client_environment(client_settings(Path(sys.argv[1]), "http://127.0.0.1:1/a
     thread.join()
 print(*seen, PREFECT_API_URL.value())
 """
+    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
     process = python(code, tmp_path, PREFECT_HOME=str(tmp_path / "client"))
     said, _ = process.communicate(timeout=60)
     assert said.split() == ["http://127.0.0.1:1/api", "WARNING", "http://127.0.0.1:1/api", "None"]

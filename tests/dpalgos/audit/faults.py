@@ -190,7 +190,7 @@ def free_of_charge(transcript):
     return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
 
 
-LINEAR = "dpalgos.central.dp_linear_regression"
+CLIPPING = "dpalgos.mechanisms.clipping"
 # With a small ball the sensitivity hardly varies, and one pair of neighbours attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}
@@ -227,10 +227,10 @@ FAULTS = [
         tampering(gaussian=half_sensitivity),
         keywords=PER_USER,
     ),
-    Fault("rows not clipped", "dp_linear_regression", without(LINEAR, "clip_rows_l2"), gross=True),
-    Fault("responses not truncated", "dp_linear_regression", without(LINEAR, "truncate"), gross=True),
-    Fault("rows not clipped", "adassp", without("dpalgos.comparators.adassp", "clip_rows_l2"), gross=True),
-    Fault("responses not truncated", "adassp", without("dpalgos.comparators.adassp", "truncate"), gross=True),
+    Fault("rows not clipped", "dp_linear_regression", without(CLIPPING, "clip_rows_l2"), gross=True),
+    Fault("responses not truncated", "dp_linear_regression", without(CLIPPING, "truncate"), gross=True),
+    Fault("rows not clipped", "adassp", without(CLIPPING, "clip_rows_l2"), gross=True),
+    Fault("responses not truncated", "adassp", without(CLIPPING, "truncate"), gross=True),
     Fault(
         "rows not clipped",
         "sheffet_ols",
