@@ -466,7 +466,7 @@ FAULTS = (
         "dpalgos/central/dp_mean.py",
         "widths = np.full(shape, 2 * bound)",
         "widths = np.full(shape, 2 * min(bound, sample.rows.largest))",
-        replayed("dp_mean-tight") + neighbors("dp_mean-tight"),
+        witness("dp_mean-tight"),
     ),
     # Noise.
     Fault(
