@@ -34,6 +34,12 @@ def until(condition, timeout=30.0):
         time.sleep(0.05)
 
 
+def as_in_a_terminal():
+    """Heed Ctrl-C and hang-ups, which a shell's background and nohup ignore, and children with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def python(code, *arguments, **environment):
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
@@ -41,8 +47,7 @@ def python(code, *arguments, **environment):
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | environment,
-        # A shell may have started the tests with Ctrl-C ignored, which children inherit.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=as_in_a_terminal,
     )
 
 
