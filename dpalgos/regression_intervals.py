@@ -96,9 +96,6 @@ def note_step_interval(
     rows = inverse if outer is None else outer @ inverse
     across = np.einsum("rjk,rjk->jr", rows, rows) * (step**2).sum(axis=0)
     along = np.einsum("rjk,kr->jr", rows, step) ** 2
-    rows = inverse if outer is None else outer @ inverse
-    across = np.einsum("rjk,rjk->jr", rows, rows) * (step**2).sum(axis=0)
-    along = np.einsum("rjk,kr->jr", rows, step) ** 2
     trace = np.einsum("rjj->r", inverse)
     inner = trace * step + np.einsum("rjk,kr->jr", inverse, step)
     second = gram_std**2 / 2 * np.einsum("rjk,kr->jr", rows, inner)

@@ -84,6 +84,11 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             ),
         )
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
     def _html_repr(self) -> str:
         """Show what was released in notebooks, once there is something."""
         if hasattr(self, "privacy_spent_"):
@@ -93,6 +98,21 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
 class _LinearPredictor(_Release):
     """A fit with one coefficient for each column, and an intercept."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        fit_intercept: bool = True,
+        interval: float | None = None,
+        random_state: object = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.fit_intercept = fit_intercept
+        self.interval = interval
+        self.random_state = random_state
 
     def _fit_coef(self, X: FloatArray, y: FloatArray) -> None:
         rows = np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
@@ -124,7 +144,6 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # noise, on tables as small as those of the checks
-        tags.non_deterministic = self.random_state is None
         return tags
 
 
@@ -141,21 +160,6 @@ class DPLinearRegression(_PrivateRegressor):
     """
 
     _estimator = "preconditioned_regression"
-
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        fit_intercept: bool = True,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.interval = interval
-        self.random_state = random_state
 
 
 class DPSparseLinearRegression(_PrivateRegressor):
@@ -190,14 +194,16 @@ class DPSparseLinearRegression(_PrivateRegressor):
         interval: float | None = None,
         random_state: object = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            fit_intercept=fit_intercept,
+            interval=interval,
+            random_state=random_state,
+        )
         self.sparsity = sparsity
         self.covariate_bound = covariate_bound
         self.response_bound = response_bound
-        self.fit_intercept = fit_intercept
-        self.interval = interval
-        self.random_state = random_state
 
 
 class DPPoissonRegressor(_PrivateRegressor):
@@ -214,21 +220,6 @@ class DPPoissonRegressor(_PrivateRegressor):
 
     _estimator = "preconditioned_glm"
     _settings: ClassVar[dict[str, Any]] = {"family": "poisson"}
-
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        fit_intercept: bool = True,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.interval = interval
-        self.random_state = random_state
 
     def predict(self, X: object) -> FloatArray:
         """Return expected counts, (n,)."""
@@ -249,21 +240,6 @@ class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[m
 
     _estimator = "preconditioned_glm"
     _settings: ClassVar[dict[str, Any]] = {"family": "logistic"}
-
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        fit_intercept: bool = True,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.interval = interval
-        self.random_state = random_state
 
     def fit(self, X: object, y: object) -> "DPLogisticRegression":
         """Fit to X (n, d) and two labels y (n,), which are public."""
@@ -295,7 +271,6 @@ class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[m
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # noise, on tables as small as those of the checks
-        tags.non_deterministic = self.random_state is None
         return tags
 
 
@@ -340,11 +315,6 @@ class DPMean(_Release):
 
     def _rows(self) -> list[tuple[str, float]]:
         return list(zip(self._names(), self.mean_, strict=True))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
-        return tags
 
 
 class DPBoundedMean(DPMean):

@@ -49,7 +49,7 @@ tenth of them, the answer may be worse than a constant.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -60,7 +60,7 @@ from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, family_names, get_family
 from dpalgos.glm_intervals import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
-from dpalgos.mechanisms.checks import check_bound
+from dpalgos.mechanisms.checks import check_clip
 from dpalgos.mechanisms.clipping import counts_above
 from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.normal_curvature import newton_step
@@ -83,18 +83,6 @@ _N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 2.0  # with an interval
 _REFERENCE_SIZE = 489  # nμ of `preconditioned_regression`, whose rule for the rows' level is used here
 
 
-def _check_clip(name: str, value: Any) -> Any:
-    if isinstance(value, str) and value in ("private", "rule"):
-        return value
-    if isinstance(value, tuple | list) and len(value) == 2:
-        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and all(0 < v < np.inf for v in numbers):
-            return tuple(check_bound(name, v) for v in numbers)
-    raise InputError(
-        f"{name} must be 'private', 'rule' or a pair of positive levels (rows, scores), got {value!r}"
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class PreconditionedGLMParams(IntervalParams):
     """Keywords of :func:`preconditioned_glm`."""
@@ -104,7 +92,9 @@ class PreconditionedGLMParams(IntervalParams):
         "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
     )
     clip: str | tuple[float, float] = checked(
-        "'private', 'rule', or a pair of public levels (rows, scores)", _check_clip, default="private"
+        "'private', 'rule', or a pair of public levels (rows, scores)",
+        partial(check_clip, of="scores"),
+        default="private",
     )
     shrinkage: str | None = choice(
         "'james_stein' (with the known noise level) or None", ("james_stein", None), default="james_stein"

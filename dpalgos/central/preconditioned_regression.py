@@ -57,7 +57,8 @@ preconditioning).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,7 +74,7 @@ from dpalgos.intervals import (
     interval_shares,
     release_score_moments,
 )
-from dpalgos.mechanisms.checks import check_bound
+from dpalgos.mechanisms.checks import check_clip
 from dpalgos.mechanisms.clipping import counts_above
 from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
@@ -151,24 +152,14 @@ _WITH_INTERVAL = _Schedule(
 _REFERENCE_SIZE = 489
 
 
-def _check_clip(name: str, value: Any) -> Any:
-    if isinstance(value, str) and value in ("private", "rule"):
-        return value
-    if isinstance(value, tuple | list) and len(value) == 2:
-        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and all(0 < v < np.inf for v in numbers):
-            return tuple(check_bound(name, v) for v in numbers)
-    raise InputError(
-        f"{name} must be 'private', 'rule' or a pair of positive levels (rows, gradients), got {value!r}"
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class PreconditionedRegressionParams(IntervalParams):
     """Keywords of :func:`preconditioned_regression`."""
 
     clip: str | tuple[float, float] = checked(
-        "'private', 'rule', or a pair of public levels (rows, gradients)", _check_clip, default="private"
+        "'private', 'rule', or a pair of public levels (rows, gradients)",
+        partial(check_clip, of="gradients"),
+        default="private",
     )
     n_whitenings: int | None = choice(
         "1, 2 (with clip='private' and no interval), or None: 2 where nμ(ε, δ) is at least 4,000",

@@ -53,6 +53,7 @@ from dpalgos.intervals import (
 )
 from dpalgos.mechanisms.checks import check_for_columns, for_columns
 from dpalgos.mechanisms.clipping import clip_factor, counts_above, truncate
+from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice, positive
@@ -62,7 +63,6 @@ from dpalgos.typing import FloatArray
 _CENTER_SHARE = 0.1
 _LEVEL_SHARE = 0.1
 _N_LEVELS = 16
-_N_COUNTS = 4  # halvings of sixteen levels
 _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the centre before it, at least
 
 
@@ -258,21 +258,14 @@ def _searched_level(
         return _distances(group, center) * group.weights
 
     distances = sample.grouped(used, together=True)
-    replicates = np.arange(sample.n_replicates)
-    low, high = np.zeros_like(replicates), np.full_like(replicates, _N_LEVELS - 1)
-    for _ in range(_N_COUNTS):
-        middle = (low + high) // 2
-        outside = counts_above(distances, levels[middle, replicates])
-        released = transcript.gaussian(
-            outside[None, :],
-            l2_sensitivity=1.0,
-            noise_multiplier=budget.gaussian_multiplier("level", _N_COUNTS),
-            label="rows outside a level",
-        )[0]
-        too_many = released > wanted
-        low = np.where(too_many, np.minimum(middle + 1, high), low)
-        high = np.where(too_many, high, middle)
-    return np.asarray(levels[high, replicates])
+    return search_level(
+        transcript,
+        levels,
+        wanted,
+        lambda level: counts_above(distances, level),
+        noise_multiplier=budget.gaussian_multiplier("level", counts_needed(_N_LEVELS)),
+        label="rows outside a level",
+    )
 
 
 def mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:

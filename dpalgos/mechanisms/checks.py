@@ -100,6 +100,19 @@ def check_how_many(name: str, value: object, most: int) -> int:
     return int(value)
 
 
+def check_clip(name: str, value: Any, *, of: str) -> Any:
+    """Return how rows and a second kind of vector ``of`` them are clipped: a word, or two public levels."""
+    if isinstance(value, str) and value in ("private", "rule"):
+        return value
+    if isinstance(value, tuple | list) and len(value) == 2:
+        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
+        if len(numbers) == 2 and all(0 < v < np.inf for v in numbers):
+            return tuple(check_bound(name, v) for v in numbers)
+    raise InputError(
+        f"{name} must be 'private', 'rule' or a pair of positive levels (rows, {of}), got {value!r}"
+    )
+
+
 def check_columns(name: str, values: FloatArray, n_replicates: int) -> FloatArray:
     """Return private quantities with one column per replicate, (k, R): finite numbers."""
     array = np.asarray(values)

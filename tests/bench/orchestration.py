@@ -84,6 +84,7 @@ def bench_orchestration_cost() -> dict:
                 whole, wall = _run(home, study, engine, settings)
                 cached, _ = _run(home, study, engine, settings)
             rows[f"{engine}, {database}"] = {"run": whole, "cached": cached, "wall": wall}
+            print(f"{engine}, {database}: {whole:.0f} s, of which {cached:.0f} s if cached", flush=True)
         n_cells, n_blocks, blocks = _plain_loop(folder / "local-SQLite", study)
     for row in rows.values():
         row["per_block"] = (row["run"] - row["cached"] - blocks) / n_blocks

@@ -450,8 +450,8 @@ FAULTS = (
     Fault(
         "the radius is found without noise",
         "dpalgos/comparators/clipped_mean.py",
-        "too_many = released > wanted",
-        "too_many = outside > wanted",
+        "counts_needed(_N_LEVELS)),",
+        "counts_needed(_N_LEVELS)) * 1e-9,",
         replayed("clipped_mean: private radius-tight"),
     ),
     Fault(
