@@ -449,9 +449,9 @@ FAULTS = (
     ),
     Fault(
         "the radius is found without noise",
-        "dpalgos/comparators/clipped_mean.py",
-        "counts_needed(_N_LEVELS)),",
-        "counts_needed(_N_LEVELS)) * 1e-9,",
+        "dpalgos/mechanisms/level_search.py",
+        "too_many = released > wanted",
+        "too_many = counts_above(levels[middle, replicate]) > wanted",
         replayed("clipped_mean: private radius-tight"),
     ),
     Fault(
