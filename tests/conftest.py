@@ -1,7 +1,9 @@
 """Shared fixtures: the mirrored data, and a home folder of each test's own."""
 
+import logging
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,37 @@ def home(tmp_path, monkeypatch):
     folder = tmp_path / "home"
     monkeypatch.setenv("DPCOST_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def exit_status():
+    """A function that runs ``dpcost`` with some words in this process, and returns its exit status."""
+    from flows import cli
+
+    def call(*words):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["dpcost", *map(str, words)])
+            with pytest.raises(SystemExit) as left:
+                cli.main()
+        return left.value.code or 0
+
+    return call
+
+
+@pytest.fixture
+def command_line(home, exit_status, capsys):
+    """A function that runs ``dpcost`` in this process on a fresh home: exit status, output, errors."""
+
+    def call(*words):
+        status = exit_status(*words)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err, words
+        return status, out, err
+
+    yield call
+    for name in ("data", "tasks"):  # the command line takes their warnings for its own
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
 
 
 @pytest.fixture(scope="session")

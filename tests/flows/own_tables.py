@@ -4,9 +4,13 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from data.data_errors import DataError
 from flows.find_study import find_study
 from flows.init_study import init_study
 from tasks.cache.keys import UNCACHED
+from tasks.faults import SpecError
 from tasks.own_parquet import own_parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
@@ -38,6 +42,31 @@ def initialised(folder, table, *, bounds=(0, 1), categories=None, name="mine", *
     table.to_csv(path, index=False)
     init_study(name, path, folder=folder, **options)
     return completed(folder / f"{name}.toml", bounds, categories)
+
+
+def study_of(make_table, **usual):
+    """Return a function that writes the usual table, or another, into a folder with a study of it."""
+
+    def study(folder, table=None, **options):
+        return initialised(folder, make_table() if table is None else table, **usual, **options)
+
+    return study
+
+
+def edited(file, old, new):
+    """Replace some text of a file, which must be there, and return the file's path."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    return str(file)
+
+
+def refusal(call, *arguments, **keywords):
+    """Return the one sentence by which a call is refused."""
+    with pytest.raises((SpecError, DataError)) as refused:
+        call(*arguments, **keywords)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
 
 
 def computed(file, folder, replicates=2):

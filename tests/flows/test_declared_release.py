@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import initialised
+from own_tables import edited, study_of
 
 from data.data_errors import DataError
 from data.ledger import open_ledger
@@ -40,15 +40,7 @@ def asked(folder, ledger, estimator="preconditioned_regression", epsilon=100.0, 
     return release(ledger, estimator, folder / "table.csv", config, epsilon=epsilon, delta=1e-7, **keywords)
 
 
-def study(folder, table=None, **options):
-    table = people() if table is None else table
-    return initialised(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
-
-
-def edited(file, old, new):
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
+study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
 
 
 def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger):

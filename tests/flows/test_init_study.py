@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import completed, computed, initialised, manifest_of, reported
+from own_tables import completed, computed, edited, manifest_of, refusal, reported, study_of
 
-from data.data_errors import DataError
 from flows.find_study import find_study
 from flows.init_study import init_study
-from tasks.faults import SpecError
 from tasks.own_parquet import own_parquet
 from tasks.release import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
@@ -32,23 +30,7 @@ def people(n=200, seed=0):
     return table.assign(cost=(20 * table["age"] + rng.normal(0, 100, n)).round(3), notes=np.nan)
 
 
-def study(folder, table=None, **options):
-    table = people() if table is None else table
-    return initialised(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
-
-
-def edited(file, old, new):
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
-    return str(file)
-
-
-def refusal(call, *arguments, **keywords):
-    with pytest.raises((SpecError, DataError)) as refused:
-        call(*arguments, **keywords)
-    assert "\n" not in str(refused.value)
-    return str(refused.value)
+study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
 
 
 def test_init_writes_names_and_types_and_no_value(tmp_path):

@@ -1,6 +1,5 @@
 """Whatever is typed, there is an answer or one sentence: no traceback, no internal error, no source."""
 
-import logging
 import random
 import re
 import signal
@@ -11,8 +10,6 @@ import time
 import numpy as np
 import pytest
 from small_project import STUDY
-
-from flows import cli
 
 N_RANDOM = 200
 ROWS = "age,weight\n" + "".join(f"{20 + i % 60},{50 + i % 40}\n" for i in range(200))
@@ -32,23 +29,6 @@ PATHS = (
     *("a\nb", "-", "nowhere", "x" * 300, "y/" * 3000, "/root/../..", "\udcff", "ä", "%s", "{home}"),
     *("housing.toml", "/etc/passwd"),
 )
-
-
-@pytest.fixture
-def dpcost(home, monkeypatch, capsys):
-    """Return a function that runs the command line in this process: exit status, output, errors."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
-
-    yield run
-    for name in ("data", "tasks"):
-        logging.getLogger(name).handlers.clear()
-        logging.getLogger(name).propagate = True
 
 
 class Inputs:
@@ -141,8 +121,8 @@ def try_inputs(dpcost, monkeypatch, folder, seeds):
 
 
 @pytest.mark.slow
-def test_random_inputs_get_an_answer_or_one_sentence(dpcost, monkeypatch, tmp_path):
-    statuses = try_inputs(dpcost, monkeypatch, tmp_path, range(N_RANDOM))
+def test_random_inputs_get_an_answer_or_one_sentence(command_line, monkeypatch, tmp_path):
+    statuses = try_inputs(command_line, monkeypatch, tmp_path, range(N_RANDOM))
     assert {0, 2} == set(statuses)
 
 

@@ -1,16 +1,15 @@
 """``dpcost local``: devices, server and rounds, as a user types them; whatever is wrong is told in words."""
 
-import contextlib
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from data.report_files import ReportTable, message_digest, read_reports, write_reports
-from flows import cli
 from tasks.local_protocol import aggregate, first_message
 
 CONFIG = """
@@ -53,36 +52,17 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def played(data, tmp_path_factory):
+def played(data, tmp_path_factory, exit_status):
     """A configuration, and the reports of all its people."""
     folder = tmp_path_factory.mktemp("played")
     config, out = write_config(folder / "local.toml"), folder / "reports.arrow"
-    call_quietly("local", "report", "--config", config, "--data", data, "--out", out)
+    assert exit_status("local", "report", "--config", config, "--data", data, "--out", out) == 0
     return config, out
 
 
-def call_quietly(*words):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["dpcost", *map(str, words)])
-        with contextlib.suppress(SystemExit):
-            cli.main()
-
-
 @pytest.fixture
-def dpcost(home, capsys):
-    def call(*words):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["dpcost", "local", *map(str, words)])
-            try:
-                cli.main()
-                status = 0
-            except SystemExit as leave:
-                status = leave.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
+def dpcost(command_line):
+    return partial(command_line, "local")
 
 
 def test_the_server_estimates_from_reports_alone(played, dpcost):
@@ -121,12 +101,13 @@ def test_the_server_is_a_process_that_never_had_the_data(played, tmp_path):
     assert json.loads(ran.stdout) == aggregate([played[1]]).message.state["coef"]
 
 
-def test_reports_have_one_size_and_differ_every_time(played, data, tmp_path):
+def test_reports_have_one_size_and_differ_every_time(played, data, tmp_path, exit_status):
     config, out = played
     first = read_reports(out)
     assert first.reports.shape == (N, 9)
-    call_quietly("local", "report", "--config", config, "--data", data, "--out", tmp_path / "again.arrow")
-    again = read_reports(tmp_path / "again.arrow")
+    again = tmp_path / "again.arrow"
+    exit_status("local", "report", "--config", config, "--data", data, "--out", again)
+    again = read_reports(again)
     assert not (first.reports == again.reports).any()
     assert not set(first.ids) & set(again.ids)
 

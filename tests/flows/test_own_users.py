@@ -3,16 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import computed, initialised
+from own_tables import computed, edited, initialised, refusal, study_of
 
 from data import user_table
-from data.data_errors import DataError
 from data.declared_column import DeclaredColumn
 from data.own_table import count_users, read_declared
 from data.refs import UserTableRef
 from flows.find_study import find_study
 from flows.init_study import init_study
-from tasks.faults import SpecError
 from tasks.release import ReleaseConfig, read_config
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
@@ -30,29 +28,13 @@ def visits(n_users=60, seed=0):
     return table.sample(frac=1, random_state=seed)
 
 
-def study(folder, table=None, **options):
-    table = visits() if table is None else table
-    return initialised(folder, table, bounds=BOUNDS, user_id="patient", **options)
-
-
-def refusal(call, *arguments, **keywords):
-    with pytest.raises((SpecError, DataError)) as refused:
-        call(*arguments, **keywords)
-    assert "\n" not in str(refused.value)
-    return str(refused.value)
+study = study_of(visits, bounds=BOUNDS, user_id="patient")
 
 
 def full_answer(file, folder):
     spec, table, results = computed(file, folder, replicates=3)
     rows = pd.read_parquet(results["path"])
     return spec, table, rows[rows["metric"] == "l2_error"]
-
-
-def edited(file, old, new):
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
-    return str(file)
 
 
 def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import pandas as pd
 import pytest
 
 import tasks.release
-from flows import cli
 
 CONFIG = """
 [dataset]
@@ -27,17 +25,10 @@ SECRET = 987654.321
 
 
 @pytest.fixture
-def dpcost(home, monkeypatch, capsys):
+def dpcost(command_line):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
-        try:
-            cli.main()
-            status = 0
-        except SystemExit as leave:
-            status = leave.code or 0
-        out, err = capsys.readouterr()
+        status, out, err = command_line(*words)
         assert str(SECRET) not in out + err
-        assert "Traceback" not in err
         return status, out, err
 
     return call

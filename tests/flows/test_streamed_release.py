@@ -15,7 +15,6 @@ import pytest
 import tasks.release
 from data.data_errors import DataError
 from data.user_table import UserFileRows
-from flows import cli
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
@@ -26,20 +25,9 @@ REGRESSION = (
 
 
 @pytest.fixture
-def dpcost(home, monkeypatch, capsys):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
-        try:
-            cli.main()
-            status = 0
-        except SystemExit as leave:
-            status = leave.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    call("ledger", "open", "rides", "--epsilon", 50, "--delta", 1e-5)
-    return call
+def dpcost(command_line):
+    command_line("ledger", "open", "rides", "--epsilon", 50, "--delta", 1e-5)
+    return command_line
 
 
 def rides(n=20_000):

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import sys
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from accountant import epsilon_of_rho, rho_of
 import dpalgos
 import tasks.release
 from data.ledger import open_ledger
-from flows import cli
 
 N_FAST = 60
 HEADER = '[dataset]\nname = "people"\n[columns]\n'
@@ -123,7 +121,7 @@ def toml(value):
 
 
 @pytest.fixture
-def ask(home, tmp_path, monkeypatch, capsys):
+def ask(command_line, tmp_path, monkeypatch):
     """Return a function that asks for a release: exit status, printed JSON or None, errors, events drawn."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.uniform(0, 1, (120, 3)), columns=COLUMNS[:3])
@@ -138,20 +136,14 @@ def ask(home, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(tasks.release, "draw_release", watched)
 
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["dpcost", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return left.value.code or 0, *capsys.readouterr()
-
-    assert call("ledger", "open", "people", "--epsilon", 1e6, "--delta", 0.1)[0] == 0
+    assert command_line("ledger", "open", "people", "--epsilon", 1e6, "--delta", 0.1)[0] == 0
 
     def release(name, text, epsilon, delta):
         (tmp_path / "release.toml").write_text(text)
         drawn.clear()
         options = ["--data", tmp_path / "d.csv", "--config", tmp_path / "release.toml"]
         budget = [f"--epsilon={epsilon}", f"--delta={delta}"]
-        status, out, err = call("release", name, *options, *budget, "--json")
+        status, out, err = command_line("release", name, *options, *budget, "--json")
         return status, json.loads(out) if status == 0 else out, err, list(drawn)
 
     return release

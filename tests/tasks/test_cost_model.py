@@ -1,12 +1,10 @@
 """What blocks will take, from short runs of them."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
 
-from flows import cli
 from flows.find_study import find_study
 from reports.results import timings_path, to_parquet_bytes
 from tasks.run.cost_model import (
@@ -86,14 +84,11 @@ def test_workers_share_the_blocks_the_longest_first(blocks):
     assert PerReplicate(once=2.0, each=3.0).of(4) == 14
 
 
-def test_a_plan_from_the_command_line(home, tmp_path, monkeypatch, capsys):
+def test_a_plan_from_the_command_line(tmp_path, command_line):
     (tmp_path / "means.toml").write_text(STUDY)
 
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["dpcost", "plan", str(tmp_path / "means.toml"), *words])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return left.value.code or 0, *capsys.readouterr()
+        return command_line("plan", tmp_path / "means.toml", *words)
 
     status, out, err = call("--profile", "smoke", "--workers", "2", "--json")
     assert status == 0, err
