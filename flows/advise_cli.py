@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store import home
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+from flows.cli_options import AsJson
 
 
 def advise(

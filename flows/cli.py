@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,10 +18,24 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from data.data_errors import StoreError
-from data.store import REPORTS, home, private_folder
+from data.store import home, private_folder
 from flows.advise_cli import advise
+from flows.cache_cli import cache_app
+from flows.catalogue_cli import register as register_catalogues
+from flows.cli_options import (
+    AsJson,
+    Engine,
+    Offline,
+    Out,
+    ProfileOption,
+    Reps,
+    Seed,
+    Workers,
+    help_without_command,
+    whole_number,
+)
 from flows.local_cli import local_app
-from flows.privacy_cli import register
+from flows.privacy_cli import register as register_privacy
 from flows.progress import say
 from flows.supervision import ServerError
 
@@ -32,11 +45,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
-app.add_typer(cache_app, name="cache")
-app.add_typer(local_app, name="local")
-register(app)
-app.command()(advise)
 
 _CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base class; typer exports none
 _CTRL_C = 130  # what the parser makes of it
@@ -57,32 +65,7 @@ _MENDABLE_FAULTS = {
 }
 
 
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"must be a whole number, got {text!r}; pass e.g. 3") from None
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-ProfileOption = Annotated[str, typer.Option(help="One of smoke, standard, paper.")]
-Reps = Annotated[
-    int | None, typer.Option(parser=_whole_number, help="Replicates per cell, instead of the profile's.")
-]
-Seed = Annotated[int | None, typer.Option(parser=_whole_number, help="From which all randomness is derived.")]
-Workers = Annotated[
-    int | None, typer.Option(parser=_whole_number, help="Blocks at a time; the number of cores by default.")
-]
-Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of the reports; reports/out by default.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
-
-
-@app.callback(invoke_without_command=True)
-@cache_app.callback(invoke_without_command=True)
-def _without_command(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app.callback(invoke_without_command=True)(help_without_command)
 
 
 @app.command()
@@ -135,7 +118,7 @@ def init(
     ] = "",
     sparsity: Annotated[
         int | None,
-        typer.Option(parser=_whole_number, help="How many entries of the answer are not zero."),
+        typer.Option(parser=whole_number, help="How many entries of the answer are not zero."),
     ] = None,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
@@ -227,54 +210,6 @@ def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def studies(as_json: AsJson = False) -> None:
-    """List the studies."""
-    from flows.find_study import SCORECARD, find_study, study_names
-    from tasks.scorecard.claims import load_scorecard
-
-    found = [find_study(name) for name in study_names()]
-    scorecard = load_scorecard()
-    rows = [
-        {"name": s.name, "title": s.title, "datasets": s.datasets, "question": s.question.strip()}
-        for s in found
-    ]
-    rows.append(
-        {"name": SCORECARD, "title": scorecard.title, "datasets": (), "question": scorecard.question.strip()}
-    )
-    _list(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
-
-
-@app.command()
-def estimators(as_json: AsJson = False) -> None:
-    """List the estimators."""
-    import dpalgos
-
-    rows = [entry.to_dict() for entry in dpalgos.catalog()]
-    _list(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
-
-
-@app.command()
-def datasets(as_json: AsJson = False) -> None:
-    """List the datasets."""
-    from data.registry import load_registry
-
-    rows = [
-        {
-            "name": d.name,
-            "title": d.title,
-            "rows": d.n_rows,
-            "privacy_unit": d.privacy_unit,
-            "license": d.license,
-            "citation": d.citation,
-            "sources": [source.url for source in d.sources],
-            "columns": [column.name for column in d.columns],
-        }
-        for d in load_registry().values()
-    ]
-    _list(rows, as_json, lambda row: f"{row['name']:<16}{row['rows']:>8,} rows  {row['title']}")
-
-
-@app.command()
 def status(as_json: AsJson = False) -> None:
     """Show what ran, and what is stored."""
     from flows.status import recent_runs, totals
@@ -304,51 +239,11 @@ def stop_all() -> None:
         typer.echo(f"nothing was running for {home()}")
 
 
-@cache_app.command("list")
-def cache_list(as_json: AsJson = False) -> None:
-    """List the stored results."""
-    from flows.inventory import entries
-
-    rows = [entry.to_dict() for entry in entries(home())]
-    _list(rows, as_json, lambda row: f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}")
-
-
-@cache_app.command("verify")
-def cache_verify(as_json: AsJson = False) -> None:
-    """Check every stored result against its checksum; exit 1 if any is damaged."""
-    from flows.inventory import entries
-
-    found = entries(home())
-    damaged = [entry.to_dict() for entry in found if entry.state == "damaged"]
-    if as_json:
-        typer.echo(json.dumps({"checked": len(found), "damaged": damaged}, indent=1))
-    else:
-        for row in damaged:
-            typer.echo(f"damaged  {row['name']}")
-        typer.echo(
-            f"{len(found)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
-        )
-    if damaged:
-        raise typer.Exit(1)
-
-
-@cache_app.command("prune")
-def cache_prune(
-    everything: Annotated[bool, typer.Option("--all", help="Also what is up to date.")] = False,
-    keep_size: Annotated[
-        str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
-    ] = None,
-    out: Out = None,
-) -> None:
-    """Delete what is damaged, half written, or what the current code would not use."""
-    from flows.inventory import n_bytes, prune
-    from flows.journal import exclusive_run
-
-    keep = None if keep_size is None else n_bytes(keep_size)
-    reports = out or REPORTS
-    with exclusive_run(home(), say):
-        removed, freed = prune(home(), reports, everything=everything, keep=keep)
-    typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
+app.add_typer(cache_app, name="cache")
+app.add_typer(local_app, name="local")
+register_catalogues(app)
+register_privacy(app)
+app.command()(advise)
 
 
 def main() -> None:
@@ -390,13 +285,6 @@ def _run_studies(
         )
     index = launch(studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
     typer.echo(index)
-
-
-def _list(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, Any]], str]) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    elif rows:
-        typer.echo("\n".join(map(line, rows)))
 
 
 def _prepare_streams() -> None:

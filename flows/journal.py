@@ -181,15 +181,12 @@ def mark_unregistered_runs(home: Path, api_url: str, say: Callable[[str], object
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
-    from prefect.client.schemas.objects import TERMINAL_STATES, StateType
     from prefect.settings import PREFECT_API_URL, temporary_settings
     from prefect.states import Crashed
 
     unfinished = filters.FlowRunFilter(
         tags=filters.FlowRunFilterTags(all_=[home_tag(home)]),
-        state=filters.FlowRunFilterState(
-            type=filters.FlowRunFilterStateType(any_=sorted(set(StateType) - TERMINAL_STATES))
-        ),
+        state=filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=_unfinished_states())),
     )
     known = {entry.flow_run_id for entry in history(home)}
     dead: Any = Crashed(message="Its process ended before the run began.")
@@ -280,7 +277,6 @@ def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
-    from prefect.client.schemas.objects import TERMINAL_STATES, StateType
     from prefect.exceptions import ObjectNotFound
     from prefect.settings import PREFECT_API_URL, temporary_settings
     from prefect.states import Completed, Crashed
@@ -298,7 +294,7 @@ def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
             flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run_id])),
             task_run_filter=filters.TaskRunFilter(
                 state=filters.TaskRunFilterState(
-                    type=filters.TaskRunFilterStateType(any_=sorted(set(StateType) - TERMINAL_STATES))
+                    type=filters.TaskRunFilterStateType(any_=_unfinished_states())
                 )
             ),
         )
@@ -308,6 +304,13 @@ def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
             state = Completed()
         client.set_flow_run_state(flow_run_id, state, force=True)
     return COMPLETED if entry.status == COMPLETED else CRASHED
+
+
+def _unfinished_states() -> list[Any]:
+    """Return the states of runs that may still go on, as Prefect names them."""
+    from prefect.client.schemas.objects import TERMINAL_STATES, StateType
+
+    return sorted(set(StateType) - TERMINAL_STATES)
 
 
 def _folder(home: Path) -> Path:

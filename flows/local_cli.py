@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli_options import AsJson
+
 if TYPE_CHECKING:
     from tasks.local_protocol import PublicMessage
 
@@ -61,7 +63,7 @@ def local_aggregate(
     reports: Annotated[list[Path], typer.Argument(help="Reports of one group.")],
     config: Config = None,
     state: State = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the server's estimate from reports alone, its standard errors and what each report cost."""
     from tasks.local_protocol import aggregate

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from data.store import home
+from flows.cli_options import AsJson
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Delta = Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")]
 

@@ -6,11 +6,8 @@ from prefect import flow, runtime
 from prefect.artifacts import create_table_artifact
 
 from data.registry import load_registry
-from data.store import home
-from flows import journal
-from flows.progress import say
+from flows.recorded_run import recorded
 from flows.run_parameters import Again, DatasetChoices, Offline, check_parameters, run_name
-from flows.study import recorded
 from flows.webhook import tell_failure
 from tasks.faults import guarded
 from tasks.fetch import fetch
@@ -36,7 +33,7 @@ def run_ingest(
         Never use the network.
     """
     check_parameters()
-    with recorded("ingest", ""), journal.exclusive_run(home(), say):
+    with recorded("ingest"):
         names = datasets or sorted(load_registry())
         tables = [parquet(fetch(name, offline, again=again), again=again) for name in names]
     create_table_artifact(

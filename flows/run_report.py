@@ -4,12 +4,9 @@ from typing import Any
 
 from prefect import flow, runtime
 
-from data.store import home
-from flows import journal
-from flows.progress import say
+from flows.recorded_run import recorded
 from flows.rerun import rebuild_reports
 from flows.run_parameters import OutFolder, ReportChoices, check_parameters, reports_folder, run_name
-from flows.study import recorded
 from flows.webhook import tell_failure
 from tasks.faults import guarded
 
@@ -30,6 +27,6 @@ def run_report(
         Folder of the reports.
     """
     check_parameters()
-    with recorded("report", ""), journal.exclusive_run(home(), say):
+    with recorded("report"):
         index, rebuilt = rebuild_reports(studies or None, reports_folder(out))
     return {"index": str(index), "rebuilt": rebuilt, "flow_run_id": str(runtime.flow_run.id)}

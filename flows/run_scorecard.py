@@ -6,10 +6,9 @@ from typing import Any
 
 from prefect import flow, runtime
 
-from data.store import home, sha256_file
-from flows import journal
+from data.store import sha256_file
 from flows.find_study import find_study
-from flows.progress import say
+from flows.recorded_run import recorded
 from flows.run_parameters import (
     DEFAULT_SEED,
     Command,
@@ -20,7 +19,6 @@ from flows.run_parameters import (
     reports_folder,
     run_name,
 )
-from flows.study import recorded
 from flows.webhook import tell_failure
 from tasks.cache.keys import cache_key
 from tasks.cache.records import Record, intact
@@ -49,7 +47,7 @@ def run_scorecard(
     """
     check_parameters()
     folder = reports_folder(out, NAME)
-    with recorded(NAME, profile), journal.exclusive_run(home(), say):
+    with recorded(NAME, profile):
         record = judged(
             folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
         )

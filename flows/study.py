@@ -1,8 +1,6 @@
 """The story of a study: bring the data, prepare it, run the blocks, collect, report."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,11 @@ import dpalgos
 from data.refs import DatasetRef
 from data.shared_store import shared_address
 from data.store import home, private_folder
-from flows import journal
 from flows.artifacts import LastResults, ProgressArtifact, attach_budget, attach_report
 from flows.find_study import find_study
 from flows.inventory import clear_leftovers
 from flows.progress import progress, say
+from flows.recorded_run import recorded
 from flows.run_parameters import (
     DEFAULT_SEED,
     CellKey,
@@ -110,7 +108,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with recorded(study, profile, own=spec.own is not None), journal.exclusive_run(home(), say):
+    with recorded(study, profile, own=spec.own is not None):
         clear_leftovers(home(), run.out)
         if spec.own is not None:
             private_folder(run.out / spec.name)
@@ -336,18 +334,3 @@ class _Run:
 
     def _rows_of(self, key: CacheKey) -> str:
         return f"cache/blocks/{key}.parquet"
-
-
-@contextmanager
-def recorded(study: str, profile: str, *, own: bool = False) -> Iterator[None]:
-    """Keep the run in the journal, so that a run whose process dies is known for what it is."""
-    flow_run_id, status = str(runtime.flow_run.id), journal.INTERRUPTED
-    journal.begin(home(), flow_run_id, study, profile=profile, own_data=own)
-    try:
-        yield
-        status = journal.COMPLETED
-    except Exception:
-        status = "failed"
-        raise
-    finally:
-        journal.end(home(), flow_run_id, status)

@@ -1,0 +1,60 @@
+"""``dpcost cache``: what is stored, whether it is whole, and what may go."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from data.store import REPORTS, home
+from flows.cli_options import AsJson, Out, help_without_command, print_rows
+from flows.progress import say
+
+cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
+cache_app.callback(invoke_without_command=True)(help_without_command)
+
+
+@cache_app.command("list")
+def cache_list(as_json: AsJson = False) -> None:
+    """List the stored results."""
+    from flows.inventory import entries
+
+    rows = [entry.to_dict() for entry in entries(home())]
+    print_rows(rows, as_json, lambda row: f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}")
+
+
+@cache_app.command("verify")
+def cache_verify(as_json: AsJson = False) -> None:
+    """Check every stored result against its checksum; exit 1 if any is damaged."""
+    from flows.inventory import entries
+
+    found = entries(home())
+    damaged = [entry.to_dict() for entry in found if entry.state == "damaged"]
+    if as_json:
+        typer.echo(json.dumps({"checked": len(found), "damaged": damaged}, indent=1))
+    else:
+        for row in damaged:
+            typer.echo(f"damaged  {row['name']}")
+        typer.echo(
+            f"{len(found)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
+        )
+    if damaged:
+        raise typer.Exit(1)
+
+
+@cache_app.command("prune")
+def cache_prune(
+    everything: Annotated[bool, typer.Option("--all", help="Also what is up to date.")] = False,
+    keep_size: Annotated[
+        str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
+    ] = None,
+    out: Out = None,
+) -> None:
+    """Delete what is damaged, half written, or what the current code would not use."""
+    from flows.inventory import n_bytes, prune
+    from flows.journal import exclusive_run
+
+    keep = None if keep_size is None else n_bytes(keep_size)
+    reports = out or REPORTS
+    with exclusive_run(home(), say):
+        removed, freed = prune(home(), reports, everything=everything, keep=keep)
+    typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
