@@ -19,6 +19,12 @@ box; l, w and the last clip are post-processing.
     ``"least"``     the one whose variances have the smaller sum, by the formulas: public. For δ = 10⁻⁹ and
                     columns of one width the cube is better up to about a hundred columns.
 
+``interval``: a share of ε, or of μ², pays for one more release, per column the mean of squared offsets from
+the middle of the bounds, relative to half of the width, and the share of entries beyond the bounds. A row
+moves each of these 2d numbers by at most 1/n, all at once (:mod:`dpalgos.entry_intervals`). Noise in a cube
+reaches further than normal noise of the same variance in few columns, and is counted so
+(:mod:`dpalgos.mechanisms.box_noise`).
+
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
 they hold; where they are much wider than the data, the private centres and radii of ``clipped_mean`` may pay.
@@ -38,18 +44,29 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.entry_intervals import (
+    SQUARES,
+    EntrySquares,
+    beyond,
+    relative_squares,
+    release_squares,
+    release_squares_in_a_cube,
+)
 from dpalgos.errors import InputError
+from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
+from dpalgos.mechanisms.box_noise import normal_equivalent
 from dpalgos.mechanisms.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, checked, choice
+from dpalgos.params import checked, choice
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
+_CUBE_SHARE = 0.15  # of ε, with an interval and noise in cubes
 _BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above what was asked
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoxMeanParams(PrivateParams):
+class BoxMeanParams(IntervalParams):
     """Keywords of :func:`box_mean`."""
 
     lower: tuple[float, ...] = checked("l: a number or one per column", check_for_columns)
@@ -96,7 +113,11 @@ def l2_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
 def witnesses(params: BoxMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return a row of lower ends and one of upper ends."""
     lower, upper = (for_columns("bounds", ends, d).T for ends in (params.lower, params.upper))
-    return {"mean": (lower, np.zeros(1), upper, np.zeros(1))}
+    middle, response = (lower + upper) / 2, np.zeros(1)
+    return {
+        "mean": (lower, response, upper, response),
+        SQUARES: (middle, response, upper + (upper - lower), response),
+    }
 
 
 def check_width(sample: Sample, params: Any) -> None:
@@ -112,13 +133,16 @@ def check_width(sample: Sample, params: Any) -> None:
     task="mean",
     reference="ours; the noise of Hardt & Talwar (2010)",
     summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
-    no_interval="second moments within the box are not released; take dp_mean",
     parameters=BoxMeanParams,
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},
     witnesses=witnesses,
     check_data=check_width,
-    forms={"gaussian": Form(keywords={"upper": 2.0, "noise": "gaussian"})},
+    forms={
+        "gaussian": Form(keywords={"upper": 2.0, "noise": "gaussian"}),
+        "interval": Form(keywords={"interval": 0.95}),
+        "gaussian interval": Form(keywords={"upper": 2.0, "noise": "gaussian", "interval": 0.95}),
+    },
 )
 def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
@@ -127,29 +151,71 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    multiplier = noise_multiplier(params.epsilon, params.delta)
+    whole = noise_multiplier(params.epsilon, params.delta)
     # The sums of the variances, times n².
-    by_gaussian = (multiplier * float(widths.sum())) ** 2
+    by_gaussian = (whole * float(widths.sum())) ** 2
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
-    if params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes):
+    gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
+    if gaussian:
+        sensitivity, multiplier = l2_sensitivity(widths, n), whole / float(np.sqrt(params.rest))
         scaled = transcript.gaussian(
             sample.clipped_means(Box(*ends, 0.5), 1.0),
-            l2_sensitivity=l2_sensitivity(widths, n),
+            l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label="mean",
         )
         placed = scaled / np.sqrt(widths)
+        reach = np.sqrt(widths) * transcript.noise_std(sensitivity, multiplier, d)
     else:
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
-        placed = np.empty_like(means)
+        placed, reach = np.empty_like(means), np.empty_like(means)
+        rest = _BELOW * (1.0 if params.interval is None else 1 - _CUBE_SHARE)
         for group in groups:
+            k, spent = len(group.columns), rest * params.epsilon
+            spent *= group.root / sum(each.root for each in groups)
             placed[group.columns] = transcript.box(
-                means[group.columns],
-                linf_sensitivity=linf_sensitivity(n),
-                epsilon=_BELOW * params.epsilon * group.root / sum(each.root for each in groups),
-                label="mean",
+                means[group.columns], linf_sensitivity=linf_sensitivity(n), epsilon=spent, label="mean"
             )
-    return np.asarray(lower + widths * np.clip(placed, 0, 1))
+            scale = transcript.box_scale(linf_sensitivity(n), spent, k)
+            reach[group.columns] = (
+                widths[group.columns] * scale * normal_equivalent(k, params.interval or 0.5)
+            )
+    mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
+    if params.interval is not None:
+        told = _released_squares(transcript, sample, params, lower, upper, gaussian=gaussian)
+        note_mean_interval(
+            transcript,
+            params.interval,
+            squares=told.squares,
+            squares_std=told.std,
+            offset=mean - (lower + upper) / 2,
+            noise_std=reach,
+            share=told.share,
+            n_rows=n,
+        )
+    return mean
+
+
+def _released_squares(
+    transcript: Transcript,
+    sample: Sample,
+    params: BoxMeanParams,
+    lower: FloatArray,
+    upper: FloatArray,
+    *,
+    gaussian: bool,
+) -> EntrySquares:
+    """Release squared offsets from the middle of the bounds, and shares of entries beyond them."""
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
+    squares = sample.clipped_means(relative_squares(middle[:, 0], half[:, 0]), 1.0)
+    shares = sample.clipped_means(beyond(middle[:, 0], half[:, 0]), 1.0)
+    if gaussian:
+        z = noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(INTERVAL_SHARE))
+        return release_squares(transcript, squares, shares, half=half, n_rows=sample.n_rows, multiplier=z)
+    spent = _BELOW * _CUBE_SHARE * params.epsilon
+    return release_squares_in_a_cube(
+        transcript, squares, shares, half=half, n_rows=sample.n_rows, epsilon=spent
+    )
 
 
 @dataclass(frozen=True, eq=False)

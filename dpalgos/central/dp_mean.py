@@ -22,7 +22,7 @@ release and the public noise level alone.
 
 ``interval`` (``truncation="bound"`` only: quantiles cut off entries on purpose) reserves a share of μ² for
 one more release, per column the mean of (Π_R(x)/R)² and the share of entries beyond ±R. A row moves each of
-these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:func:`square_sensitivity`): a row of zeros against one
+these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:mod:`dpalgos.entry_intervals`): a row of zeros against one
 beyond R.
 
 References
@@ -41,6 +41,7 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.entry_intervals import SQUARES, beyond, relative_squares, release_squares
 from dpalgos.errors import InputError
 from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
 from dpalgos.mechanisms.clipping import truncate
@@ -90,21 +91,13 @@ def mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
 
 
-def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity √(2d)/n of d means of squares in [0, 1] and d shares of rows.
-
-    Attained by a row of zeros against one beyond every bound.
-    """
-    return np.asarray(np.sqrt(2 * d) / n_rows)
-
-
 def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return the neighbours R·1 and −R·1, which lie on either side of every interval."""
     row, response = np.full((1, d), params.value_bound), np.zeros(1)
     return {
         "mean": (row, response, -row, response),
         LABEL: quantile_witness(params.value_bound, d),
-        "squares": (0 * row, response, 2 * row, response),
+        SQUARES: (0 * row, response, 2 * row, response),
     }
 
 
@@ -162,33 +155,25 @@ def _note_interval(
 ) -> None:
     """Release squares and shares beyond the bound; tell half widths."""
     bound, d = params.value_bound, sample.n_features
-    multiplier = noise_multiplier(params.epsilon, params.delta) / np.sqrt(INTERVAL_SHARE)
-    sensitivity = square_sensitivity(d, sample.n_rows)
-    values = [sample.clipped_means(relative_square, bound), sample.clipped_means(beyond, bound)]
-    released = transcript.gaussian(
-        np.concatenate(values), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="squares"
+    middle, half = np.zeros(d), np.full(d, bound)
+    told = release_squares(
+        transcript,
+        sample.clipped_means(relative_squares(middle, half), 1.0),
+        sample.clipped_means(beyond(middle, half), 1.0),
+        half=half[:, None],
+        n_rows=sample.n_rows,
+        multiplier=noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(INTERVAL_SHARE)),
     )
-    std = transcript.noise_std(sensitivity, multiplier, 2 * d)
     note_mean_interval(
         transcript,
         level,
-        squares=bound**2 * released[:d],
-        squares_std=bound**2 * std,
+        squares=told.squares,
+        squares_std=told.std,
         offset=mean,
         noise_std=noise_std,
-        share=np.maximum(released[d:] - std, 0.0),
+        share=told.share,
         n_rows=sample.n_rows,
     )
-
-
-def relative_square(values: FloatArray, bound: float) -> FloatArray:
-    """Return (Π_R(x)/R)², within [0, 1]."""
-    return np.asarray((truncate(values, bound) / bound) ** 2)
-
-
-def beyond(values: FloatArray, bound: float) -> FloatArray:
-    """Return 1 for values that truncation moves, else 0."""
-    return (np.abs(values) > bound).astype(float)
 
 
 @lru_cache(maxsize=4096)

@@ -20,13 +20,18 @@ Calibrations
 
 The answer is truncated to the intervals: free.
 
+``interval`` reserves a share of ρ for one more release, per column the mean of squared offsets from the
+middle of its I_j, relative to half of the width, and the share of entries beyond it, which a row moves by
+√(2d)/n together (:mod:`dpalgos.entry_intervals`). A column whose bin was missed is flagged: nearly all of its
+entries are beyond.
+
 References
 ----------
 Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang & Zhang, The Cost
 of Privacy, section 5.3, do not say how several coordinates share ε.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -38,11 +43,13 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.entry_intervals import SQUARES, release_squares
 from dpalgos.errors import InputError
+from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
 from dpalgos.mechanisms.checks import check_bound
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, checked, positive
+from dpalgos.params import checked, positive
 from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -64,7 +71,7 @@ def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KarwaVadhanMeanParams(PrivateParams):
+class KarwaVadhanMeanParams(IntervalParams):
     """Keywords of :func:`karwa_vadhan_mean`."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -93,7 +100,19 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
     apart = pair.copy()
     apart[1] = 1e9
     opposite = (far, zeros[:1], -far, zeros[:1])
-    return {"spread": (pair, zeros, apart, zeros), "center": opposite, "mean": opposite}
+    center: FloatArray = np.zeros((1, d))
+    if params.interval is not None:
+        std = np.full((d, 1), params.std_bounds[1])
+        if not params.std_known:
+            std = _spread_of(params, published[0][:, :1])
+        most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
+        center = (std * (published[-3][:, :1] - most)).T
+    return {
+        "spread": (pair, zeros, apart, zeros),
+        "center": opposite,
+        "mean": opposite,
+        SQUARES: (center, zeros[:1], far, zeros[:1]),
+    }
 
 
 @register(
@@ -103,12 +122,13 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
     task="mean",
     reference="Karwa & Vadhan (2018), Gaussian mean",
     summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
-    no_interval="second moments within its intervals are not released",
     parameters=KarwaVadhanMeanParams,
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,
     forms={
         "private spread": Form(keywords={"std_bounds": (0.3, 1.0)}, calibrations=("tight", "paper")),
+        "interval": Form(keywords={"interval": 0.95}),
+        "interval, private spread": Form(keywords={"std_bounds": (0.3, 1.0), "interval": 0.95}),
     },
 )
 def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript: Transcript) -> FloatArray:
@@ -116,9 +136,8 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     d, (low, high) = sample.n_features, params.std_bounds
     std = np.full((d, sample.n_replicates), high)
     if not params.std_known:
-        levels = _spread_levels(params)
-        chosen = _choose(transcript, _pair_counts(sample, levels), None, params, d, "spread")
-        std = np.clip(4 * levels[chosen], low, high)
+        counts = _pair_counts(sample, _spread_levels(params))
+        std = _spread_of(params, _choose(transcript, counts, None, params, d, "spread"))
     last = np.ceil(params.mean_bound / std)
     # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
     most = int(np.ceil(params.mean_bound / low))
@@ -126,9 +145,39 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     bins = _choose(transcript, _center_counts(sample, std, last, most), allowed, params, d, "center")
     center = np.asarray(std * (bins - most), dtype=float)
     half = 4 * std * np.sqrt(np.log(sample.n_rows * d / _MISS))
-    relative = (_truncated_means(sample, center, half) - center) / (2 * half)
+    cut = _means_of_offsets(sample, center, half, lambda offset, radius: np.clip(offset, -radius, radius))
+    relative = cut / (2 * half)
     released = _release_means(transcript, relative, 2 * half, sample.n_rows, params)
-    return np.asarray(np.clip(center + released, center - half, center + half))
+    mean = np.asarray(np.clip(center + released, center - half, center + half))
+    if params.interval is not None:
+        _note_interval(transcript, sample, params, params.interval, mean, center, half)
+    return mean
+
+
+def _note_interval(
+    transcript: Transcript,
+    sample: Sample,
+    params: KarwaVadhanMeanParams,
+    level: float,
+    mean: FloatArray,
+    center: FloatArray,
+    half: FloatArray,
+) -> None:
+    """Release squares and shares beyond the intervals; tell half widths."""
+    n, noise = sample.n_rows, _noise(params, len(center))
+    squares, shares = _of_offsets(sample, center, half)
+    told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=noise.squares)
+    root = np.sqrt(2 * half)
+    note_mean_interval(
+        transcript,
+        level,
+        squares=told.squares,
+        squares_std=told.std,
+        offset=mean - center,
+        noise_std=root * transcript.noise_std(interval_sensitivity(2 * half, n), noise.means, len(center)),
+        share=told.share,
+        n_rows=n,
+    )
 
 
 def interval_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -159,32 +208,47 @@ def _release_means(
             transcript, relative, linf_sensitivity=1 / n_rows, epsilon=epsilon, label="mean"
         )
         return np.asarray(noisy * widths)
-    _, multiplier = planned(params.epsilon, params.delta, d, params.std_known)
     root = np.sqrt(widths)
     noisy = transcript.gaussian(
         relative * root,
         l2_sensitivity=interval_sensitivity(widths, n_rows),
-        noise_multiplier=multiplier,
+        noise_multiplier=_noise(params, d).means,
         label="mean",
     )
     return np.asarray(noisy * root)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlannedNoise:
+    """ε₀ of every choice, and the noise multipliers of the means and of an interval's squares."""
+
+    choice: float
+    means: float
+    squares: float
+
+
 @lru_cache(maxsize=4096)
-def planned(epsilon: float, delta: float, d: int, std_known: bool) -> tuple[float, float]:
-    """Return ε₀ of every choice, and the multiplier of the release, that are together just (ε, δ)-DP."""
+def planned(epsilon: float, delta: float, d: int, std_known: bool, interval: bool = False) -> PlannedNoise:
+    """Return the least noise at which all releases are together (ε, δ)-DP."""
     rho, kinds = concentrated_rho(epsilon, delta), 1 if std_known else 2
+    extra = INTERVAL_SHARE if interval else 0.0
     choice = float(np.sqrt(8 * _CHOICE_SHARE * rho / d))
-    release = float(1 / np.sqrt(2 * (1 - kinds * _CHOICE_SHARE) * rho))
+    means = float(1 / np.sqrt(2 * (1 - extra - kinds * _CHOICE_SHARE) * rho))
+    squares = float(1 / np.sqrt(2 * INTERVAL_SHARE * rho))
 
     def events(factor: float) -> list[Event]:
+        releases = [means, squares] if interval else [means]
         return [
             BoundedRangeEvent(label="", epsilon=choice / factor, sensitivity=1.0, count=kinds * d),
-            GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0),
+            *(GaussianEvent(label="", noise_multiplier=factor * z, l2_sensitivity=1.0) for z in releases),
         ]
 
     factor = least_noise_factor(events, epsilon, delta)
-    return choice / factor, factor * release
+    return PlannedNoise(choice=choice / factor, means=factor * means, squares=factor * squares)
+
+
+def _noise(params: KarwaVadhanMeanParams, d: int) -> PlannedNoise:
+    return planned(params.epsilon, params.delta, d, params.std_known, params.interval is not None)
 
 
 def _choose(
@@ -197,10 +261,7 @@ def _choose(
 ) -> IntArray:
     """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
     tight = params.calibration == "tight"
-    if tight:
-        epsilon = planned(params.epsilon, params.delta, d, params.std_known)[0]
-    else:
-        epsilon = params.epsilon / d / _n_steps(params)
+    epsilon = _noise(params, d).choice if tight else params.epsilon / d / _n_steps(params)
 
     def draw() -> IntArray:
         size = counts.shape[0] * counts.shape[1]
@@ -224,6 +285,11 @@ def _spread_levels(params: KarwaVadhanMeanParams) -> FloatArray:
     """Return the lower ends 2^k of the bins of pair differences that can give a σ within the bounds."""
     low, high = np.log2(params.std_bounds)
     return np.asarray(2.0 ** np.arange(np.floor(low) - 2, np.ceil(high) + 1))
+
+
+def _spread_of(params: KarwaVadhanMeanParams, chosen: IntArray | FloatArray) -> FloatArray:
+    """Return σ of every column from the number of its bin of pair differences."""
+    return np.asarray(np.clip(4 * _spread_levels(params)[chosen], *params.std_bounds))
 
 
 def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
@@ -266,14 +332,25 @@ def _bin_counts(values: FloatArray, edges: FloatArray, weights: FloatArray) -> F
     return np.asarray(bins @ weights)
 
 
-def _truncated_means(sample: Sample, center: FloatArray, half: FloatArray) -> FloatArray:
-    """Return the mean of every column truncated to center ± half, (d, R), once per distinct interval."""
+def _of_offsets(sample: Sample, center: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return means of squared relative offsets, within [0, 1], and shares of entries beyond, (d, R) each."""
+    squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
+    return squares, _means_of_offsets(sample, center, half, lambda off, r: (np.abs(off) > r).astype(float))
+
+
+def _means_of_offsets(
+    sample: Sample,
+    center: FloatArray,
+    half: FloatArray,
+    made: Callable[[FloatArray, float], FloatArray],
+) -> FloatArray:
+    """Return means of what is made of every column's offsets and half width, once per distinct interval."""
     total = np.zeros_like(center)
     for group in sample.together():
         for j in range(sample.n_features):
             for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
                 chosen = (center[j] == middle) & (half[j] == radius)
-                column = np.clip(group.X[:, j], middle - radius, middle + radius)
+                column = made(group.X[:, j] - middle, radius)
                 total[j, chosen] += column @ _of(group.weights, chosen)
     return total / sample.n_rows
 

@@ -123,9 +123,16 @@ class SecureTranscript(Transcript):
         """Release one vector (k, 1) with discrete noise in a cube on the grid."""
         sensitivity, size = _single(linf_sensitivity), len(value)
         step = grid_step(sensitivity, size)
-        scale = self._inflation * (sensitivity / step + 2) / epsilon
+        scale = float(self.box_scale(sensitivity, epsilon, size)) / step
         self.record(BoxNoiseEvent(label=label, epsilon=epsilon / self._inflation, sensitivity=sensitivity))
         return self._publish(value, lambda: _add(value, step, box_sampler(scale, size)))
+
+    def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
+        """Return the scale on the grid, what rounding adds to the sensitivity included."""
+        sensitivity = _single(linf_sensitivity)
+        step = grid_step(sensitivity, size)
+        scale = self._inflation * (sensitivity / step + 2) / epsilon * step
+        return np.full(np.shape(linf_sensitivity), scale)
 
     def gaussian_sketch(
         self, gram: FloatArray, *, n_rows: int, row_bound_squared: float, ridge: float, label: str

@@ -222,6 +222,13 @@ class Transcript:
         scale = np.asarray(linf_sensitivity) / epsilon
         return self._publish(value, lambda: value + scale * self._noise.box(value.shape[0]))
 
+    def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
+        """Return b of the density ∝ e^(−‖z‖∞ / b) of what :meth:`box` adds to ``size`` numbers: public.
+
+        With ``size`` 1 that is the scale of :meth:`laplace`, too.
+        """
+        return np.asarray(np.asarray(linf_sensitivity) / epsilon)
+
     def gaussian_sketch(
         self,
         gram: FloatArray,

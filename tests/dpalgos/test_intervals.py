@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 import dpalgos
 from dpalgos.intervals import HALF_WIDTH, NOTE
+from dpalgos.mechanisms.box_noise import coordinate_quantile, coordinate_std, normal_equivalent
 from dpalgos.mechanisms.secure import SecureTranscript
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import Noise
@@ -15,6 +16,8 @@ MEANS = {
     "dp_mean": {"value_bound": 5.0},
     "clipped_mean": {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)},
     "coinpress_mean": {"mean_bound": 2.0, "std_bound": 1.0},
+    "box_mean": {"lower": -6.0, "upper": 5.0},
+    "karwa_vadhan_mean": {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)},
 }
 
 
@@ -46,6 +49,35 @@ def test_intervals_of_means_cover(name, epsilon):
     assert np.isfinite(hits).mean() > 0.9
     check_coverage(hits)
     assert np.nanstd(widths) < 0.2 * np.nanmean(widths)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 30])
+def test_noise_in_a_cube_reaches_as_far_as_is_counted(size):
+    noise = Noise([np.random.default_rng(0)] * 1)
+    drawn = np.concatenate([noise.box(size)[0] for _ in range(20_000)])
+    assert drawn.std() == pytest.approx(coordinate_std(size), rel=0.03)
+    normal = np.random.default_rng(1).standard_normal(drawn.size)
+    for level in (0.5, 0.9, 0.95, 0.99):
+        assert (np.abs(drawn) <= coordinate_quantile(size, level)).mean() == pytest.approx(level, abs=0.012)
+        # Alone and beside normal errors of any size.
+        for other in (0.0, 0.5, 1.0, 3.0):
+            reach = (
+                ndtri((1 + level) / 2)
+                * coordinate_std(size)
+                * np.hypot(normal_equivalent(size, level) / coordinate_std(size), other)
+            )
+            assert (np.abs(drawn + other * coordinate_std(size) * normal) <= reach).mean() > level - 0.01
+
+
+def test_an_interval_of_one_column_counts_the_tails_of_its_noise():
+    """Laplace noise, of which 1.96 standard deviations cover 93.7 %."""
+    rng, asked = np.random.default_rng(0), {"epsilon": 0.2, "delta": 1e-6, "lower": 0.0, "upper": 1.0}
+    found = dpalgos.estimate(
+        "box_mean", np.full((500, 1), 0.3), rng=rng, replicates=4000, interval=0.95, **asked
+    )
+    lower, upper = found.interval[:, 0]
+    assert np.isfinite(lower).mean() > 0.95
+    assert ((lower < 0.3) & (upper > 0.3))[np.isfinite(lower)].mean() > 0.945
 
 
 REGRESSIONS = {
@@ -166,10 +198,14 @@ def test_intervals_over_users_count_the_users(aggregation):
     check_coverage(np.array(hits))
 
 
-@pytest.mark.parametrize("name", ["dp_mean", "clipped_mean"])
+@pytest.mark.parametrize("name", ["dp_mean", "clipped_mean", "box_mean"])
 def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     X = np.random.default_rng(0).exponential(size=(20_000, 3))
-    keywords = {"dp_mean": {"value_bound": 1.0}, "clipped_mean": {"center": 0.0, "clip_norm": 1.5}}[name]
+    keywords = {
+        "dp_mean": {"value_bound": 1.0},
+        "clipped_mean": {"center": 0.0, "clip_norm": 1.5},
+        "box_mean": {"lower": 0.0, "upper": 1.0},
+    }[name]
     result = dpalgos.estimate(
         name, X, epsilon=2.0, delta=1e-9, rng=np.random.default_rng(1), interval=0.9, **keywords
     )
@@ -288,6 +324,8 @@ def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
     for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
         std = transcript.noise_std(0.01, 3.0, 4)
         assert 0.03 * factor <= std <= 0.03 * factor * 1.01
+        scale = transcript.box_scale(0.01, 0.5, 4)
+        assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
     draws = [
         float(hardened.gaussian(np.zeros((1, 1)), l2_sensitivity=0.01, noise_multiplier=3.0, label="v")[0, 0])
         for _ in range(2000)
