@@ -6,6 +6,7 @@ import re
 import tomllib
 from dataclasses import MISSING, dataclass
 from dataclasses import fields as dataclass_fields
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -214,11 +215,17 @@ def load_registry(path: Path | None = None) -> dict[str, Dataset]:
     """
     path = path or REGISTRY_FILE
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return dict(_datasets(path.read_text(encoding="utf-8")))
     except OSError:
         raise DataError(f"the registry {path} cannot be read; check that the file is there") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"the registry {path} is not valid TOML ({error}); mend that line") from None
+
+
+@lru_cache(maxsize=4)
+def _datasets(text: str) -> dict[str, Dataset]:
+    """Return the entries of a registry file's text, parsed once: each row of results asks for its dataset."""
+    document = tomllib.loads(text)
     return {name: _dataset(name, _inherited(name, entry, document)) for name, entry in document.items()}
 
 

@@ -1,10 +1,12 @@
 """What orchestration costs beside the blocks: 2,000 cells, two workers, threads and Dask, two databases.
 
-Processor time is compared, not the clock, so that a busy machine does not count: of the run with all that it
-started, of the same run once everything is in the cache, and of the same blocks computed in a plain loop.
+Processor time is compared, not the clock: of runs with all that they started and their server's, and of the
+same tasks called as plain functions in one process. What a study of few blocks takes is taken off both, so
+that what is left is the cost of further blocks; starting the program and its workers is stated beside it.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -22,6 +25,8 @@ from flows.server_process import ServerProcess, free_port, own_authentication
 from tests.bench.goals import Goal
 
 WORKERS, SEED, REPS = 2, 1, 50
+MANY = [*range(1600, 20_000, 767), 20_000]
+FEW = MANY[-3:]
 STUDY = """
 title = "Two thousand cells"
 question = "What does orchestration cost?"
@@ -65,66 +70,83 @@ params = { covariate_bound = 3.0, response_bound = 2.0 }
 
 
 def bench_orchestration_cost() -> dict:
-    """Compare whole runs with the blocks that they compute."""
-    rows = {}
+    """Compare what further blocks add to a run with what they and their page take by themselves."""
+    settings_of = {
+        f"{engine}, {database}": (engine, database)
+        for database in ("SQLite", "PostgreSQL")
+        for engine in ("local", "dask")
+    }
+    rows: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
-        sizes = [*range(1600, 20_000, 767), 20_000]
-        study = folder / "two_thousand_cells.toml"
-        study.write_text(STUDY % sizes)
-        for engine, database in (
-            ("local", "SQLite"),
-            ("dask", "SQLite"),
-            ("local", "PostgreSQL"),
-            ("dask", "PostgreSQL"),
-        ):
+        studies = {"few": folder / "few_cells.toml", "all": folder / "two_thousand_cells.toml"}
+        for sizes, study in zip((FEW, MANY), studies.values(), strict=True):
+            study.write_text(STUDY % sizes)
+        plain = {size: _plainly(folder / "plain" / size, study) for size, study in studies.items()}
+        n_blocks = plain["all"].n_blocks - plain["few"].n_blocks
+        work = plain["all"].seconds - plain["few"].seconds
+        for label, (engine, database) in settings_of.items():
             home = folder / f"{engine}-{database}"
             with _server(home / "standing", database) as settings:
-                whole, wall = _run(home, study, engine, settings)
-                cached, _ = _run(home, study, engine, settings)
-            rows[f"{engine}, {database}"] = {"run": whole, "cached": cached, "wall": wall}
-            print(f"{engine}, {database}: {whole:.0f} s, of which {cached:.0f} s if cached", flush=True)
-        n_cells, n_blocks, blocks = _plain_loop(folder / "local-SQLite", study)
-    for row in rows.values():
-        row["per_block"] = (row["run"] - row["cached"] - blocks) / n_blocks
-        row["share"] = row["per_block"] * n_blocks / blocks
-    figure = "; ".join(
-        f"{name}: {1000 * row['per_block']:.0f} ms per block ({row['share']:.1%}), and "
-        f"{row['cached']:.0f} s to start, find all and report"
-        for name, row in rows.items()
-    )
+                runs = {size: _run(home / size, study, engine, settings) for size, study in studies.items()}
+            added = runs["all"][0] - runs["few"][0] - work
+            rows[label] = {
+                "run": runs["all"][0],
+                "wall": runs["all"][1],
+                "start": runs["few"][0] - plain["few"].seconds,
+                "per_block": added / n_blocks,
+                "share": added / work,
+            }
+            print(f"{label}: {_in_words(rows[label])}", flush=True)
+    figure = "; ".join(f"{label}: {_in_words(row)}" for label, row in rows.items())
     return {
-        "figure": f"{n_cells:,} cells in {n_blocks} blocks of {blocks:.0f} s together; {figure}",
+        "figure": f"{plain['all'].n_cells:,} cells in {plain['all'].n_blocks} blocks; {n_blocks} of them "
+        f"take {work:.0f} s; {figure}",
         "wanted": "≤ 5 % of block time each",
         "goals": [
             Goal(
-                what=f"orchestration of {n_cells:,} cells: {name}",
+                what=f"orchestration of {plain['all'].n_cells:,} cells: {label}",
                 values=[100 * row["share"]],
                 wanted=5,
                 at_least=False,
                 unit="% of block time",
             )
-            for name, row in rows.items()
+            for label, row in rows.items()
         ],
-        "blocks": blocks,
+        "blocks": work,
         **rows,
     }
 
 
-def _plain_loop(home: Path, study: Path) -> tuple[int, int, float]:
-    """Return cells, blocks, and the processor time of computing them in one process, one after another."""
-    from flows.find_study import find_study
-    from reports.results import to_parquet_bytes
-    from tasks.run.block import compute_block
+def _in_words(row: dict[str, float]) -> str:
+    return (
+        f"{1000 * row['per_block']:.0f} ms per block ({row['share']:.1%}), {row['start']:.0f} s to start; "
+        f"{row['wall']:.0f} s by the clock"
+    )
 
-    spec = find_study(str(study))
-    blocks = spec.blocks("standard", replicates=REPS, seed=SEED)
-    design = next((home / "cache" / "designs").iterdir())
-    began = time.process_time()
-    for block in blocks:
-        to_parquet_bytes(compute_block(block, block.problem.load(design)))
-    return sum(len(block.cells) for block in blocks), len(blocks), time.process_time() - began
+
+@dataclass(frozen=True)
+class _Plain:
+    """What a study takes without Prefect: cells, blocks, and the processor time of all its tasks."""
+
+    n_cells: int
+    n_blocks: int
+    seconds: float
+
+
+def _plainly(home: Path, study: Path) -> _Plain:
+    """Compute a study and its page in a process of its own, one block after another, as plain functions."""
+    environment = os.environ | {"DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    out = subprocess.run(
+        [sys.executable, "-m", "tests.bench.plain_study", str(study), str(REPS), str(SEED)],
+        cwd=PROJECT_ROOT,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return _Plain(**json.loads(out.stdout.splitlines()[-1]))
 
 
 def _run(home: Path, study: Path, engine: str, settings: dict[str, str]) -> tuple[float, float]:
