@@ -97,15 +97,16 @@ def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
     """
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.schedules import CronSchedule
-    from prefect.utilities.schema_tools.validation import ValidationError, validate
+    from prefect.utilities.schema_tools.validation import ValidationError
     from pydantic import ValidationError as ModelError
 
     from flows.find_study import find_study
+    from flows.parameter_words import check_in_words
     from flows.run_parameters import form
 
     parameters, schema = listed.get("parameters", {}), form(flow)
     try:
-        validate(parameters, schema, raise_on_error=True, ignore_required=True)
+        check_in_words(parameters, schema, ignore_required=True)
         schedules = [
             DeploymentScheduleCreate(
                 schedule=CronSchedule(cron=each["cron"], timezone=each.get("timezone", "UTC")),

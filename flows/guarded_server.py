@@ -18,6 +18,7 @@ from typing import Any
 
 from data.store import REPORTS
 from flows.child_processes import end_with_owner
+from flows.parameter_words import say_what_is_allowed
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT = 10.0
@@ -203,6 +204,7 @@ def main() -> None:
     # Prefect asks the network for lists of its integrations, and takes those it brings along if that fails.
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     take_the_write_lock_first()
+    say_what_is_allowed()
     uvicorn.run(
         RequestGuard(create_app(final=True), options.port, reports, options.known_as),
         host=options.host,

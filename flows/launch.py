@@ -23,11 +23,10 @@ from flows.progress import say
 from flows.server_process import prefect_server, wait_until_recorded
 from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
+from tasks.run.memory import MAX_WORKERS
 from tasks.study.spec import MAX_REPLICATES, PROFILES
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
-
-MAX_WORKERS = 1024
 
 # What a run needs at least; a disk that fills up later is told about then.
 SPACE_FOR_HOME = 50_000_000
@@ -121,7 +120,8 @@ def launch(
         check_workers(_scheduler(engine))
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    given = {name: value for name, value in options.items() if value is not None}
+    threads = workers if engine == "local" else None
+    given = {name: value for name, value in {**options, "workers": threads}.items() if value is not None}
     way_out = partial(leave, home())
     with (
         _full_disk_told(),
@@ -137,7 +137,9 @@ def launch(
 
         journal.mark_dead_runs(home(), api_url, say)
         journal.mark_unregistered_runs(home(), api_url, say)
-        run_one = run_study.with_options(task_runner=_task_runner(engine, workers))
+        run_one = run_study
+        if engine != "local":
+            run_one = run_study.with_options(task_runner=_dask_runner(engine, workers))
         outcome: dict[str, Any] = {}
         try:
             for study in studies:
@@ -177,11 +179,7 @@ def _deliver_logs() -> None:
     APILogWorker.drain_all(timeout=5)
 
 
-def _task_runner(engine: str, workers: int) -> Any:
-    if engine == "local":
-        from prefect.task_runners import ThreadPoolTaskRunner
-
-        return ThreadPoolTaskRunner(max_workers=workers)
+def _dask_runner(engine: str, workers: int) -> Any:
     from prefect_dask.task_runners import DaskTaskRunner
 
     if engine == "dask":

@@ -11,14 +11,16 @@ from typing import Annotated, Any
 from prefect import Flow, runtime
 from prefect.context import FlowRunContext
 from prefect.utilities.callables import parameter_schema
-from prefect.utilities.schema_tools.validation import ValidationError, validate
+from prefect.utilities.schema_tools.validation import ValidationError
 from pydantic import Field
 
 from data.registry import load_registry
 from data.store import REPORTS
 from flows.find_study import SCORECARD, study_names
+from flows.parameter_words import check_in_words
 from flows.task_choice import TaskName
 from tasks.faults import SpecError
+from tasks.run.memory import MAX_WORKERS
 from tasks.study.spec import MAX_REPLICATES, Profile
 
 DEFAULT_SEED = 20191112
@@ -75,6 +77,10 @@ Offline = Annotated[bool, shown("Never use the network: what is not at hand is l
 Again = Annotated[
     bool, shown("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
 ]
+Workers = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
+    shown("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
+]
 OutFolder = Annotated[
     str | None,
     shown(
@@ -130,7 +136,7 @@ def check_parameters() -> None:
     if context is not None and context.flow is not None and context.parameters and from_server():
         try:
             given = {name: value for name, value in context.parameters.items() if value is not None}
-            validate(given, form(context.flow), raise_on_error=True)
+            check_in_words(given, form(context.flow))
         except ValidationError as wrong:
             said = str(wrong)
             raise SpecError(said if len(said) < 500 else f"{said[:200]} … {said[-200:]}") from None

@@ -15,11 +15,13 @@ from flows.run_parameters import (
     OutFolder,
     StudyChoice,
     TaskChoice,
+    Workers,
     check_parameters,
     reports_folder,
     run_name,
 )
-from flows.study import THREADS, run_study
+from flows.study import run_study
+from flows.threads_at_once import THREADS
 from flows.webhook import tell_failure
 from tasks.faults import guarded
 
@@ -37,6 +39,7 @@ def run_part(
     seed: LastSeed = None,
     offline: Offline = False,
     out: OutFolder = None,
+    workers: Workers = None,
 ) -> dict[str, Any]:
     """Repeat the last run of a study but for one task or cell, and return where the report lies.
 
@@ -46,4 +49,4 @@ def run_part(
     folder = reports_folder(out) if out else None
     options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
     found = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
-    return dict(run_study.fn(study, out=out, offline=offline, **found))
+    return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **found))

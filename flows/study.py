@@ -1,13 +1,11 @@
 """The story of a study: bring the data, prepare it, run the blocks, collect, report."""
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from prefect import flow, runtime
 from prefect.futures import PrefectFuture, as_completed
-from prefect.task_runners import ThreadPoolTaskRunner
 
 import dpalgos
 from data.refs import DatasetRef
@@ -29,12 +27,14 @@ from flows.run_parameters import (
     Replicates,
     Seed,
     StudyChoice,
+    Workers,
     check_parameters,
     from_server,
     reports_folder,
     run_name,
 )
 from flows.task_choice import check_cell
+from flows.threads_at_once import THREADS, threads_at_once
 from flows.webhook import tell_failure
 from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
@@ -56,8 +56,6 @@ from tasks.work_units import Block
 
 Designs = dict[str, Record | None]  # by panel
 
-THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)
-
 
 @flow(
     name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False, on_failure=[tell_failure]
@@ -70,6 +68,7 @@ def run_study(
     seed: Seed = DEFAULT_SEED,
     offline: Offline = False,
     out: OutFolder = None,
+    workers: Workers = None,
     refresh_task: RefreshTask = None,
     refresh_cell: CellKey = None,
     command: Command = "",
@@ -89,6 +88,9 @@ def run_study(
         Never use the network.
     out : str, optional
         Folder of the reports; ``reports/out`` in the project by default, from the server one below it.
+    workers : int, optional
+        Blocks at a time in threads of this process; by default as many as the flow's task runner takes, a
+        thread per core or a Dask cluster.
     refresh_task, refresh_cell : str, optional
         Run this task (of ``run_block`` the one cell, if given) again although it is stored.
     command : str
@@ -108,7 +110,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with recorded(study, profile, own=spec.own is not None):
+    with recorded(study, profile, own=spec.own is not None), threads_at_once(workers):
         clear_leftovers(home(), run.out)
         if spec.own is not None:
             private_folder(run.out / spec.name)

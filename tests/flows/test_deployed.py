@@ -72,7 +72,13 @@ def ask(project, path, body=None):
 
 def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(standing):
     project = standing
-    parameters = {"profile": '"smoke"', "reps": "1", "seed": "5", "out": json.dumps(project.out.name)}
+    parameters = {
+        "profile": '"smoke"',
+        "reps": "1",
+        "seed": "5",
+        "workers": "1",
+        "out": json.dumps(project.out.name),
+    }
     options = [option for name, value in parameters.items() for option in ("-p", f"{name}={value}")]
     done = subprocess.run(
         [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", *options, "--watch"],
@@ -157,8 +163,10 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
 def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     project = standing
     command = [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", "-p"]
+    said = {}
     for wrong in (
-        *("reps=0", "seed=-1", 'profile="smke"', "refresh_task=foo", "colour=1"),
+        *("reps=0", "seed=-1", "workers=-1", "workers=2000", 'workers="all"'),
+        *('profile="smke"', "refresh_task=foo", "colour=1"),
         *('study="/etc/passwd.toml"', 'out="../out"', 'out="/tmp/out"'),
     ):
         done = subprocess.run(
@@ -171,4 +179,7 @@ def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
             timeout=60,
         )
         assert done.returncode == 1, wrong
+        said[wrong] = " ".join((done.stdout + done.stderr).split())
+    assert "-1 is less than the minimum of 1" in said["workers=-1"]
+    assert "at least 1 and at most 1,024 or empty, got 'all'" in said['workers="all"']
     assert [run for run in ask(project, "flow_runs") if not run["auto_scheduled"]] == []

@@ -1,16 +1,20 @@
+import threading
 from types import SimpleNamespace
 
 import pytest
 from prefect.context import FlowRunContext
-from prefect.utilities.schema_tools.validation import ValidationError, validate
+from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.utilities.schema_tools.validation import ValidationError
 
 from flows import run_parameters
+from flows.parameter_words import check_in_words
 from flows.run_ingest import run_ingest
 from flows.run_parameters import check_parameters, form, reports_folder
 from flows.run_part import run_part
 from flows.run_report import run_report
 from flows.run_scorecard import run_scorecard
 from flows.study import run_study
+from flows.threads_at_once import threads_at_once
 from tasks.faults import SpecError
 
 HOUSING = {"study": "housing"}
@@ -25,10 +29,28 @@ WRONG = {
     "unknown profile": (run_study, HOUSING | {"profile": "full"}, "'full' is not one of"),
     "no repetitions": (run_study, HOUSING | {"reps": 0}, "0 is less than the minimum of 1"),
     "too many": (run_study, HOUSING | {"reps": 10**9}, "greater than the maximum"),
-    "text for a number": (run_study, HOUSING | {"reps": "3; rm"}, "'reps'.*'3; rm' is not valid"),
-    "a truth for a number": (run_study, HOUSING | {"reps": True}, "'reps'.*True is not valid"),
+    "text for a number": (
+        run_study,
+        HOUSING | {"reps": "3; rm"},
+        "'reps'.*must be a whole number of at least 1 and at most 100,000 or empty, got '3; rm'",
+    ),
+    "a truth for a number": (run_study, HOUSING | {"reps": True}, "'reps'.*or empty, got True"),
+    "text without end for a number": (run_study, HOUSING | {"reps": "3" * 500}, "or empty, got '3{79} …$"),
+    "a number for a folder": (run_study, HOUSING | {"out": 3}, "'out'.*must be text or empty, got 3"),
     "negative seed": (run_study, HOUSING | {"seed": -1}, "-1 is less than the minimum of 0"),
-    "negative workers": (run_study, HOUSING | {"workers": -1}, "'workers' was unexpected"),
+    "negative workers": (run_study, HOUSING | {"workers": -1}, "'workers'.*-1 is less than the minimum of 1"),
+    "no workers": (run_part, CELL | {"workers": 0}, "'workers'.*0 is less than the minimum of 1"),
+    "too many workers": (
+        run_study,
+        HOUSING | {"workers": 2000},
+        "'workers'.*greater than the maximum of 1024",
+    ),
+    "a part of a worker": (
+        run_study,
+        HOUSING | {"workers": 1.5},
+        "'workers'.*must be a whole number of at least 1 and at most 1,024 or empty, got 1.5",
+    ),
+    "workers of a report": (run_report, {"workers": 1}, "'workers' was unexpected"),
     "unknown key": (run_study, HOUSING | {"__class__": "os.system"}, "'__class__' was unexpected"),
     "the folder above": (run_study, HOUSING | {"out": "../out"}, "'out'.*does not match"),
     "a folder below": (run_study, HOUSING | {"out": "a/../../.."}, "'out'.*does not match"),
@@ -46,8 +68,8 @@ WRONG = {
 
 RIGHT = {
     "the least": (run_study, HOUSING),
-    "all": (run_study, HOUSING | {"profile": "paper", "reps": 3, "seed": 7, "out": "trial-1"}),
-    "left empty": (run_study, HOUSING | {"reps": None, "out": None}),
+    "all": (run_study, HOUSING | {"profile": "paper", "reps": 3, "seed": 7, "out": "trial-1", "workers": 2}),
+    "left empty": (run_study, HOUSING | {"reps": None, "out": None, "workers": None}),
     "a cell": (run_part, CELL | {"cell": "ols:public:n=100", "profile": "paper", "seed": None}),
     "all datasets": (run_ingest, {"datasets": []}),
 }
@@ -57,7 +79,7 @@ RIGHT = {
 def test_the_servers_form_refuses_in_words(case):
     flow, parameters, said = WRONG[case]
     with pytest.raises(ValidationError, match=said):
-        validate(parameters, form(flow), raise_on_error=True)
+        check_in_words(parameters, form(flow))
 
 
 @pytest.mark.parametrize("flow", [run_study, run_part, run_ingest, run_report, run_scorecard])
@@ -69,7 +91,7 @@ def test_the_form_has_one_field_for_every_parameter(flow):
 @pytest.mark.parametrize("case", RIGHT)
 def test_the_servers_form_takes_what_is_right(case):
     flow, parameters = RIGHT[case]
-    validate(parameters, form(flow), raise_on_error=True)
+    check_in_words(parameters, form(flow))
 
 
 @pytest.fixture
@@ -93,7 +115,7 @@ def test_a_deployment_s_run_that_no_form_saw_is_refused_before_it_begins(case, d
 
 
 def test_a_deployment_s_run_with_everything_left_empty_begins(deployed):
-    deployed(run_part, CELL | dict.fromkeys(("cell", "profile", "reps", "seed", "out")))
+    deployed(run_part, CELL | dict.fromkeys(("cell", "profile", "reps", "seed", "out", "workers")))
     check_parameters()
 
 
@@ -118,3 +140,27 @@ def test_reports_of_the_server_stay_below_their_folder(tmp_path, monkeypatch):
             reports_folder(out, "housing")
     with pytest.raises(SpecError, match="and housing leads elsewhere"):
         reports_folder("inside", "housing")
+
+
+def test_a_flow_runs_as_many_blocks_at_a_time_as_it_was_asked_for():
+    running, most, lock, two = set(), [], threading.Lock(), threading.Barrier(2)
+
+    def block(number):
+        with lock:
+            running.add(number)
+            most.append(len(running))
+        two.wait(timeout=20)
+        with lock:
+            running.remove(number)
+
+    with (
+        ThreadPoolTaskRunner(max_workers=8) as own,
+        FlowRunContext.model_construct(task_runner=own) as context,
+    ):
+        with threads_at_once(2):
+            runner = FlowRunContext.get().task_runner
+            assert list(runner._executor.map(block, range(8))) == [None] * 8
+        assert max(most) == 2
+        with threads_at_once(None):
+            assert FlowRunContext.get() is context
+    assert own._executor is None
