@@ -56,7 +56,7 @@ def compute_block(
                 selected[cell.key] = outcome.selected
     if timings is not None:
         timings.extend(_times(cell, block, outcomes[cell.key]) for cell in cells)
-    rows = pd.concat([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells], ignore_index=True)
+    rows = _table([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells])
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
     return rows.assign(certified_epsilon=alone if protected else alone.where(alone.isna(), np.inf))
@@ -102,34 +102,46 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     return _Outcome(draw, measured, certified, seconds, status, message, selected, beside)
 
 
-def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> pd.DataFrame:
+def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
     """Return a row per metric and replicate; a replicate without an answer has the headline metric's only."""
     repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
     answered = np.array([outcome.measured is not None for outcome in repeated])
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
     metrics = problem.metrics(measured, block.n) if measured else {}
-    shared = pd.DataFrame(
-        {
-            **_labels(cell, block),
-            "d": [outcome.draw.sample.n_features for outcome in repeated],
-            "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
-            "estimator_epsilon": [outcome.certified for outcome in repeated],
-            "replicate": _replicates(outcomes),
-            "seed": derive_seed(block.seed, block.study, cell.question),
-            "metric": problem.metric,
-            "value": np.nan,
-            "status": [outcome.status for outcome in repeated],
-            "message": [outcome.message for outcome in repeated],
-        }
-    )
     for name in CENTRAL_NOTES:
         values = np.array([outcome.beside.get(name, np.nan) for outcome in repeated])
         if np.isfinite(values).any():
             metrics[name] = values[answered]
-    parts = [shared[answered].assign(metric=name, value=values) for name, values in metrics.items()]
-    if not answered.all():
-        parts.append(shared[~answered])
-    return pd.concat(parts).sort_values("replicate", kind="stable")
+    of_answers, refused = np.flatnonzero(answered), np.flatnonzero(~answered)
+    at = np.concatenate([*[of_answers] * len(metrics), refused])  # the replicate of each row
+    by_replicate = np.argsort(at, kind="stable")
+    at = at[by_replicate]
+    names = [*np.repeat(list(metrics), len(of_answers)), *[problem.metric] * len(refused)]
+    values = np.concatenate([*metrics.values(), np.full(len(refused), np.nan)])
+    same = {
+        **_labels(cell, block),
+        "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
+        "seed": derive_seed(block.seed, block.study, cell.question),
+    }
+    return {
+        **{name: np.full(len(at), value, dtype=_dtype(value)) for name, value in same.items()},
+        "d": np.array([outcome.draw.sample.n_features for outcome in repeated])[at],
+        "estimator_epsilon": np.array([outcome.certified for outcome in repeated])[at],
+        "replicate": np.array(_replicates(outcomes))[at],
+        "metric": np.array(names, dtype=object)[by_replicate],
+        "value": values[by_replicate],
+        "status": np.array([outcome.status for outcome in repeated], dtype=object)[at],
+        "message": np.array([outcome.message for outcome in repeated], dtype=object)[at],
+    }
+
+
+def _dtype(value: object) -> type:
+    return type(value) if isinstance(value, int | float) else object
+
+
+def _table(parts: list[dict[str, np.ndarray]]) -> pd.DataFrame:
+    """Put the rows of all cells into one table, once: thousands of small tables take longer."""
+    return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def _times(cell: Cell, block: Block, outcomes: list[_Outcome]) -> pd.DataFrame:
