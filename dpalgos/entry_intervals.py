@@ -19,6 +19,7 @@ from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.typing import FloatArray
 
 SQUARES = "squares"
+CUBE_SHARE = 0.15  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

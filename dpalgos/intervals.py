@@ -1,13 +1,15 @@
 """Intervals that count the noise: half widths from released and public quantities alone.
 
-    estimate_j ± t_ν √T_j,   T_j = (known variance of the noise) + (released sampling variance),   ν = 2 T_j²
-    / u_j²
+    estimate_j ± min( t_ν √T_j, z √(T_j + u_j) ),   T_j = (known variance of the noise) + (released sampling
+    variance)
 
-u_j is the standard deviation of T_j itself: what is released of the sampling variance is noisy, too, and
-Satterthwaite's degrees of freedom ν make up for that. A coordinate without an honest interval is flagged: its
-half width is NaN, and a note says why. An estimator that has intervals takes the keyword ``interval`` (by
-:class:`IntervalParams`), reserves :data:`INTERVAL_SHARE` of its μ², and
-ends with :func:`note_interval`. With an interval the answer is its midpoint: nothing is shrunk.
+u_j is the standard deviation of T_j itself: what is released of the sampling variance is noisy, too.
+Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small beside T_j; elsewhere
+they ask for too much, and the normal quantile z on one standard deviation more suffices
+(:func:`half_widths`). A coordinate without an honest interval is flagged: its half width is NaN, and a note
+says why. An estimator that has intervals takes the keyword ``interval`` (by :class:`IntervalParams`),
+reserves :data:`INTERVAL_SHARE` of its μ², and ends with :func:`note_interval`. With an interval the answer is
+its midpoint: nothing is shrunk.
 
 What is released for it, of vectors g_i of norm at most C whose mean is the answer, or a part of it:
     mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
@@ -121,15 +123,27 @@ def interval_notes(
     reason : str
         Why those are flagged.
     """
-    relative = np.maximum(variance_std / np.maximum(variance, np.finfo(float).tiny), 1e-3)
-    quantile = stdtrit(np.maximum(2 / relative**2, 1.0), (1 + level) / 2)
     notes: dict[str, FloatArray | str] = {
         NAIVE_HALF_WIDTH: np.asarray(ndtri((1 + level) / 2) * np.sqrt(sampling)),
-        HALF_WIDTH: np.where(flagged, np.nan, quantile * np.sqrt(variance)),
+        HALF_WIDTH: np.where(flagged, np.nan, half_widths(level, variance, variance_std)),
     }
     if flagged.any():
         notes[NOTE] = f"no interval where it is nan: {reason}"
     return notes
+
+
+def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | float) -> FloatArray:
+    """Return the half widths of intervals of normal errors whose variance is known up to normal noise.
+
+    With T̂ = N + max(S + uξ, 0) for noise of variance N and sampling error of variance S, half widths
+    z √(T̂ + u) cover at least ``level`` for all N, S and u: what is added makes up for ξ < 0. So do t_ν √T̂
+    where u is small beside T̂, and are narrower there.
+    """
+    least = np.maximum(variance_std, np.finfo(float).tiny)
+    relative = np.maximum(variance_std / np.maximum(variance, least), 1e-3)
+    sure = np.asarray(ndtri((1 + level) / 2) * np.sqrt(variance + variance_std))
+    by_t = stdtrit(2 / relative**2, (1 + level) / 2) * np.sqrt(variance)
+    return np.where(relative < 1, np.minimum(by_t, sure), sure)
 
 
 def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:

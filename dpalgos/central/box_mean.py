@@ -45,6 +45,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.entry_intervals import (
+    CUBE_SHARE,
     SQUARES,
     EntrySquares,
     beyond,
@@ -61,7 +62,6 @@ from dpalgos.params import checked, choice
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
-_CUBE_SHARE = 0.15  # of ε, with an interval and noise in cubes
 _BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above what was asked
 
 
@@ -169,7 +169,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     else:
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
         placed, reach = np.empty_like(means), np.empty_like(means)
-        rest = _BELOW * (1.0 if params.interval is None else 1 - _CUBE_SHARE)
+        rest = _BELOW * (1.0 if params.interval is None else 1 - CUBE_SHARE)
         for group in groups:
             k, spent = len(group.columns), rest * params.epsilon
             spent *= group.root / sum(each.root for each in groups)
@@ -212,7 +212,7 @@ def _released_squares(
     if gaussian:
         z = noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(INTERVAL_SHARE))
         return release_squares(transcript, squares, shares, half=half, n_rows=sample.n_rows, multiplier=z)
-    spent = _BELOW * _CUBE_SHARE * params.epsilon
+    spent = _BELOW * CUBE_SHARE * params.epsilon
     return release_squares_in_a_cube(
         transcript, squares, shares, half=half, n_rows=sample.n_rows, epsilon=spent
     )

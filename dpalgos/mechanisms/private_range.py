@@ -92,13 +92,13 @@ def private_range(
 
     if transcript.lists_candidates:
         scores = -columns[0].costs_of_all()[..., None]
-        return _middles(transcript.choose_each(scores, draw, event), bound, bin_width)
+        return bin_middles(transcript.choose_each(scores, draw, event), bound, bin_width)
     # Costs of a few public bins stand for those of all bins in the record.
     probes = np.empty((k * (len(_PROBES) + 1), len(columns)))
     for column, replicates in _distinct(columns):
         probes[:, replicates] = column.costs_at_probes()[:, None]
     released = transcript.publish(probes, lambda: draw().astype(float), event)
-    return _middles(released, bound, bin_width)
+    return bin_middles(released, bound, bin_width)
 
 
 def repeated_ranges(
@@ -109,7 +109,7 @@ def repeated_ranges(
     Not released: for mechanisms that account for the repetitions themselves.
     """
     column = _Columns(values[:, None], bound, bin_width)
-    return _middles(column.draw(epsilon, normals[:, None, :])[0], bound, np.asarray(bin_width))
+    return bin_middles(column.draw(epsilon, normals[:, None, :])[0], bound, np.asarray(bin_width))
 
 
 def count_bins(bound: float, bin_width: float) -> int:
@@ -217,7 +217,8 @@ def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArr
         return first, n_within, np.log(n_within) - epsilon / 2 * costs
 
 
-def _middles(bins: FloatArray | IntArray, bound: float, bin_width: FloatArray) -> FloatArray:
+def bin_middles(bins: FloatArray | IntArray, bound: float, bin_width: float | FloatArray) -> FloatArray:
+    """Return the middles of bins, (k, R), by their numbers."""
     return np.asarray(np.minimum(-bound + (bins + 0.5) * bin_width, bound))
 
 

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, distinct
+from dpalgos.mechanisms.box_noise import coordinate_std
 from dpalgos.mechanisms.private_range import private_range, repeated_ranges
 from dpalgos.mechanisms.rotation import HadamardRotation
 from dpalgos.mechanisms.top_k import release_laplace
@@ -97,8 +98,8 @@ def winsorized_means_by_column(
     range_epsilon: float,
     mean_epsilon: float,
     label: str,
-) -> FloatArray:
-    """Release the mean of every column by itself, (k, R).
+) -> "RefinedMean":
+    """Release the mean of every column by itself.
 
     Parameters
     ----------
@@ -132,7 +133,9 @@ def winsorized_means_by_column(
         for r in replicates:
             means[:, r] = np.clip(X, center[:, r] - half[r], center[:, r] + half[r]).mean(axis=0)
     sensitivity = truncated_mean_sensitivity(half, n_rows)
-    return release_laplace(transcript, means, linf_sensitivity=sensitivity, epsilon=mean_epsilon, label=label)
+    mean = release_laplace(transcript, means, linf_sensitivity=sensitivity, epsilon=mean_epsilon, label=label)
+    noise_std = transcript.box_scale(sensitivity, mean_epsilon, 1) * coordinate_std(1)
+    return RefinedMean(mean=mean, center=center, radius=half, noise_std=noise_std)
 
 
 def repeated_winsorized_means(
@@ -171,7 +174,7 @@ def rotated_radius(radius: FloatArray, size: int, n_rows: FloatArray, failure: f
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RefinedMean:
-    """A released mean of vectors clipped to a ball around a centre released before.
+    """A released mean of vectors clipped to a ball around a centre released before; or of columns.
 
     Attributes
     ----------

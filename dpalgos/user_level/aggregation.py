@@ -28,6 +28,7 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.entry_intervals import CUBE_SHARE, release_squares_in_a_cube
 from dpalgos.errors import InputError
 from dpalgos.intervals import (
     INTERVAL_SHARE,
@@ -37,6 +38,7 @@ from dpalgos.intervals import (
     release_score_moments,
 )
 from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
+from dpalgos.mechanisms.box_noise import coordinate_std, normal_equivalent
 from dpalgos.mechanisms.checks import check_probability
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
 from dpalgos.mechanisms.rotation import HadamardRotation
@@ -133,7 +135,7 @@ class UserAggregation:
     n_queries : int
         T.
     interval : float, optional
-        Confidence level of intervals of a mean that is released once; for several columns only.
+        Confidence level of intervals of a mean that is released once.
     """
 
     def __init__(
@@ -145,8 +147,7 @@ class UserAggregation:
         n_queries: int,
         interval: float | None = None,
     ) -> None:
-        self._params, self._bound, self._n_queries = params, bound, n_queries
-        self._interval = interval if n_features > 1 else None
+        self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
         self._rotation = HadamardRotation(n_features, params.public_seed)
 
     def check(self, n_users: float) -> None:
@@ -181,8 +182,7 @@ class UserAggregation:
             radius = np.full(len(vectors), self._bound)
             clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
             if self._params.aggregation == "clipped" and self._rotation.size == self._n_queries == 1:
-                epsilon = self._params.epsilon
-                return transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
+                return self._with_laplace_noise(transcript, vectors, clipped, sensitivity, label)
             multiplier = self._clipped_multiplier()
             released = transcript.gaussian(
                 clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
@@ -198,6 +198,51 @@ class UserAggregation:
         if self._rotation.size > 1 and self._params.calibration == "tight":
             return self._refined(transcript, vectors, n_users, label)
         return self._by_column(transcript, vectors, n_users, label)
+
+    def _with_laplace_noise(
+        self,
+        transcript: Transcript,
+        vectors: Sequence[FloatArray],
+        clipped: FloatArray,
+        sensitivity: FloatArray,
+        label: str,
+    ) -> FloatArray:
+        """Release the only mean of a single column of clipped values; pure ε."""
+        epsilon = self._params.epsilon
+        spent = 0.0 if self._interval is None else CUBE_SHARE * epsilon
+        mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon - spent, label=label)
+        noise_std = transcript.box_scale(sensitivity, epsilon - spent, 1) * coordinate_std(1)
+        radius = np.full(len(vectors), self._bound)
+        one = RefinedMean(mean=mean, center=0 * mean, radius=radius, noise_std=noise_std)
+        return self._told_of_a_column(transcript, vectors, one, spent)
+
+    def _told_of_a_column(
+        self, transcript: Transcript, vectors: Sequence[FloatArray], one: RefinedMean, epsilon: float
+    ) -> FloatArray:
+        """Return the mean of a single column, and tell its half width where it is asked for."""
+        if self._interval is None:
+            return one.mean
+        n_users = np.array([len(X) for X in vectors], dtype=float)
+        squares, clipped = ball_squares(vectors, one.center, one.radius)
+        told = release_squares_in_a_cube(
+            transcript,
+            squares / one.radius**2,
+            clipped[None, :],
+            half=one.radius[None, :],
+            n_rows=n_users,
+            epsilon=epsilon,
+        )
+        note_mean_interval(
+            transcript,
+            self._interval,
+            squares=told.squares,
+            squares_std=told.std,
+            offset=one.mean - one.center,
+            noise_std=one.noise_std * normal_equivalent(1, self._interval) / coordinate_std(1),
+            share=told.share,
+            n_rows=n_users,
+        )
+        return one.mean
 
     def _refined(
         self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
@@ -254,9 +299,10 @@ class UserAggregation:
         """Release rotated coordinates one by one: as printed, and in one dimension."""
         window, radius, epsilon = self._columns(n_users)
         rotated = {id(X): self._rotation.rotate(X) for X in vectors}
+        turned = [rotated[id(X)] for X in vectors]
         released = winsorized_means_by_column(
             transcript,
-            [rotated[id(X)] for X in vectors],
+            turned,
             bound=self._bound,
             radius=radius,
             window=window,
@@ -264,17 +310,24 @@ class UserAggregation:
             mean_epsilon=epsilon,
             label=label,
         )
-        return self._rotation.rotate_back(released)
+        if self._rotation.size == 1:
+            self._told_of_a_column(transcript, turned, released, self._halves.squares)
+        return self._rotation.rotate_back(released.mean)
 
     def _columns(self, n_users: FloatArray) -> tuple[Window, FloatArray, float]:
         """Return window, radius (R,), and the ε of a column's range and of its mean."""
         params, size = self._params, self._rotation.size
         radius = np.full(len(n_users), params.concentration_radius)
         if params.calibration == "tight":
-            return FINE_WINDOW, radius, planned_halves(params.epsilon, params.delta, self._n_queries)
+            return FINE_WINDOW, radius, self._halves.each
         if size > 1:
             radius = printed_radius(radius, size, n_users, params.failure_probability)
         return PRINTED_WINDOW, radius, self._printed_epsilon() / 2
+
+    @property
+    def _halves(self) -> "Halves":
+        params, interval = self._params, self._interval is not None
+        return planned_halves(params.epsilon, params.delta, self._n_queries, interval)
 
     def _clipped_multiplier(self) -> float:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
@@ -356,18 +409,30 @@ def planned_steps(
     return noise(_least(events, epsilon, delta, most=1.0))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Halves:
+    """ε of each range and of each Laplace release of one-dimensional means; and of an interval's squares."""
+
+    each: float
+    squares: float
+
+
 @lru_cache(maxsize=1024)
-def planned_halves(epsilon: float, delta: float, n_queries: int) -> float:
-    """Return the ε of each range and of each Laplace release of T one-dimensional winsorized means."""
-    half = epsilon / (2 * n_queries)
+def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool = False) -> Halves:
+    """Return how ε is spent on T one-dimensional winsorized means, with an interval of a single one."""
+    squares = CUBE_SHARE * epsilon if interval else 0.0
+    half = (epsilon - squares) / (2 * n_queries)
 
     def events(factor: float) -> list[Event]:
+        releases = [half, half, squares] if interval else [half, half]
+        ranges, *numbers = (each / factor for each in releases)
         return [
-            BoundedRangeEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
-            PureEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
+            BoundedRangeEvent(label="", epsilon=ranges, sensitivity=1.0, count=n_queries),
+            *(PureEvent(label="", epsilon=each, sensitivity=1.0, count=n_queries) for each in numbers),
         ]
 
-    return half / _least(events, epsilon, delta, most=1.0)
+    factor = _least(events, epsilon, delta, most=1.0)
+    return Halves(each=half / factor, squares=squares / factor)
 
 
 def _least(events: Callable[[float], Sequence[Event]], epsilon: float, delta: float, *, most: float) -> float:

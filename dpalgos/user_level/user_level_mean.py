@@ -17,9 +17,10 @@ Why it is private. Replacing a user replaces one vector x̄_u; the rest is the a
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
 
-Interval (``interval=.95``, two columns or more): users are what is sampled, so a share of ρ pays for the
-mean squares of users' clipped means around the centre and the share of users that were clipped
-(:mod:`dpalgos.intervals`).
+Interval (``interval=.95``): users are what is sampled, so a share of ρ pays for the mean squares of users'
+clipped means around the centre and the share of users that were clipped (:mod:`dpalgos.intervals`). In a
+single column, whose noise is Laplace's, a share of ε pays for both numbers, which a user moves by 1/n at once
+(:mod:`dpalgos.entry_intervals`).
 
 References
 ----------
@@ -33,8 +34,12 @@ import numpy as np
 
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.intervals import HALF_WIDTH, NOTE, SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams
+from dpalgos.entry_intervals import SQUARES
+from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams
+from dpalgos.mechanisms.private_range import bin_middles
+from dpalgos.mechanisms.rotation import HadamardRotation
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW
 from dpalgos.params import positive
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
@@ -53,6 +58,10 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
     far = np.full((2, d), 1e9)
     refined = params.aggregation == "winsorized" and d > 1 and params.calibration == "tight"
     center = published[1][:, :1] if refined else np.zeros((d, 1))
+    if d == 1 and params.aggregation == "winsorized":
+        width = FINE_WINDOW.bin_width * params.concentration_radius
+        middle = bin_middles(published[0][:1, :1], params.value_bound, width)
+        center = HadamardRotation(1, params.public_seed).rotate_back(middle)
     along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
     apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))
     return {
@@ -61,6 +70,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
         "mean": apart,
         SCORE_MOMENTS: (along[0], np.zeros(2), along[1], np.zeros(2)),
         SHARE_CLIPPED: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
+        SQUARES: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
     }
 
 
@@ -97,9 +107,4 @@ def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Tra
         n_queries=1,
         interval=params.interval,
     )
-    if params.interval is not None and sample.n_features == 1:
-        transcript.note(HALF_WIDTH, np.full((1, sample.n_replicates), np.nan))
-        transcript.note(
-            NOTE, "no interval where it is nan: a single column has Laplace noise, and none is known"
-        )
     return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
-from dpalgos.intervals import HALF_WIDTH, NOTE
+from dpalgos.intervals import HALF_WIDTH, NOTE, half_widths
 from dpalgos.mechanisms.box_noise import coordinate_quantile, coordinate_std, normal_equivalent
 from dpalgos.mechanisms.secure import SecureTranscript
 from dpalgos.mechanisms.transcript import Transcript
@@ -211,6 +211,17 @@ def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     )
     assert np.isnan(result.interval).all()
     assert "clipping" in result.diagnostics[NOTE]
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_half_widths_cover_however_noisy_the_released_variance_is(level):
+    noisy = np.random.default_rng(0).standard_normal(20_000)
+    for noise in (0.0, 0.1, 1.0, 10.0):
+        for unsure in (0.05, 0.3, 0.5, 0.8, 1.0, 3.0, 10.0):  # of a sampling variance of 1
+            variance = noise + np.maximum(1 + unsure * noisy, 0)
+            reach = half_widths(level, variance, unsure) / np.sqrt(noise + 1)
+            assert (2 * ndtr(reach) - 1).mean() > level - 0.005, (noise, unsure)
+            assert reach.mean() < ndtri((1 + level) / 2) * np.sqrt(1 + 2 * unsure / (noise + 1))
 
 
 def test_the_interval_is_around_the_answer_and_grows_with_the_level():

@@ -405,7 +405,7 @@ FAULTS = (
     Fault(
         "squares in a cube are not paid for",
         "dpalgos/central/box_mean.py",
-        "rest = _BELOW * (1.0 if params.interval is None else 1 - _CUBE_SHARE)",
+        "rest = _BELOW * (1.0 if params.interval is None else 1 - CUBE_SHARE)",
         "rest = _BELOW",
         certified("box_mean: interval-tight"),
     ),
@@ -429,6 +429,20 @@ FAULTS = (
         "return max(coordinate_std(size), coordinate_quantile(size, level) / float(ndtri((1 + level) / 2)))",
         "return coordinate_std(size)",
         ("tests/dpalgos/test_intervals.py",),
+    ),
+    Fault(
+        "how unsure a variance is is left out of an interval",
+        "dpalgos/intervals.py",
+        "np.sqrt(variance + variance_std)",
+        "np.sqrt(variance)",
+        ("tests/dpalgos/test_intervals.py",),
+    ),
+    Fault(
+        "squares of a single column of users are not paid for",
+        "dpalgos/user_level/aggregation.py",
+        "half = (epsilon - squares) / (2 * n_queries)",
+        "half = epsilon / (2 * n_queries)",
+        ("tests/dpalgos/user_level/test_user_level_mean.py",),
     ),
     Fault(
         "half of the noise is left out of a regression's interval",

@@ -19,7 +19,9 @@ HALF = {"range_epsilon": 0.5, "mean_epsilon": 0.5, "label": "mean"}
 
 def by_column(transcript, values, tau, window, bound=100.0):
     radius = np.full(len(values), tau)
-    return winsorized_means_by_column(transcript, values, bound=bound, radius=radius, window=window, **HALF)
+    return winsorized_means_by_column(
+        transcript, values, bound=bound, radius=radius, window=window, **HALF
+    ).mean
 
 
 @pytest.mark.parametrize(("window", "rmse"), [(PRINTED_WINDOW, 0.0060), (FINE_WINDOW, 0.0064)])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.relation import Relation
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
@@ -97,6 +98,51 @@ def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(neighbor
         other_X = np.r_[X[ids != 2], 10 * rng.standard_t(2, (50, 3))]
         second = pair.replay(other_X, None, first, user_ids=other_ids)
         assert max(pair.excesses(first, second).values()) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
+def test_what_an_interval_of_one_column_releases_is_covered(neighbors, aggregation):
+    """Sensitivities are attained by a user, and never exceeded; together the releases cost what was asked."""
+    asked = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
+    pair = neighbors("user_level_mean", 1, **asked, aggregation=aggregation, interval=0.95)
+    rng, ids = np.random.default_rng(4), np.arange(30) % 6
+    for seed in range(20):
+        X = 3 * rng.standard_t(2, (30, 1))
+        first = pair.record(X, None, seed, user_ids=ids)
+        other = np.where(ids[:, None] == 2, 10 * rng.standard_t(2, (30, 1)), X)
+        assert max(pair.excesses(first, pair.replay(other, None, first, user_ids=ids)).values()) <= 1 + 1e-9
+    first = pair.record(np.zeros((2, 1)), None, user_ids=[0, 0])
+    found = pair.estimator.witnesses(pair.params, 1, first.published)
+    for label in ("mean", "squares"):
+        X, _, other, _ = found[label]
+        one, two = (pair.replay(rows, None, first, user_ids=[0, 0]) for rows in (X, other))
+        assert pair.excesses(one, two)[label] == pytest.approx(1)
+    assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
+    assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
+
+
+@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
+def test_intervals_of_one_column_cover(aggregation):
+    """Users whose own means differ, and Laplace noise as large as what they differ by."""
+    n_users, hits = 1000, []
+    for rng in np.random.default_rng(0).spawn(150):
+        X = 0.3 + 0.5 * rng.standard_normal((n_users, 1))
+        lower, upper = dpalgos.estimate(
+            "user_level_mean",
+            X,
+            user_ids=np.arange(n_users),
+            epsilon=0.5,
+            delta=1e-6,
+            value_bound=4.0,
+            concentration_radius=3.0,
+            range_failure=1.0,
+            aggregation=aggregation,
+            interval=0.95,
+            rng=rng,
+        ).interval
+        hits.append(np.where(np.isnan(lower), np.nan, (lower < 0.3) & (upper > 0.3)))
+    assert np.isfinite(hits).mean() > 0.9
+    assert 0.88 < np.nanmean(hits) < 0.997
 
 
 def test_the_catalogue_says_that_the_unit_is_the_user():
