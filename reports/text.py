@@ -19,24 +19,19 @@ from reports.numbers import duration, num, rule_text, setting, short, words
 @cache
 def html_environment() -> Environment:
     """Return the environment of HTML templates: everything is escaped unless marked safe."""
-    env = Environment(
-        loader=PackageLoader("reports", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    _add_filters(env)
-    return env
+    return _environment(autoescape=True)
 
 
 @cache
 def markdown_environment() -> Environment:
     """Return the environment of Markdown templates; text passes through the filter `md`."""
+    return _environment(autoescape=False)
+
+
+def _environment(*, autoescape: bool) -> Environment:
     env = Environment(
         loader=PackageLoader("reports", "templates"),
-        autoescape=False,
+        autoescape=autoescape,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
