@@ -5,7 +5,7 @@ weighted second moments of all replicates as one matrix product; groups of a few
 whose (rows × replicates) arrays stay in the processor's cache; and :class:`Design` for wide data.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -21,6 +21,7 @@ from dpalgos.blocked_design import (
     unchanging,
 )
 from dpalgos.errors import InputError
+from dpalgos.shared_passes import RowSum, SharedPasses, row_sums, truncated
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 from dpalgos.user_rows import UserRows, user_codes
 
@@ -84,6 +85,8 @@ class Sample:
         Names the argument and what is wrong with it, never a value of the data. Whether data are refused
         depends on them, and is outside every guarantee.
     """
+
+    _passes: SharedPasses | None = None
 
     def __init__(
         self,
@@ -279,6 +282,22 @@ class Sample:
     def _clipped_means(self) -> dict[tuple[Callable[..., FloatArray], float], FloatArray]:
         return {}
 
+    def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
+        """Return what functions of this sample return, and the seconds of each.
+
+        Where columns are many, :class:`Design` makes their sums over the rows together
+        (`dpalgos.shared_passes`).
+        """
+        self._passes = SharedPasses(self.rows)
+        try:
+            return self._passes.run(functions)
+        finally:
+            self._passes = None
+
+    def row_sum(self, wanted: RowSum) -> FloatArray:
+        """Return a sum over all rows, (R, d)."""
+        return row_sums(self.rows, [wanted])[0] if self._passes is None else self._passes.sum(wanted)
+
     def second_moments(self, made: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
         """Return the sums of z z' over each replicate's rows, as an (R, p, p) array.
 
@@ -414,12 +433,13 @@ class Design:
         used, coef = self._used(coef)
         predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
         for rows, block in self._rows.blocks():
-            predicted[rows] = self._truncated(block[:, used]) @ coef
+            chosen = block if used is None else block.take(used, axis=1)
+            predicted[rows] = self._truncated(chosen) @ coef
         return predicted
 
     def mean_product(self, values: FloatArray) -> FloatArray:
         """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""
-        return self._mean(values.shape[1], lambda block, rows: values[rows])
+        return self._mean(values.shape[1], lambda _, rows: values[rows])
 
     def mean_score(self, coef: FloatArray, residual: Residual) -> FloatArray:
         """Return the mean of x_i r_i(x_i'β) over each replicate's rows, (d, R): a gradient in one pass.
@@ -431,7 +451,7 @@ class Design:
             ``(linear predictors (m, R), slice of the m rows) -> (m, R)``; row i must depend on row i only.
         """
         used, coef = self._used(coef)
-        return self._mean(coef.shape[1], lambda block, rows: residual(block[:, used] @ coef, rows))
+        return self._mean(coef.shape[1], residual, coef, used)
 
     def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
@@ -454,26 +474,33 @@ class Design:
             squares *= self._mask
         return np.asarray(squares.sum(axis=0) / self._n_used)
 
-    def _mean(self, n_columns: int, factors: Callable[[FloatArray, slice], FloatArray]) -> FloatArray:
-        total: FloatArray = np.zeros((n_columns, self._rows.shape[1]))
-        for rows, block in self._rows.blocks():
-            block = self._truncated(block)
-            weighted = factors(block, rows)
-            if self._mask is not None:
-                weighted = weighted * self._mask[rows]
-            total += weighted.T.astype(self.dtype, copy=False) @ block
+    def _mean(
+        self,
+        n_columns: int,
+        factors: Callable[..., FloatArray],
+        coef: FloatArray | None = None,
+        used: IntArray | None = None,
+    ) -> FloatArray:
+        def masked(predictors: FloatArray | None, rows: slice) -> FloatArray:
+            found = factors(predictors, rows)
+            return found if self._mask is None else found * self._mask[rows]
+
+        total = self._sample.row_sum(
+            RowSum(
+                n_columns=n_columns, dtype=self.dtype, bound=self._bound, factors=masked, coef=coef, used=used
+            )
+        )
         return np.asarray(total.T / self._n_used)
 
-    def _used(self, coef: FloatArray) -> tuple[slice | IntArray, FloatArray]:
+    def _used(self, coef: FloatArray) -> tuple[IntArray | None, FloatArray]:
         """Return the columns to multiply with, only those that some replicate uses if few, and their part."""
         used = np.flatnonzero(coef.any(axis=1))
         if 4 * len(used) >= len(coef):
-            return slice(None), coef.astype(self.dtype, copy=False)
+            return None, coef.astype(self.dtype, copy=False)
         return used, coef[used].astype(self.dtype)
 
     def _truncated(self, block: FloatArray) -> FloatArray:
-        block = block.astype(self.dtype, copy=False)
-        return block if self._bound is None else np.clip(block, -self._bound, self._bound)
+        return truncated(block, self.dtype, self._bound)
 
 
 def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:

@@ -1,0 +1,119 @@
+"""Estimators side by side get the sums that they would get alone, and end whatever happens to one of them."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from dpalgos.blocked_design import HeldRows
+from dpalgos.sample import Design, Sample
+
+N, D, R = 700, 30, 3
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    return Sample(
+        rng.standard_normal((N, D)).astype(np.float32),
+        rng.standard_normal(N),
+        row_mask=rng.random((N, R)) < 0.6,
+        n_replicates=R,
+    )
+
+
+def descent(sample, n_steps, *, bound=None, n_used=D, single=True):
+    """Gradient steps of least squares on the first columns."""
+    design, y = Design(sample, bound, single=single), sample.response()[:, None]
+
+    def run():
+        coef = np.zeros((D, R))
+        coef[:n_used] = 0.01
+        for _ in range(n_steps):
+            coef[:n_used] -= 0.1 * design.mean_score(coef, lambda u, rows: u - y[rows])[:n_used]
+        return coef, design.mean_product(y - design.predict(coef))
+
+    return run
+
+
+def test_each_gets_what_it_would_get_alone(sample):
+    runs = [
+        descent(sample, 3),
+        descent(sample, 7, n_used=2),
+        descent(sample, 7, bound=0.5),
+        descent(sample, 2, single=False),
+        lambda: ("no sum", 0.0),
+    ]
+    alone = [run() for run in runs]
+    together = [answer for answer, _ in sample.side_by_side(runs)]
+    assert together[-1] == alone[-1]
+    for one, other in zip(alone[:-1], together[:-1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    assert not np.allclose(alone[0][0], alone[1][0], atol=1e-3)
+
+
+def test_those_that_wait_share_one_pass_and_the_last_go_on_alone(sample, monkeypatch):
+    passes, blocks = [], HeldRows.blocks
+
+    def counted(rows):
+        passes.append(1)
+        return blocks(rows)
+
+    monkeypatch.setattr(HeldRows, "blocks", counted)
+    before = sample.side_by_side([descent(sample, steps) for steps in (2, 5)])
+    together = len(passes)
+    for steps in (2, 5):
+        descent(sample, steps)()
+    # Alone each makes its steps and two more products; the longer one's sums hold the other's.
+    assert len(passes) - together == 2 + 5 + 4
+    assert together == 5 + 3
+    assert len(before) == 2
+
+
+def test_only_one_of_them_is_at_work_at_any_time(sample):
+    at_work, most = [], []
+    design, values = Design(sample), np.ones((N, R))
+
+    def run():
+        for _ in range(5):
+            at_work.append(1)
+            most.append(len(at_work))
+            threading.Event().wait(0.001)
+            at_work.pop()
+            design.mean_product(values)
+
+    sample.side_by_side([run] * 3)
+    assert max(most) == 1
+
+
+def test_an_error_of_one_is_raised_when_the_others_have_ended(sample):
+    ended, design = [], Design(sample)
+
+    def failing():
+        design.mean_product(np.ones((N, R)))
+        raise KeyError("mine")
+
+    def other():
+        for _ in range(4):
+            design.mean_product(np.ones((N, R)))
+        ended.append(1)
+
+    with pytest.raises(KeyError, match="mine"):
+        sample.side_by_side([failing, other])
+    assert ended
+    assert design.mean_product(np.ones((N, R))).shape == (D, R)  # the sample goes on without companions
+
+
+def test_an_interrupt_in_a_pass_ends_all_of_them(sample, monkeypatch):
+    before = threading.active_count()
+
+    def interrupted(rows):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HeldRows, "blocks", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sample.side_by_side([descent(sample, 3), descent(sample, 3)])
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and threading.active_count() > before:
+            thread.join(5)
+    assert threading.active_count() <= before
