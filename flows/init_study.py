@@ -1,6 +1,7 @@
 """`dpcost init`: a study file and a release file of one's own table, from names and types of columns."""
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,7 +74,8 @@ def init_study(
     if not [column for column in used if column != response]:
         raise SpecError(f"{data} has no column with values beside the response; bring at least one")
     empty = [column for column, kind in schema.items() if kind == "empty"]
-    study = _study(name, data, rows, used, empty, response, model, user_id, users)
+    seen_from_folder = data if data.is_absolute() else Path(os.path.relpath(data, folder))
+    study = _study(name, seen_from_folder, rows, used, empty, response, model, user_id, users)
     release = _release(name, data, used, response, model, user_id)
     for file, text in zip(files, (study, release), strict=True):
         atomic_write(file, text.encode())

@@ -1,5 +1,7 @@
 """From a file of one's own to a study: what `init` writes, what a study file may declare, what is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,6 +48,14 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     assert read_config(tmp_path / "mine-release.toml", ReleaseConfig).columns.x == (
         *("age", "region", "smoker", "visits"),
     )
+
+
+def test_a_study_in_another_folder_finds_its_data(tmp_path, monkeypatch):
+    (tmp_path / "studies").mkdir()
+    people().to_csv(tmp_path / "table.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    init_study("mine", Path("table.csv"), response="cost", folder=Path("studies"))
+    assert 'path = "../table.csv"' in (tmp_path / "studies" / "mine.toml").read_text()
 
 
 def test_an_unfinished_file_is_refused_by_its_first_open_line(tmp_path):
