@@ -40,10 +40,16 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.errors import InputError
 from dpalgos.intervals import IntervalParams
 from dpalgos.local.gram_report import GramReport, isometric, least_noise
-from dpalgos.local.noisy_moments import MomentNoise, ThresholdParams, regression, regression_interval
+from dpalgos.local.noisy_moments import (
+    MomentNoise,
+    ThresholdParams,
+    check_no_selection,
+    regression,
+    regression_interval,
+    score_variance_bound,
+)
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
@@ -64,11 +70,7 @@ class LDPNLDPParams(IntervalParams, ThresholdParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_printed(self, "gaussian")
-        if self.interval is not None and (self.sparsity is not None or self.threshold == "soft"):
-            raise InputError(
-                f"interval must be None where coefficients are selected or shrunk, got {self.interval!r}; "
-                "leave out sparsity and threshold"
-            )
+        check_no_selection(self, self.interval)
 
     @property
     def gaussian(self) -> bool:
@@ -143,8 +145,9 @@ def _answered(
     state = regression(gram, cross, noise, params, n_reports)
     if params.interval is None:
         return state
+    sampling = score_variance_bound(gram, state.coef, noise, params, n_reports, response_level)
     told = regression_interval(
-        gram, state.coef, noise, params, n_reports, level=params.interval, response_level=response_level
+        gram, state.coef, noise, params, n_reports, level=params.interval, sampling=sampling
     )
     return replace(state, notes={**state.notes, **told})
 

@@ -17,6 +17,9 @@ Calibrations
     half;
         entries are truncated, rows are not clipped, public ones are used as they are.
 
+Interval (``interval=.95``): the noise is known; the sampling error of the public rows is computed from them,
+and that of the private ones bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l.
+
 The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.noisy_moments`.
 
 References
@@ -36,7 +39,14 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.blocked_design import float_array, largest_magnitude
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.local.noisy_moments import MomentNoise, ThresholdParams, regression
+from dpalgos.intervals import IntervalParams
+from dpalgos.local.noisy_moments import (
+    MomentNoise,
+    ThresholdParams,
+    check_no_selection,
+    regression,
+    regression_interval,
+)
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
@@ -58,7 +68,7 @@ def _public_rows(name: str, value: Any) -> FloatArray | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LDPNLDPPublicParams(ThresholdParams):
+class LDPNLDPPublicParams(IntervalParams, ThresholdParams):
     """Keywords of :func:`ldp_nldp_public`."""
 
     public_X: FloatArray | None = checked(  # noqa: RUF009
@@ -71,6 +81,7 @@ class LDPNLDPPublicParams(ThresholdParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_printed(self, "gaussian")
+        check_no_selection(self, self.interval)
 
     def check_columns(self, n_features: int) -> None:
         """Refuse public rows of other columns, too."""
@@ -105,7 +116,6 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 3",
     summary="Each person sends a noisy row times response once; second moments come from public rows.",
-    no_interval="that the public rows are a sample, too, is not counted; take ldp_nldp",
     parameters=LDPNLDPPublicParams,
     example={
         "covariate_bound": 1.0,
@@ -117,6 +127,7 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
     public="n and the rows of public_X",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),
+        "interval": Form(keywords={"interval": 0.95}),
         "rows clipped": Form(keywords={"row_bound": 1.2}),
         "sparse": Form(keywords={"sparsity": 2}, calibrations=("tight", "paper")),
     },
@@ -151,7 +162,30 @@ class PublicMoments:
             rows.T @ rows / len(rows), (means[0].shape[1], self.n_features, self.n_features)
         )
         noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=self._randomizer.noise_std * self._bound)
-        return regression(gram, means[0] * self._bound, noise, self.params, n_reports)
+        state = regression(gram, means[0] * self._bound, noise, self.params, n_reports)
+        if self.params.interval is None:
+            return state
+        told = regression_interval(
+            gram,
+            state.coef,
+            noise,
+            self.params,
+            n_reports,
+            level=self.params.interval,
+            sampling=lambda lever: self._sampling(rows, lever, state.coef, n_reports),
+        )
+        return replace(state, notes={**state.notes, **told})
+
+    def _sampling(self, rows: FloatArray, lever: FloatArray, coef: FloatArray, n_reports: int) -> FloatArray:
+        """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and that of l'Σ̂θ among public rows."""
+        predicted = rows @ coef
+        bound = np.empty_like(coef)
+        for r, levers in enumerate(lever):
+            along = rows @ levers.T
+            private = self.response_level**2 * (along**2).mean(axis=0) / n_reports
+            public = (along * predicted[:, [r]]).var(axis=0) / len(rows)
+            bound[:, r] = private + public
+        return bound
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return x̃ỹ/(Rτ₂)."""

@@ -15,7 +15,7 @@ threshold at λ/2.)
 
 Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
 
-Intervals (:func:`regression_interval`) add what is public of the sampling error, a bound on the scores:
+Intervals (:func:`regression_interval`) add what is public of the sampling error, a bound on its variance:
 reports of local privacy are so noisy that this hardly widens them. They are for rows within the declared
 bounds; who is truncated nobody knows.
 
@@ -24,6 +24,7 @@ References
 Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +63,15 @@ class ThresholdParams(LocalParams):
         """Refuse a sparsity above the number of columns."""
         if self.sparsity is not None:
             check_how_many("sparsity", self.sparsity, n_features)
+
+
+def check_no_selection(params: ThresholdParams, interval: float | None) -> None:
+    """Refuse intervals where a threshold selects or shrinks."""
+    if interval is not None and (params.sparsity is not None or params.threshold == "soft"):
+        raise InputError(
+            f"interval must be None where coefficients are selected or shrunk, got {interval!r}; "
+            "leave out sparsity and threshold"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,35 +123,58 @@ def regression_interval(
     n_reports: int,
     *,
     level: float,
-    response_level: float,
+    sampling: Callable[[FloatArray], FloatArray],
 ) -> dict[str, FloatArray | str]:
     """Return the half widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`.
 
-    A score x (y − x'θ) is at most r (τ₂ + r‖θ‖) long, so that its variance is at most the square of that in
-    any direction.
+    ``sampling`` returns, for directions l (R, d, d) by rows, bounds (d, R) on the variance that l'(v̂ − Σ̂θ)
+    has without the reports' noise.
     """
     inverse, raised = _inverse(gram, params.eigenvalue_bounds[0] / 4)
-    n, d = n_reports, len(coef)
+    n = n_reports
     gram_std = np.full(coef.shape[1], np.sqrt(2 / n) * noise.off_diagonal)
     eigenvalues, vectors = np.linalg.eigh(gram)
-    row = params.row_norm(d)
-    longest = row * (response_level + row * np.linalg.norm(coef, axis=0))
-    sampling = longest**2 / n * np.einsum("rij,rij->ir", inverse, inverse)
-    trace = np.einsum("rjj->r", inverse)
-    second = trace * coef + np.einsum("rij,jr->ir", inverse, coef)
+    second = np.einsum("rjj->r", inverse) * coef + np.einsum("rij,jr->ir", inverse, coef)
     second = gram_std**2 / 2 * np.einsum("rij,jr->ir", inverse, second)
     known = _standard_error(inverse, coef, noise) ** 2 / n
     with np.errstate(over="ignore"):  # absurd bounds: an interval without ends
-        variance = known + second**2 + sampling
+        bound = sampling(inverse)
+        variance = known + second**2 + bound
     return interval_notes(
         level,
         variance=variance,
         variance_std=0.0,
-        sampling=sampling,
+        sampling=bound,
         flagged=unresolved_coordinates(eigenvalues, vectors, gram_std) | (raised > 0),
         reason="the coefficient takes part in a direction whose second moment the noise hides, or an "
         "eigenvalue was raised to its public bound",
     )
+
+
+def score_variance_bound(
+    gram: FloatArray,
+    coef: FloatArray,
+    noise: MomentNoise,
+    params: ThresholdParams,
+    n_reports: int,
+    response_level: float,
+) -> Callable[[FloatArray], FloatArray]:
+    """Return a bound on the variance of l'(mean of x (y − x'θ)), for directions l.
+
+    A residual is at most e = τ₂ + min(r ‖θ‖₂, τ₁ ‖θ‖₁), so that the variance of l'x (y − x'θ) is at most
+    e² l'Σl, and certainly e² r² ‖l‖². Σ̂ has noise: two standard deviations of it are added to l'Σ̂l.
+    """
+    row = params.row_norm(len(coef))
+    size = np.minimum(row * np.linalg.norm(coef, axis=0), params.covariate_bound * np.abs(coef).sum(axis=0))
+
+    def bound(lever: FloatArray) -> FloatArray:
+        length = np.einsum("rij,rij->ir", lever, lever)
+        spread = np.einsum("rij,rjk,rik->ir", lever, gram, lever)
+        unsure = 2 * max(noise.diagonal, np.sqrt(2) * noise.off_diagonal) / np.sqrt(n_reports) * length
+        along = np.minimum(np.maximum(spread, 0) + unsure, row**2 * length)
+        return np.asarray((response_level + size) ** 2 * along / n_reports)
+
+    return bound
 
 
 def _inverse(gram: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:

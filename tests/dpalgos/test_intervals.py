@@ -144,22 +144,54 @@ def test_coefficients_of_collinear_columns_have_no_interval(name):
     assert "direction" in result.diagnostics[NOTE]
 
 
-def test_local_intervals_cover_and_keep_those_of_every_replicate():
-    coef, bounds = np.array([0.5, -0.3, 0.2]), {"covariate_bound": 1.0, "response_bound": 2.0}
+LOCAL = {
+    "covariate_bound": 1.0,
+    "response_bound": 2.0,
+    "covariance_eigenvalue_bounds": (0.3, 0.4),
+    "mechanism": "l2",
+}
 
-    def rows(rng):
-        X = rng.uniform(-1, 1, (20_000, 3))
-        return X, X @ coef + rng.uniform(-0.5, 0.5, len(X))
 
-    asked = {**bounds, "covariance_eigenvalue_bounds": (0.3, 0.4), "mechanism": "l2"}
-    hits, _ = covered("ldp_nldp", rows, coef, 40, 4.0, **asked)
+def local_rows(rng, n=20_000):
+    X = rng.uniform(-1, 1, (n, 3))
+    return X, X @ np.array([0.5, -0.3, 0.2]) + rng.uniform(-0.5, 0.5, n)
+
+
+def test_local_intervals_count_that_public_rows_are_a_sample_too():
+    """Few of them: their sampling error is most of the error."""
+    coef, hits = np.array([0.5, -0.3, 0.2]), []
+    for rng in np.random.default_rng(0).spawn(60):
+        X, y = local_rows(rng, 8_000)
+        asked = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4), "public_X": local_rows(rng, 60)[0]}
+        lower, upper = dpalgos.estimate(
+            "ldp_nldp_public", X, y, epsilon=20.0, delta=1e-6, rng=rng, interval=0.95, **asked
+        ).interval
+        hits.append(np.where(np.isnan(lower), np.nan, (lower < coef) & (coef < upper)))
+    assert np.isfinite(hits).mean() > 0.9
+    assert np.nanmean(hits) > 0.88
+
+
+def test_local_intervals_bound_the_sampling_error_without_drowning_the_noise():
+    X, y = local_rows(np.random.default_rng(0))
+    asked = {"delta": 1e-6, "rng": np.random.default_rng(1), "interval": 0.95, **LOCAL}
+    found = dpalgos.estimate("ldp_nldp", X, y, epsilon=4.0, **asked)
+    without = found.diagnostics["half_width_without_noise"][:, 0]
+    assert (without < 0.6 * found.diagnostics[HALF_WIDTH][:, 0]).all()
+
+
+@pytest.mark.parametrize("name", ["ldp_nldp", "ldp_nldp_public"])
+def test_local_intervals_cover_and_keep_those_of_every_replicate(name):
+    coef, rows, asked = np.array([0.5, -0.3, 0.2]), local_rows, LOCAL
+    if name == "ldp_nldp_public":
+        asked = {**LOCAL, "public_X": local_rows(np.random.default_rng(7))[0]}
+    hits, _ = covered(name, rows, coef, 25, 4.0, **asked)
     assert np.isfinite(hits).mean() > 0.9
     assert np.nanmean(hits) > 0.9
     rng = np.random.default_rng(0)
     X, y = rows(rng)
     mask = rng.random((len(X), 2)) < 0.5
     result = dpalgos.estimate(
-        "ldp_nldp",
+        name,
         X,
         y,
         epsilon=4.0,
