@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -14,9 +15,10 @@ from flows.cli_options import AsJson
 def advise(
     study: Annotated[str, typer.Argument(help="A study's name, or the path of its file.")],
     error: Annotated[
-        float | None, typer.Option(help="That is wanted; twice the one without privacy if left out.")
+        float | None,
+        typer.Option(help="That is wanted; twice what chance costs without privacy if left out."),
     ] = None,
-    reps: Annotated[int, typer.Option(help="Repetitions of each forecast.")] = 10,
+    reps: Annotated[int, typer.Option(help="Repetitions of each forecast.")] = 30,
     dataset: Annotated[
         str | None, typer.Option(help="The ledger's name for the data; the study's by default.")
     ] = None,
@@ -56,45 +58,39 @@ def advise(
 
 
 def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[str]:
-    head, guesses = spec.headline, spec.guesses
-    unit = spec.head_panel.problem.size_symbol
+    head, guesses, problem = spec.headline, spec.guesses, spec.head_panel.problem
+    unit = problem.size_symbol
     budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
     names = list(dict.fromkeys(each.name for each in advice.forecasts))
     width = 2 + max(map(len, names))
     lines = [
         f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
-        f"guessed: any two columns correlate by {guesses.correlation:g}, covariates explain "
-        f"{guesses.explained:.0%} of the response, means and standard deviations are centres and scales "
-        f"unless [guesses] says otherwise ({guesses.source})",
-        "",
-        f"{'':<{width}}{unit:>8}" + "".join(f"{f'ε = {epsilon:g}':>14}" for epsilon in budgets),
+        "the median over made-up tables that are as plausible as what is stated, with the least and the most",
+        f"stated under [guesses]: {guesses.source}",
     ]
+    if left_open := guesses.left_open([column.name for column in problem.columns()], problem.response):
+        lines.append(f"not stated, so the truth may be wide of it: {', '.join(left_open)}")
+    lines += ["", f"{'':<{width}}{unit:>8}" + "".join(f"{f'ε = {epsilon:g}':>24}" for epsilon in budgets)]
     for n in sorted({each.n for each in advice.forecasts}):
         for each_name in names:
             row = {each.epsilon: each for each in advice.forecasts if (each.name, each.n) == (each_name, n)}
             told = list(row.values())
             if not told[0].private:
-                lines.append(f"{each_name:<{width}}{n:>8}{_number(told[0].error):>14}  without privacy")
+                lines.append(f"{each_name:<{width}}{n:>8}{_range(told[0]):>24}  without privacy")
             else:
-                cells = "".join(f"{_number(row[epsilon].error):>14}" for epsilon in budgets)
+                cells = "".join(f"{_range(row[epsilon]):>24}" for epsilon in budgets)
                 lines.append(f"{each_name:<{width}}{n:>8}{cells}")
     lines.append("")
     for epsilon in budgets:
         best = advice.best(head.n, epsilon)
         if best:
-            text = f"at {unit} = {head.n:,} and ε = {epsilon:g} take {best.name}: error {_number(best.error)}"
+            text = f"at {unit} = {head.n:,} and ε = {epsilon:g} take {best.name}: error {_range(best)}"
             if best.flagged < 1:
-                text += f", 95 % intervals of ± {_number(best.half_width)} a coordinate"
+                text += f", 95 % intervals of ± {best.half_width:.3g} a coordinate"
             if 0 < best.flagged < 1:
                 text += f" ({best.flagged:.0%} of the coordinates without an honest one)"
             lines.append(text)
-    lines.append(f"for an error of {advice.wanted:.3g} among as many people as you like:")
-    for need in advice.needs:
-        epsilon = f"ε = {need.epsilon:.2g}" if math.isfinite(need.epsilon) else "no ε up to 10"
-        rows = f"{unit} = {_rounded(need.n)}" if math.isfinite(need.n) else f"no {unit} that was tried"
-        lines.append(
-            f"  {need.estimator:<{width}}{epsilon} at {unit} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
-        )
+    lines += _needs(advice, head, unit, width)
     if costs:
         first = costs[0]
         lines.append(
@@ -110,8 +106,32 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
     return lines
 
 
-def _number(value: float) -> str:
-    return "refused" if math.isnan(value) else f"{value:.3g}"
+def _needs(advice: Any, head: Any, unit: str, width: int) -> list[str]:
+    if math.isnan(advice.wanted):
+        return ["no error to aim at, for no size tells what chance costs without privacy; say --error"]
+    lines = [
+        f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most (of "
+        "rows, where the whole table is larger or smaller, too):"
+    ]
+    for need in advice.needs:
+        epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", "10")
+        rows = _span(need.n, unit, _rounded, "what was tried")
+        lines.append(
+            f"  {need.estimator:<{width}}{epsilon} at {unit} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
+        )
+    return lines
+
+
+def _span(need: tuple[float, float, float], symbol: str, written: Callable[[float], str], end: str) -> str:
+    """Write what is needed and in brackets the least and the most; beyond the end it is not known."""
+    expected, *ends = (written(value) if math.isfinite(value) else f"> {end}" for value in need)
+    return f"{symbol} = {expected} [{ends[0]}, {ends[1]}]".replace("= >", ">")
+
+
+def _range(forecast: Any) -> str:
+    if forecast.refused:
+        return "refused"
+    return f"{forecast.error:.3g} [{forecast.low:.2g}, {forecast.high:.2g}]"
 
 
 def _rounded(value: float) -> str:

@@ -10,7 +10,21 @@ from data.own_table import ColumnType, count_users, table_schema
 from data.store import atomic_write
 from dpalgos import get_estimator
 from flows.find_study import SCORECARD, study_names
-from flows.init_templates import MODELS, NUMBERS, OF_ROWS, OF_USERS, RELEASE, SOURCE, STUDY, TEXT, InitModel
+from flows.init_templates import (
+    GUESSED_NUMBERS,
+    GUESSED_PAIRS,
+    GUESSED_RESPONSE,
+    GUESSED_TEXT,
+    MODELS,
+    NUMBERS,
+    OF_ROWS,
+    OF_USERS,
+    RELEASE,
+    SOURCE,
+    STUDY,
+    TEXT,
+    InitModel,
+)
 from tasks.faults import SpecError
 from tasks.release_table import AT_CENTERS
 from tasks.study.study_file import STUDY_FILE_VERSION
@@ -163,7 +177,24 @@ def _study(
         intercept=" and an intercept is fitted" if response else "",
         problem=f"{{ {', '.join(problem)} }}",
         estimators=model.estimators,
+        guesses=_guesses(used, response),
     )
+
+
+def _guesses(used: Mapping[str, ColumnType], response: str) -> str:
+    """Return examples of guesses that name columns of the table, as comments."""
+    numbers = [_text(column) for column, kind in used.items() if kind != "text" and column != response]
+    texts = [_text(column) for column, kind in used.items() if kind == "text" and column != response]
+    examples = ""
+    if numbers:
+        examples += GUESSED_NUMBERS.format(one=numbers[0])
+    if texts:
+        examples += GUESSED_TEXT.format(one=texts[0])
+    if len(numbers) > 1:
+        examples += GUESSED_PAIRS.format(one=numbers[0], other=numbers[1])
+    if response and numbers:
+        examples += GUESSED_RESPONSE.format(response=_text(response), one=numbers[0])
+    return examples
 
 
 def _column(name: str, kind: ColumnType) -> str:

@@ -65,7 +65,29 @@ name = "public"
 about = "Columns are put into public units{intercept}; the guarantee covers this."
 problem = {problem}
 
-{estimators}"""
+{estimators}
+# For `dpcost advise {name}.toml`, which reads no data: what you guess of the table, from a codebook, a
+# published table or common knowledge, never from these data. All of it is optional. What you state is taken
+# to be nearly true, the rest may be anything within reason: errors are foreseen as a range, narrower if you
+# state more.
+# [guesses]
+# source = "a codebook"    # how you know
+{guesses}"""
+GUESSED_NUMBERS = """\
+# mean = {{ {one} = 40.0 }}    # by column: where the center of its units is no guess of it
+# std = {{ {one} = 15.0 }}    # by column: where the scale of its units is no guess of it
+"""
+GUESSED_TEXT = """\
+# shares = {{ {one} = [0.6, 0.4] }}    # how frequent the categories are, in their order
+"""
+GUESSED_PAIRS = """\
+# correlation = 0.2    # of any two columns but these
+# correlations = [[{one}, {other}, 0.8]]    # columns that tell much the same, or go against each other
+"""
+GUESSED_RESPONSE = """\
+# explained = 0.5    # the share of the variance of {response} that the other columns explain
+# effects = {{ {one} = 0.5 }}    # which columns matter, beside each other (per standard deviation)
+"""
 RELEASE = """\
 # One private answer about {file}, for publication: written by `dpcost init`.
 #     dpcost ledger open {name} --epsilon 1 --delta 1e-6

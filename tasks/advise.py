@@ -1,7 +1,8 @@
 """What a study's answers will cost, from public declarations and simulation alone: no data are touched.
 
-Tables are made up from what is declared of the columns (`tasks.problems.declared_rows`), and the study's
-estimators run on them as they would on the data: as good a forecast as the declarations and guesses are.
+Tables are made up that are all as plausible as what is declared and guessed of the columns
+(`tasks.problems.declared_rows`), and the study's estimators run on them as they would on the data. The error
+to expect is the median of these tables; the least and the largest say how much the declarations leave open.
 """
 
 import math
@@ -17,6 +18,7 @@ from dpalgos import InputError, get_estimator
 from dpalgos.hardened_release import plan_release
 from reports.error_curve import first_below
 from tasks.faults import SpecError
+from tasks.problems.guesses import Guesses
 from tasks.problems.problem import Estimation
 from tasks.release import spending_of
 from tasks.rules import delta_at
@@ -27,10 +29,12 @@ from tasks.study.spec import StudySpec
 from tasks.work_units import Block, Cell
 
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-SIZES = (1 / 16, 1 / 4, 1.0, 4.0)  # of the headline's
-_MOST_ELEMENTS = 20_000_000  # of a made-up table
-TABLES = 5  # made up, among which repetitions are divided
+SIZES = (1 / 16, 1 / 4, 4.0)  # of tables beside the study's own, as multiples of it
+TABLES = 10  # made up, among which repetitions are divided
 LEVEL = 0.95
+_MOST_ELEMENTS = 20_000_000  # of a made-up table
+_FEWEST_ROWS = 50  # of a made-up table
+_TRIES = 5  # at a table that has an answer
 _BEYOND = 16.0  # how far the last slope is followed
 
 
@@ -44,8 +48,9 @@ class Forecast:
     n : int
     epsilon : float
         NaN for a non-private estimator.
-    error, standard_error : float
-        Mean of the study's metric over repetitions; NaN where the estimator refuses.
+    error, low, high : float
+        Median, least and largest of the made-up tables' mean errors in the study's metric; NaN where the
+        estimator refuses most of them.
     half_width : float
         Mean half width of the coordinates' 95 % intervals, in the metric's units, at the headline's size; NaN
         elsewhere, and for estimators without intervals.
@@ -60,7 +65,8 @@ class Forecast:
     n: int
     epsilon: float
     error: float
-    standard_error: float
+    low: float
+    high: float
     refused: str
     half_width: float = math.nan
     flagged: float = math.nan
@@ -83,21 +89,22 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What one estimator needs for a wanted error.
+    """What one estimator needs for a wanted error: what to expect, and by the least and the largest errors.
 
     Attributes
     ----------
     estimator : str
         With its form.
-    epsilon : float
+    epsilon : (expected, least, most) of float
         At the headline's size; infinite if no ε up to 10 is enough.
-    n : float
-        At the headline's ε; infinite if it is beyond what simulation tells.
+    n : (expected, least, most) of float
+        At the headline's ε, of a table that is larger or smaller than the study's by the same factor;
+        infinite if it is beyond what simulation tells.
     """
 
     estimator: str
-    epsilon: float
-    n: float
+    epsilon: tuple[float, float, float]
+    n: tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +136,7 @@ def advise(
     spec: StudySpec,
     *,
     wanted: float | None = None,
-    replicates: int = 10,
+    replicates: int = 3 * TABLES,
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Advice:
@@ -139,11 +146,12 @@ def advise(
     ----------
     spec : StudySpec
     wanted : float, optional
-        An error in the study's metric; by default twice the one without privacy at the headline.
+        An error in the study's metric; by default twice the sampling error at the headline's size: what
+        random rows cost without privacy.
     replicates : int
         Repetitions of each forecast.
     seed : int
-        Of the made-up table and all noise.
+        Of the made-up tables and all noise.
     progress : callable, optional
         Is told the number of forecasts made so far.
 
@@ -153,28 +161,70 @@ def advise(
         In words.
     """
     one_blas_thread()
-    head = spec.headline
+    head, grid = spec.headline, spec.grid_of(spec.head_panel)
     simulation = _Simulation(spec, replicates, seed, progress)
-    grid = spec.grid_of(spec.head_panel)
-    study = simulation.forecasts(simulation.n_units, grid.n, grid.epsilon, widths=True)
-    # A population of which even the largest size is a small part: more rows mean other people.
-    sizes = [max(10, int(head.n * share)) for share in SIZES]
-    by_size = simulation.forecasts(8 * sizes[-1], sizes, [head.epsilon])
-    by_budget = simulation.forecasts(8 * sizes[-1], [head.n], BUDGETS)
+    forecasts = simulation.forecasts()
+    study = [
+        each for each in forecasts if each.n in grid.n and (not each.private or each.epsilon in grid.epsilon)
+    ]
     if wanted is None:
-        wanted = 2 * min((each.error for each in by_budget if each.without_privacy), default=math.nan)
-    private = dict.fromkeys(each.name for each in study if each.private)
-    needs = tuple(
-        Need(
-            estimator=name,
-            epsilon=first_below(
-                wanted, [(each.epsilon, each.error) for each in by_budget if each.name == name]
-            ),
-            n=first_below(wanted, [(each.n, each.error) for each in by_size if each.name == name], _BEYOND),
+        wanted = 2 * _sampling_error(study, head.n, simulation.n_units)
+    return Advice(forecasts=tuple(study), wanted=wanted, needs=needs(forecasts, spec, wanted))
+
+
+def needs(forecasts: Sequence[Forecast], spec: StudySpec, wanted: float) -> tuple[Need, ...]:
+    """Return what each private estimator needs for a wanted error, from forecasts at sizes and budgets."""
+    head, sizes = spec.headline, spec.grid_of(spec.head_panel).n
+    found = []
+    for name in dict.fromkeys(each.name for each in forecasts if each.private):
+        own = [each for each in forecasts if each.name == name]
+        by_budget = [(each.epsilon, each) for each in own if each.n == head.n]
+        by_size = [
+            (float(each.n), each)
+            for each in own
+            if each.epsilon == head.epsilon and (each.n == head.n or each.n not in sizes)
+        ]
+        found.append(
+            Need(
+                estimator=name,
+                epsilon=_first_below(wanted, by_budget),
+                n=_first_below(wanted, by_size, _BEYOND),
+            )
         )
-        for name in private
+    return tuple(found)
+
+
+def _first_below(
+    wanted: float, points: list[tuple[float, Forecast]], beyond: float = 1.0
+) -> tuple[float, float, float]:
+    def where(errors: list[float]) -> float:
+        return first_below(wanted, list(zip((x for x, _ in points), errors, strict=True)), beyond)
+
+    told = [each for _, each in points]
+    return where([f.error for f in told]), where([f.low for f in told]), where([f.high for f in told])
+
+
+def _sampling_error(forecasts: Sequence[Forecast], n: int, population: int) -> float:
+    """Return the error of n rows of a population without end, without privacy; NaN if no size tells."""
+    known = [each for each in forecasts if each.without_privacy and each.n < population]
+    nearest = [each for each in known if each.n == min((f.n for f in known), key=lambda m: abs(m - n))]
+    # Drawn without replacement, m of N rows err by sqrt(1 - m/N) of what m of very many would.
+    return min(
+        (each.error * math.sqrt(each.n / n / (1 - each.n / population)) for each in nearest),
+        default=math.nan,
     )
-    return Advice(forecasts=tuple(study), wanted=wanted, needs=needs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """A cell's results on one made-up table: rows of the results table, and half widths of intervals."""
+
+    rows: pd.DataFrame
+    ends: np.ndarray
+
+    @property
+    def answered(self) -> bool:
+        return bool((self.rows["status"] == "ok").all())
 
 
 class _Simulation:
@@ -187,46 +237,79 @@ class _Simulation:
             raise SpecError(f"{spec.name}: its data are simulated; advice is for studies of a table")
         self.panel = _with_least_noise(spec)
         self.n_units = spec.own.units[0] if spec.own else self.panel.problem.about.n_rows
-        self._spec, self._replicates, self._seed = spec, replicates, seed
+        self._n_tables = min(TABLES, replicates)
+        self._spec, self._replicates, self._seed = spec, -(-replicates // self._n_tables), seed
         self._progress, self._made = progress, 0
         rows_each = spec.own.rows / self.n_units if spec.own else 1.0
         self._most = int(_MOST_ELEMENTS / rows_each / self.panel.problem.sizes(spec.headline.n)["d"])
 
-    def forecasts(
-        self, population: int, sizes: Sequence[int], budgets: Sequence[float], *, widths: bool = False
-    ) -> list[Forecast]:
-        """Return the errors of each estimator on subsamples of a made-up population."""
-        population = min(population, self._most)
-        sizes = [n for n in sizes if n <= population]
-        if not sizes:
+    def forecasts(self) -> list[Forecast]:
+        """Return errors at the study's sizes and budgets, at more budgets, and of tables of other sizes."""
+        runs: dict[str, list[_Run]] = {}
+        for table in range(self._n_tables):
+            for key, run in self._runs_on(table).items():
+                runs.setdefault(key, []).append(run)
+        return [_forecast(each, self.panel.name) for each in runs.values()]
+
+    def _populations(self) -> dict[int, list[Grid]]:
+        """Return by size of a made-up table what is asked of it."""
+        head, grid = self._spec.headline, self._spec.grid_of(self.panel)
+        population = min(self.n_units, self._most)
+        sizes = tuple(n for n in grid.n if n <= population)
+        if head.n not in sizes:
             raise SpecError(
-                f"{self._spec.name}: grid.n and headline.n must have a size of at most {population:,} for "
-                "advice; add one, for errors at larger sizes follow from it"
+                f"{self._spec.name}: headline.n must be at most {population:,} for advice, got {head.n:,}; "
+                "take a smaller one, for errors at larger sizes follow from it"
             )
-        spec, problem = self._spec, self.panel.problem
-        grid = Grid(n=tuple(dict.fromkeys(sizes)), epsilon=tuple(budgets), delta=(spec.headline.delta,))
-        alone = spec.model_copy(update={"panels": (self.panel.model_copy(update={"grid": grid}),)})
-        runs: list[pd.DataFrame] = []
-        ends: dict[str, list[np.ndarray]] = {}
-        n_tables = min(TABLES, self._replicates)
-        for table in range(n_tables):
-            seed = self._seed + table
+        delta = (head.delta,)
+        others = tuple(epsilon for epsilon in BUDGETS if epsilon not in grid.epsilon)
+        asked = {
+            population: [
+                Grid(n=sizes, epsilon=grid.epsilon, delta=delta),
+                *([Grid(n=(head.n,), epsilon=others, delta=delta)] if others else []),
+            ]
+        }
+        for factor in SIZES:
+            n, rows = round(factor * head.n), round(factor * self.n_units)
+            if n >= _FEWEST_ROWS and rows <= self._most and n not in grid.n:
+                asked[rows] = [Grid(n=(n,), epsilon=(head.epsilon,), delta=delta)]
+        return asked
+
+    def _runs_on(self, table: int) -> dict[str, _Run]:
+        """Return each cell's results on a table and on larger and smaller ones of its kind."""
+        for attempt in range(_TRIES):
+            rng = np.random.default_rng([self._seed, table, attempt])
             try:
-                prepared = problem.made_up(population, spec.guesses, np.random.default_rng(seed))
-            except ValueError as error:
-                raise SpecError(f"{spec.name}: {error}") from None
-            each = -(-self._replicates // n_tables)
-            for block in alone.blocks("paper", replicates=each, seed=seed):
-                runs.append(compute_block(block, prepared))
-                if widths and block.n == spec.headline.n:
-                    for cell in block.cells:
-                        ends.setdefault(cell.key, []).append(_half_widths(cell, block, prepared))
+                guesses = self.panel.problem.plausible(self._spec.guesses, rng)
+                return {
+                    key: run
+                    for population, grids in self._populations().items()
+                    for key, run in self._runs_of(population, grids, guesses, table, rng).items()
+                }
+            except ValueError as error:  # e.g. a constant column, or a response that a line separates
+                refusal = error
+        raise SpecError(f"{self._spec.name}: {refusal}") from None
+
+    def _runs_of(
+        self, population: int, grids: list[Grid], guesses: Guesses, table: int, rng: np.random.Generator
+    ) -> dict[str, _Run]:
+        spec, problem = self._spec, self.panel.problem
+        prepared = problem.made_up(population, guesses, rng)
+        found: dict[str, _Run] = {}
+        for grid in grids:
+            alone = spec.model_copy(update={"panels": (self.panel.model_copy(update={"grid": grid}),)})
+            for block in alone.blocks("paper", replicates=self._replicates, seed=self._seed + table):
+                rows = compute_block(block, prepared)
+                rows = rows[rows["metric"] == problem.metric]
+                widths = grid is grids[0] and block.n == spec.headline.n
+                for cell in block.cells:
+                    ends = _half_widths(cell, block, prepared) if widths else np.zeros(0)
+                    run = _Run(rows=rows[rows["cell"] == cell.key], ends=ends)
+                    found.setdefault(cell.key, run)
                 self._made += len(block.cells)
                 if self._progress:
                     self._progress(self._made)
-        rows = pd.concat(runs)
-        cells = rows[rows["metric"] == problem.metric].groupby("cell", sort=False)
-        return [_forecast(each, self.panel.name, ends.get(str(key), [])) for key, each in cells]
+        return found
 
 
 def _half_widths(cell: Cell, block: Block, prepared: Any) -> np.ndarray:
@@ -257,18 +340,22 @@ def _with_least_noise(spec: StudySpec) -> Panel:
     return spec.head_panel.model_copy(update={"estimators": tuple(kept)})
 
 
-def _forecast(rows: pd.DataFrame, panel: str, half_widths: list[np.ndarray]) -> Forecast:
-    first, ends = rows.iloc[0], np.concatenate([np.zeros(0), *half_widths])
-    answered = bool((rows["status"] == "ok").all())
-    errors, there = rows["value"].to_numpy(float), ends[np.isfinite(ends)]
+def _forecast(runs: list[_Run], panel: str) -> Forecast:
+    answered = [run for run in runs if run.answered]
+    told = len(answered) > len(runs) / 2
+    errors = [float(run.rows["value"].mean()) for run in answered] if told else [math.nan]
+    ends = np.concatenate([run.ends for run in runs])
+    first, there = runs[0].rows.iloc[0], ends[np.isfinite(ends)]
+    refusals = [str(run.rows["message"].iloc[-1]) for run in runs if not run.answered]
     return Forecast(
         estimator=str(first["estimator"]),
         form=str(first["variant"]).removeprefix(panel).removeprefix(", "),
         n=int(first["n"]),
         epsilon=cast(float, first["epsilon"]),
-        error=float(errors.mean()) if answered else math.nan,
-        standard_error=float(errors.std() / math.sqrt(len(errors))) if answered else math.nan,
-        refused="" if answered else str(rows["message"].iloc[-1]),
+        error=float(np.median(errors)),
+        low=min(errors),
+        high=max(errors),
+        refused="" if told else refusals[0],
         half_width=float(there.mean()) if len(there) else math.nan,
         flagged=1 - len(there) / len(ends) if len(ends) else 1.0,
     )

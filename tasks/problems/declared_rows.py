@@ -4,88 +4,28 @@ A column of numbers follows the beta law on its declared bounds whose mean and s
 centre and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
 Categories are equally frequent unless guessed otherwise. Columns are joined by a Gaussian copula, rows of one
 user by a common part of it. A response depends on the standardised covariates, by random effects unless they
-are guessed: where covariates are alike, effects may well be large and opposite.
+are guessed: where covariates are alike, effects may well be large and opposite. Guesses say how far it is
+from a straight line with even scatter, and whether columns have longer tails than the beta law.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import beta, norm
 
 from data.registry import Column
-from tasks.problems.problem import Strict
+from tasks.problems.guesses import Guesses
 
-_LEVELS = np.linspace(0, 1, 4001)
+_SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
-
-Guess = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Guesses(Strict):
-    """What an owner guesses of a table from general knowledge, so that errors can be foreseen; all public.
-
-    Attributes
-    ----------
-    correlation : float
-        Of any two covariates, but for those in `correlations`.
-    correlations : tuple of (str, str, float)
-        Of some pairs of columns.
-    explained : float
-        Share of the response's variance that the covariates explain; on the scale of the linear predictor for
-        logistic, Poisson and multinomial regressions.
-    within_users : float
-        Correlation of the rows of one user.
-    mean, std : dict of str to float
-        By column, where centre and scale of its units are no guess of them.
-    effects : dict of str to float
-        By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
-        unit that is the same for all; those that are not named have none. Empty: random ones.
-    shares : dict of str to tuple of float
-        By column of categories: how frequent each is, in their order.
-    source : str
-        How the owner knows.
-    """
-
-    correlation: Share = 0.2
-    correlations: tuple[tuple[str, str, Annotated[float, Field(gt=-1, lt=1)]], ...] = ()
-    explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    within_users: Share = 0.5
-    mean: dict[str, Guess] = Field(default_factory=dict)
-    std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
-    effects: dict[str, Guess] = Field(default_factory=dict)
-    shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
-    source: str = "by default; [guesses] in the study file says otherwise"
-
-    def check_names(self, columns: set[str]) -> None:
-        """Refuse guesses about columns that there are not."""
-        pairs = [name for pair in self.correlations for name in pair[:2]]
-        for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
-            if name not in columns:
-                raise ValueError(
-                    f"guesses must be about columns of the study, got {name!r}; correct it, or take it out"
-                )
-
-    def moments(self, column: Column) -> tuple[float, float]:
-        """Return the guessed mean and standard deviation of a column."""
-        center = column.center
-        if center is None or not column.lower < center < column.upper:
-            center = (column.lower + column.upper) / 2
-        scale = (column.upper - column.lower) / 4 if column.scale is None else column.scale
-        mean, std = self.mean.get(column.name, center), self.std.get(column.name, scale)
-        if not column.lower < mean < column.upper:
-            raise ValueError(
-                f"guesses.mean of {column.name!r} must lie between its bounds {column.lower:g} and "
-                f"{column.upper:g}, got {mean:g}; correct it"
-            )
-        return mean, std
+_ROWS_FOR_LINES = 20_000  # are enough to tell a curve from a line
+_FARTHEST = 3.0  # standard deviations at which uneven scatter grows no more
+_ROOM = 3.0  # standard deviations from mean to bound that a long tail needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +48,24 @@ class DeclaredRows:
     response: Column | None
     family: str
 
+    @property
+    def _names(self) -> list[str]:
+        return [*(column.name for column in self.numbers), *self.categories]
+
+    def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
+        """Return guesses of these columns that may be true as well as an owner's."""
+        numbers = self.numbers
+        if self.response and self.family != "multinomial":
+            numbers = (*numbers, self.response)
+        indicators = [name for group in self.categories.values() for name in group]
+        covariates = [*(column.name for column in self.numbers), *indicators]
+        return guesses.plausible(numbers, self._names, covariates, rng)
+
     def made_up(
         self, n_rows: int, users: np.ndarray | None, guesses: Guesses, rng: np.random.Generator
     ) -> pd.DataFrame:
         """Return rows with the table's columns; ``users`` (n_rows,) says whose they are, if anybody's."""
-        names = [*(column.name for column in self.numbers), *self.categories]
-        latent = _latent(names, guesses, n_rows, users, rng)
+        latent = _latent(self._names, guesses, n_rows, users, rng)
         table = {column.name: _numbers(column, guesses, latent[column.name]) for column in self.numbers}
         for name, indicators in self.categories.items():
             codes = _codes(name, 1 + len(indicators), guesses, latent[name])
@@ -124,14 +76,26 @@ class DeclaredRows:
             index = np.sum([effects.get(name, 0.0) * x for name, x in spread.items()], axis=0)
             index = index / max(float(np.std(index)), 1e-12)
             noise = _correlated_noise(1, n_rows, users, guesses.within_users, rng)[0]
-            table[self.response.name] = self._responses(self.response, index, noise, guesses, rng)
+            if guesses.uneven:
+                noise *= _uneven(index, list(spread.values()), guesses.uneven, rng)
+            curve = np.zeros(1)
+            if guesses.curvature:
+                curve = _curve(list(spread.values()), latent, effects, rng)
+            table[self.response.name] = self._responses(self.response, index, curve, noise, guesses, rng)
         return pd.DataFrame(table, copy=False)
 
     def _responses(
-        self, column: Column, index: np.ndarray, noise: np.ndarray, guesses: Guesses, rng: np.random.Generator
+        self,
+        column: Column,
+        index: np.ndarray,
+        curve: np.ndarray,
+        noise: np.ndarray,
+        guesses: Guesses,
+        rng: np.random.Generator,
     ) -> np.ndarray:
-        share = guesses.explained
-        u = index * np.sqrt(share / (1 - share)) * _FAMILY_SPREAD.get(self.family, 1.0)
+        share, curved = guesses.explained, guesses.curvature
+        spread = _FAMILY_SPREAD.get(self.family, 1.0)
+        u = spread * (index * np.sqrt(share / (1 - share)) + curve * np.sqrt(curved))
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
             chosen = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
@@ -148,8 +112,43 @@ class DeclaredRows:
             if beyond > 0:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
             return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float)
-        y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * noise)
+        left = np.sqrt(curved) * curve + np.sqrt(1 - curved) * noise
+        y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * left)
         return np.asarray(np.clip(y, column.lower, column.upper))
+
+
+def _uneven(
+    index: np.ndarray, columns: list[np.ndarray], growth: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return how wide the response scatters in each row, with mean square 1: along a random direction."""
+    along = index + np.sum([rng.standard_normal() * x for x in columns], axis=0) / np.sqrt(len(columns))
+    along = (along - along.mean()) / max(float(along.std()), 1e-12)
+    widths = np.exp(growth * np.clip(along, -_FARTHEST, _FARTHEST))
+    return np.asarray(widths / np.sqrt((widths**2).mean()))
+
+
+def _curve(
+    columns: list[np.ndarray],
+    latent: Mapping[str, np.ndarray],
+    effects: Mapping[str, float],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return a standardised curve in the covariates that has no linear part.
+
+    Effects that fade towards the ends of a column (they are of ranks, not of values), and a product of two
+    random directions.
+    """
+    X = np.column_stack([np.ones(len(columns[0])), *columns])
+    ranks = np.column_stack(list(latent.values()))
+    one, other = rng.standard_normal((2, ranks.shape[1]))
+    fading = ranks @ [effects.get(name, 0.0) for name in latent]
+    curve = np.zeros(len(X))
+    weights = abs(rng.standard_normal()), rng.standard_normal()
+    for weight, part in zip(weights, (fading, (ranks @ one) * (ranks @ other)), strict=True):
+        line = np.linalg.lstsq(X[:_ROWS_FOR_LINES], part[:_ROWS_FOR_LINES], rcond=None)[0]
+        left = part - X @ line
+        curve += weight * left / max(float(left.std()), 1e-12)
+    return np.asarray(curve / max(float(curve.std()), 1e-12))
 
 
 def _latent(
@@ -181,15 +180,25 @@ def _correlated_noise(
 
 
 def _numbers(column: Column, guesses: Guesses, latent: np.ndarray) -> np.ndarray:
-    """Return a column of the beta law with the guessed mean and deviation on the column's bounds."""
+    """Return a column with the guessed mean and deviation on the column's bounds: beta, or lognormal."""
     mean, std = guesses.moments(column)
     width = column.upper - column.lower
     center, variance = (mean - column.lower) / width, (std / width) ** 2
     if variance >= 0.999 * center * (1 - center):
         return np.where(latent > norm.ppf(1 - center), column.upper, column.lower)
+    if guesses.heavy_tails and max(column.upper - mean, mean - column.lower) > _ROOM * std:
+        up = column.upper - mean >= mean - column.lower
+        from_end = mean - column.lower if up else column.upper - mean
+        log_variance = np.log1p((std / from_end) ** 2)
+        sign = 1 if up else -1
+        values = from_end * np.exp(sign * np.sqrt(log_variance) * latent - log_variance / 2)
+        return np.asarray(
+            np.clip(column.lower + values if up else column.upper - values, column.lower, column.upper)
+        )
     total = center * (1 - center) / variance - 1
-    quantiles = beta.ppf(_LEVELS, center * total, (1 - center) * total)
-    return np.asarray(column.lower + width * np.interp(ndtr(latent), _LEVELS, quantiles))
+    a, b = center * total, (1 - center) * total
+    quantiles = np.where(_SCORES < 0, beta.ppf(ndtr(_SCORES), a, b), beta.isf(ndtr(-_SCORES), a, b))
+    return np.asarray(column.lower + width * np.interp(latent, _SCORES, quantiles))
 
 
 def _codes(name: str, n_categories: int, guesses: Guesses, latent: np.ndarray) -> np.ndarray:

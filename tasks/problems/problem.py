@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reports.page import Finding
-    from tasks.problems.declared_rows import Guesses
+    from tasks.problems.guesses import Guesses
     from tasks.study.spec import Profile, StudySpec
 
 # Elements of all data sets that the cells of one block read, so that it lasts seconds.
@@ -262,6 +262,16 @@ class Problem(Strict, ABC):
     @abstractmethod
     def draws(self, block: Block, prepared: Any) -> Iterator[Draw]:
         """Yield the data of a block, its replicates in order; simulated data need nothing prepared."""
+
+    def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
+        """Return guesses of the table that may be true as well as its owner's.
+
+        Raises
+        ------
+        ValueError
+            In words, where declarations do not say what a row looks like.
+        """
+        raise ValueError(f"problem of kind {self.kind!r} declares no rows; advice is for kind = 'subsamples'")
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> Any:
         """Return what `draws` takes, of so many rows (or users) made up from public declarations alone.

@@ -16,7 +16,8 @@ from data.prepared_table import PreparedTable, Units
 from data.refs import DatasetRef, FramesRef, read_table
 from data.registry import Column, Dataset, get_dataset
 from data.table_design import prepare_table, read_prepared_table, table_bytes
-from tasks.problems.declared_rows import DeclaredRows, Guesses
+from tasks.problems.declared_rows import DeclaredRows
+from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Problem
 
@@ -179,8 +180,20 @@ class RegisteredTableProblem(Problem, ABC):
         )
         return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
 
+    def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
+        """Return guesses that may be true as well as these."""
+        return self._declared_rows(guesses).plausible(guesses, rng)
+
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a table of the same columns, made up from what is declared of them."""
+        rows = self._declared_rows(guesses)
+        if not self.own or self.own.users is None:
+            return self._prepared(rows.made_up(n_units, None, guesses, rng))
+        n_rows = max(n_units, round(n_units * self.own.rows / self.own.users))
+        users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
+        return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
+
+    def _declared_rows(self, guesses: Guesses) -> DeclaredRows:
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.own.columns if self.own else ()
@@ -190,19 +203,13 @@ class RegisteredTableProblem(Problem, ABC):
             if column.categories and set(column.declared.table_columns) & set(self.covariates)
         }
         indicators = [name for group in categories.values() for name in group]
-        names = {*self.covariates, *categories, *([self.response] if self.response else [])}
-        guesses.check_names(names)
-        rows = DeclaredRows(
+        guesses.check_names({*self.covariates, *categories, *([self.response] if self.response else [])})
+        return DeclaredRows(
             numbers=tuple(self.about.column(name) for name in self.covariates if name not in indicators),
             categories=categories,
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
         )
-        if not self.own or self.own.users is None:
-            return self._prepared(rows.made_up(n_units, None, guesses, rng))
-        n_rows = max(n_units, round(n_units * self.own.rows / self.own.users))
-        users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-        return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
 
     def load(self, path: Path) -> PreparedTable:
         """Read the prepared table."""

@@ -12,7 +12,7 @@ from data.refs import DatasetRef
 from data.registry import Dataset
 from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
-from tasks.problems.declared_rows import Guesses
+from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import Strict
 from tasks.rules import delta_at

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from data.store import read_small
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
-from tasks.problems.declared_rows import Guesses
+from tasks.problems.guesses import Guesses
 from tasks.problems.kinds import kinds
 from tasks.problems.own_data import OwnColumn, OwnData
 from tasks.study.own_study import with_own_data

@@ -1,0 +1,176 @@
+"""What the owner of a table guesses of it, and guesses that would be as plausible.
+
+All of it is public: general knowledge, a codebook, a published table; never computed from the rows.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from data.registry import Column
+from tasks.problems.problem import Strict
+
+Guess = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Correlation = Annotated[float, Field(gt=-1, lt=1)]
+
+# How far the truth may lie from a guess, as standard deviations of normal laws, (stated, not stated):
+_MEAN = (0.05, 0.3)  # in standard deviations of the column
+_LOG_STD = (0.1, 0.3)
+_CORRELATION = 0.1  # on Fisher's scale
+_LOGIT_EXPLAINED = (0.3, 0.8)
+_EFFECT = 0.25  # of the effects' root mean square
+_UNEVEN = 0.3
+_GROUP = 3  # columns that tell much the same, on average
+_MOST_CURVATURE = 0.3
+_TWO_VALUES = 0.9  # of the largest variance on the bounds: a column that holds two values alone
+
+
+class Guesses(Strict):
+    """What an owner guesses of a table from general knowledge, so that errors can be foreseen; all public.
+
+    Attributes
+    ----------
+    correlation : float
+        Of any two covariates, but for those in `correlations`.
+    correlations : tuple of (str, str, float)
+        Of some pairs of columns.
+    explained : float
+        Share of the response's variance that the covariates explain; on the scale of the linear predictor for
+        logistic, Poisson and multinomial regressions.
+    curvature : float
+        Share of what is not explained that is a curve in the covariates, not chance.
+    uneven : float
+        How much the response scatters more where some direction of the covariates is larger: the logarithm of
+        the ratio for a standard deviation.
+    heavy_tails : bool
+        Whether columns with room on one side reach far out there, as incomes do (a lognormal law).
+    within_users : float
+        Correlation of the rows of one user.
+    mean, std : dict of str to float
+        By column, where centre and scale of its units are no guess of them.
+    effects : dict of str to float
+        By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
+        unit that is the same for all; those that are not named have none. Empty: random ones.
+    shares : dict of str to tuple of float
+        By column of categories: how frequent each is, in their order.
+    source : str
+        How the owner knows.
+    """
+
+    correlation: Share = 0.2
+    correlations: tuple[tuple[str, str, Correlation], ...] = ()
+    explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    curvature: Share = 0.0
+    uneven: Guess = 0.0
+    heavy_tails: bool = False
+    within_users: Share = 0.5
+    mean: dict[str, Guess] = Field(default_factory=dict)
+    std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
+    effects: dict[str, Guess] = Field(default_factory=dict)
+    shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
+    source: str = "by default; [guesses] in the study file says otherwise"
+
+    def check_names(self, columns: set[str]) -> None:
+        """Refuse guesses about columns that there are not."""
+        pairs = [name for pair in self.correlations for name in pair[:2]]
+        for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
+            if name not in columns:
+                raise ValueError(
+                    f"guesses must be about columns of the study, got {name!r}; correct it, or take it out"
+                )
+
+    def left_open(self, columns: Sequence[str], response: str) -> tuple[str, ...]:
+        """Return what is guessed of nothing: the entries of [guesses] that would make forecasts surer."""
+        entries = ["correlation", *(["explained"] if response else [])]
+        found = [name for name in entries if name not in self.model_fields_set]
+        if response and not self.effects:
+            found.append("effects")
+        for name, told in (("mean", self.mean), ("std", self.std)):
+            if missing := [column for column in columns if column not in told]:
+                found.append(f"{name} of {len(missing)} of {len(columns)} columns")
+        return tuple(found)
+
+    def moments(self, column: Column) -> tuple[float, float]:
+        """Return the guessed mean and standard deviation of a column."""
+        center = column.center
+        if center is None or not column.lower < center < column.upper:
+            center = (column.lower + column.upper) / 2
+        scale = (column.upper - column.lower) / 4 if column.scale is None else column.scale
+        mean, std = self.mean.get(column.name, center), self.std.get(column.name, scale)
+        if not column.lower < mean < column.upper:
+            raise ValueError(
+                f"guesses.mean of {column.name!r} must lie between its bounds {column.lower:g} and "
+                f"{column.upper:g}, got {mean:g}; correct it"
+            )
+        return mean, std
+
+    def plausible(
+        self,
+        numbers: Sequence[Column],
+        correlated: Sequence[str],
+        covariates: Sequence[str],
+        rng: np.random.Generator,
+    ) -> "Guesses":
+        """Return guesses that may be true as well: near what was stated, at random where nothing was.
+
+        Parameters
+        ----------
+        numbers : sequence of Column
+            Columns of numbers, the response among them.
+        correlated : sequence of str
+            Columns of numbers and of categories beside the response.
+        covariates : sequence of str
+            What effects are of: numbers, and a column of 0 and 1 for each category but the first.
+        rng : numpy.random.Generator
+        """
+        told = self.model_fields_set
+        drawn: dict[str, Any] = {"mean": {}, "std": {}}
+        for column in numbers:
+            drawn["mean"][column.name], drawn["std"][column.name] = self._plausible_moments(column, rng)
+        drawn["correlations"] = self._plausible_correlations(correlated, rng)
+        odds = np.log(self.explained / (1 - self.explained))
+        odds += _LOGIT_EXPLAINED["explained" not in told] * rng.standard_normal()
+        drawn["explained"] = float(1 / (1 + np.exp(-odds)))
+        if self.effects:
+            size = _EFFECT * float(np.sqrt(np.mean(np.square(list(self.effects.values())))))
+            drawn["effects"] = {
+                name: self.effects.get(name, 0.0) + size * float(rng.standard_normal()) for name in covariates
+            }
+        shape = {
+            "curvature": float(rng.uniform(0, _MOST_CURVATURE)),
+            "uneven": _UNEVEN * float(rng.standard_normal()),
+            "heavy_tails": bool(rng.random() < 0.5),
+        }
+        drawn |= {name: value for name, value in shape.items() if name not in told}
+        return self.model_copy(update=drawn)
+
+    def _plausible_moments(self, column: Column, rng: np.random.Generator) -> tuple[float, float]:
+        mean, std = self.moments(column)
+        low, width = column.lower, column.upper - column.lower
+        two_values = std**2 >= _TWO_VALUES * (mean - low) * (column.upper - mean)
+        move = _MEAN[column.name not in self.mean] * std * rng.standard_normal()
+        room = 0.5 * min(mean - low, column.upper - mean)
+        factor = np.exp(_LOG_STD[column.name not in self.std] * rng.standard_normal())
+        return float(mean + np.clip(move, -room, room)), float(width if two_values else std * factor)
+
+    def _plausible_correlations(
+        self, names: Sequence[str], rng: np.random.Generator
+    ) -> tuple[tuple[str, str, float], ...]:
+        """Return each pair's correlation; where nobody guessed, some groups of columns tell much the same."""
+        stated = {frozenset(pair[:2]): pair[2] for pair in self.correlations}
+        group = rng.integers(0, max(1, len(names) // _GROUP), len(names))
+        shared = np.sqrt(rng.random(len(names)))
+        if "correlation" in self.model_fields_set:
+            shared[:] = 0.0
+        found = []
+        for i, j in combinations(range(len(names)), 2):
+            pair = frozenset((names[i], names[j]))
+            common = shared[i] * shared[j] * (group[i] == group[j])
+            center = stated.get(pair, max(self.correlation, common))
+            moved = np.tanh(np.arctanh(min(center, 0.99)) + _CORRELATION * rng.standard_normal())
+            found.append((names[i], names[j], float(moved)))
+        return tuple(found)
