@@ -135,12 +135,12 @@ class UserFileRows:
     """
 
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
-        self.path, self._paired = path, bool(response)
+        self.path, self._response = path, response
         self._columns = [*columns, response] if response else list(columns)
         self._state = _state(path)
 
     def __call__(self) -> Iterator[Any]:
-        """Yield blocks (m, d), or pairs of a block and responses (m,).
+        """Yield columns (m,) by their names, or pairs of columns and responses (m,).
 
         Raises
         ------
@@ -161,10 +161,8 @@ class UserFileRows:
         self.unchanged()
         with opened_table(self.path) as (_, batches):
             for batch in batches:
-                block = np.empty((batch.num_rows, len(self._columns)), order="F")
-                for j, name in enumerate(self._columns):
-                    block[:, j] = canonical_cells(batch.column(name)).numbers
-                yield (block[:, :-1], block[:, -1]) if self._paired else block
+                columns = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
+                yield (columns, columns.pop(self._response)) if self._response else columns
         self.unchanged()
 
 

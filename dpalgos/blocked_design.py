@@ -18,7 +18,7 @@ In double precision the factor is below 1 + 10⁻⁵, like the rounding of every
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -36,6 +36,10 @@ _BLOCK_ELEMENTS = 1 << 16
 Blocks = Callable[[], Iterable[object]]
 # Which rows, the rows, and their responses if they come along.
 Piece = tuple[slice, FloatArray, FloatArray | None]
+# The same with an array (m,) per column in the place of the rows.
+ColumnPiece = tuple[slice, list[FloatArray], FloatArray | None]
+# Rows as a stream gives them: an array (m, d), or its columns.
+Given = FloatArray | list[FloatArray]
 A = TypeVar("A", FloatArray, BoolArray)
 
 
@@ -132,8 +136,9 @@ class StreamedRows(Rows):
     Parameters
     ----------
     read : callable
-        Returns an iterable of (m, d) arrays, any m, or of pairs of such an array and the responses (m,) of
-        its rows: all rows in order, the same in every pass.
+        Returns an iterable of blocks of rows, or of pairs of a block and the responses (m,) of its rows: all
+        rows in order, the same in every pass. A block is an (m, d) array, any m, or a mapping from names to
+        columns (m,), which are used where they lie.
     n_rows : int, optional
         How many there are. If it is known, no pass is spent on counting and checking them: values are checked
         in every pass, and a pass ends before anything is released of it.
@@ -144,16 +149,18 @@ class StreamedRows(Rows):
     def __init__(self, read: Blocks, n_rows: int | None = None) -> None:
         self._read = read
         self.shape, self.largest, self.responds = (0, 0), np.inf, False
-        n, largest = 0, 0.0
+        n, largest, self._by_columns = 0, 0.0, False
         dtypes: set[np.dtype[np.floating]] = set()
         for values, responses in map(_parted, read()):
             if not dtypes:
-                self.shape, self.responds = (0, values.shape[1]), responses is not None
-            dtypes.add(values.dtype)
+                self.shape, self.responds = (0, _width(values)), responses is not None
+                self._by_columns = isinstance(values, list)
+            dtypes.update(array.dtype for array in _arrays(values))
             if n_rows is not None:
                 break
-            largest = max(largest, self._checked(values, responses))
-            n += len(values)
+            self._check(values, responses)
+            largest = max(largest, largest_magnitude("X", _arrays(values)))
+            n += _height(values)
         else:
             self.largest = largest
         self.shape = (n if n_rows is None else n_rows, self.shape[1])
@@ -167,21 +174,21 @@ class StreamedRows(Rows):
     def pieces(self) -> Iterator[Piece]:
         """Yield the rows and their responses, in arrays that the next piece may overwrite."""
         size = min(self.block_size, len(self))
-        buffer, beside = np.empty((size, self.shape[1]), self.dtype), np.empty(size)
+        buffer = np.empty((size, self.shape[1]), self.dtype, order="F" if self._by_columns else "C")
+        beside = np.empty(size)
         start, filled = 0, 0
-        for values, responses in map(_parted, self._read()):
-            self._checked(values, responses)
-            taken = 0
-            while taken < len(values):
-                step = min(size - filled, len(values) - taken)
+        for values, responses in self._given():
+            taken, height = 0, _height(values)
+            while taken < height:
+                step = min(size - filled, height - taken)
                 chosen = slice(taken, taken + step)
                 taken += step
-                if step == size:  # nothing to put together
+                if step == size and not isinstance(values, list):  # nothing to put together
                     own = None if responses is None else responses[chosen]
                     yield slice(start, start + size), values[chosen].astype(self.dtype, copy=False), own
                     start += size
                     continue
-                buffer[filled : filled + step] = values[chosen]
+                _fill(buffer[filled : filled + step], values, chosen)
                 if responses is not None:
                     beside[filled : filled + step] = responses[chosen]
                 filled += step
@@ -190,30 +197,47 @@ class StreamedRows(Rows):
                     start, filled = start + size, 0
         if filled:
             yield self._put_together(start, buffer[:filled], beside[:filled])
-        if start + filled != len(self):
-            raise InputError(
-                f"X must give the same rows in every pass, got {len(self)} and then {start + filled}"
-            )
+
+    def column_pieces(self) -> Iterator[ColumnPiece]:
+        """Yield the rows, at most a block of them, as arrays of their columns, and their responses."""
+        start = 0
+        for values, responses in self._given():
+            columns = values if isinstance(values, list) else list(values.T)
+            for top in range(0, _height(values), self.block_size):
+                chosen = slice(top, min(top + self.block_size, _height(values)))
+                own = None if responses is None else responses[chosen]
+                yield slice(start + top, start + chosen.stop), [column[chosen] for column in columns], own
+            start += _height(values)
+
+    def _given(self) -> Iterator[tuple[Given, FloatArray | None]]:
+        """Yield what the stream gives, checked, and refuse more or fewer rows than there are."""
+        n = 0
+        for values, responses in map(_parted, self._read()):
+            self._check(values, responses)
+            n += _height(values)
+            yield values, responses
+        if n != len(self):
+            raise InputError(f"X must give the same rows in every pass, got {len(self)} and then {n}")
 
     def _put_together(self, start: int, buffer: FloatArray, beside: FloatArray) -> Piece:
         return slice(start, start + len(buffer)), buffer, beside if self.responds else None
 
-    def _checked(self, values: FloatArray, responses: FloatArray | None) -> float:
-        """Return the largest magnitude of a block, or refuse what would escape earlier decisions."""
-        if values.shape[1] != self.shape[1]:
-            widths = sorted({self.shape[1], values.shape[1]})
+    def _check(self, values: Given, responses: FloatArray | None) -> None:
+        """Refuse what would escape earlier decisions."""
+        if _width(values) != self.shape[1]:
+            widths = sorted({self.shape[1], _width(values)})
             raise InputError(f"X must have the same columns in every block, got {widths} columns")
         if (responses is not None) != self.responds:
             raise InputError("X must bring responses with every block or with none, got some of each")
         if responses is not None:
-            largest_magnitude("y", [responses])
-        largest = largest_magnitude("X", [values])
-        if largest > self.largest:
+            _check_magnitudes("y", [responses])
+        if self.largest == np.inf:
+            _check_magnitudes("X", _arrays(values))
+        elif largest_magnitude("X", _arrays(values)) > self.largest:
             raise InputError(
                 "X must give the same rows in every pass, got a larger value than in the first one; "
                 "return the same blocks whenever it is called"
             )
-        return largest
 
     def array(self) -> FloatArray:
         """Refuse."""
@@ -223,16 +247,46 @@ class StreamedRows(Rows):
         )
 
 
-def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:
-    """Return a block of a stream as rows and, if they come along, responses."""
+def _parted(piece: object) -> tuple[Given, FloatArray | None]:
+    """Return a block of a stream as rows or columns and, if they come along, responses."""
+    rows, beside = piece if isinstance(piece, tuple) else (piece, None)
+    values: Given
+    if isinstance(rows, Mapping):
+        values = [_in_place("X", column, 1) for column in rows.values()]
+        lengths = sorted({len(column) for column in values})
+        if len(lengths) > 1:
+            raise InputError(f"X must have columns of one length in every block, got {lengths} rows")
+    else:
+        values = _in_place("X", rows, 2)
     if not isinstance(piece, tuple):
-        return _in_place("X", piece, 2), None
-    values, responses = _in_place("X", piece[0], 2), _in_place("y", piece[1], 1)
-    if len(values) != len(responses):
+        return values, None
+    responses = _in_place("y", beside, 1)
+    if _height(values) != len(responses):
         raise InputError(
-            f"y must have one entry per row of X, got {len(responses)} entries for {len(values)} rows"
+            f"y must have one entry per row of X, got {len(responses)} entries for {_height(values)} rows"
         )
     return values, responses
+
+
+def _arrays(values: Given) -> list[FloatArray]:
+    return values if isinstance(values, list) else [values]
+
+
+def _height(values: Given) -> int:
+    return len(values[0]) if len(values) and isinstance(values, list) else len(values)
+
+
+def _width(values: Given) -> int:
+    return len(values) if isinstance(values, list) else int(values.shape[1])
+
+
+def _fill(into: FloatArray, values: Given, chosen: slice) -> None:
+    """Copy some rows."""
+    if isinstance(values, list):
+        for j, column in enumerate(values):
+            into[:, j] = column[chosen]
+    else:
+        into[:] = values[chosen]
 
 
 def _in_place(name: str, values: object, n_dimensions: int) -> FloatArray:
@@ -263,6 +317,19 @@ def unchanging(array: A) -> A:
         array = array.copy()
         array.flags.writeable = False
     return array
+
+
+def _check_magnitudes(name: str, arrays: Iterable[FloatArray]) -> None:
+    """Refuse what is not finite or too large.
+
+    The sum of all squares, a single product, bounds every square, and is not finite if any value is not. Only
+    where it is too large, as it may be in single precision by overflow, are all values looked at.
+    """
+    for array in arrays:
+        contiguous = array.flags.c_contiguous or array.flags.f_contiguous
+        flat = array.ravel(order="K") if contiguous else None
+        if flat is None or not float(np.dot(flat, flat)) <= LARGEST_VALUE**2:
+            largest_magnitude(name, [array])
 
 
 def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:

@@ -1,8 +1,8 @@
 """Rows of data with replicates as a trailing axis, validated once.
 
-Replicates share X and y and differ in which rows they use. Three views serve the estimators:
-weighted second moments of all replicates as one matrix product; groups of a few replicates
-whose (rows × replicates) arrays stay in the processor's cache; and :class:`Design` for wide data.
+Replicates share X and y and differ in which rows they use. Three views serve the estimators: the columns
+of streamed rows (:mod:`dpalgos.mechanisms.row_moments`); groups of a few replicates whose (rows ×
+replicates) arrays stay in the processor's cache; and :class:`Design` for wide data.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -218,9 +218,9 @@ class Sample:
 
     def means(self, Z: FloatArray) -> FloatArray:
         """Return the means of the rows of Z (n, k) that each replicate uses, as a (k, R) array."""
-        if self.row_mask is None:
+        if self.float_mask is None:
             return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)
-        return np.asarray(Z.T @ self._float_mask / self.n_rows)
+        return np.asarray(Z.T @ self.float_mask / self.n_rows)
 
     def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
         """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R).
@@ -232,10 +232,10 @@ class Sample:
             total = np.zeros((self.n_features, n_columns))
             for rows, block in self.rows.blocks():
                 clipped = clip(block.astype(np.float64, copy=False), bound)
-                if self.row_mask is None:
+                if self.float_mask is None:
                     total[:, 0] += clipped.sum(axis=0)
                 else:
-                    total += clipped.T @ self._float_mask[rows]
+                    total += clipped.T @ self.float_mask[rows]
             means = np.broadcast_to(total, (self.n_features, self.n_replicates)) / self.n_rows
             means.flags.writeable = False
             self._clipped_means[clip, bound] = means
@@ -298,33 +298,6 @@ class Sample:
         """Return a sum over all rows, (R, d)."""
         return row_sums(self.rows, [wanted])[0] if self._passes is None else self._passes.sum(wanted)
 
-    def second_moments(self, made: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
-        """Return the sums of z z' over each replicate's rows, as an (R, p, p) array.
-
-        ``made`` makes the rows z of X and y, or of a block of them (y is zero if there is none). All
-        replicates are one matrix product: (p(p+1)/2 products of columns) × (row mask).
-        """
-        if not self.rows.streamed:
-            y = np.zeros(len(self.rows)) if self.y is None else self.y
-            return self._products(made(self.X, y), None if self.row_mask is None else self._float_mask)
-        total: FloatArray | float = 0.0
-        for group in self.together():
-            weights = None if self.row_mask is None else group.weights
-            total = total + self._products(made(group.X, group.y), weights)
-        return np.asarray(total)
-
-    def _products(self, Z: FloatArray, weights: FloatArray | None) -> FloatArray:
-        p = Z.shape[1]
-        if weights is None:
-            return np.broadcast_to(Z.T @ Z, (self.n_replicates, p, p))
-        first, second = np.triu_indices(p)
-        products = Z[:, first] * Z[:, second]
-        packed = weights.T @ products
-        moments = np.empty((self.n_replicates, p, p))
-        moments[:, first, second] = packed
-        moments[:, second, first] = packed
-        return moments
-
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
         y = np.zeros(len(self.X)) if self.y is None else self.y
@@ -349,7 +322,7 @@ class Sample:
         """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
         everybody = slice(0, self.n_replicates)
         if not isinstance(self.rows, StreamedRows):
-            weights = np.ones((len(self.X), 1)) if self.row_mask is None else self._float_mask
+            weights = np.ones((len(self.X), 1)) if self.float_mask is None else self.float_mask
             y = np.zeros(len(self.X)) if self.y is None else self.y
             yield Group(everybody, slice(None), self.X, y, weights)
             return
@@ -360,13 +333,24 @@ class Sample:
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
             yield Group(everybody, rows, X, y, weights)
 
+    def column_pieces(self) -> Iterator[tuple[list[FloatArray], FloatArray, FloatArray | None]]:
+        """Yield streamed rows as arrays of their columns (m,), their responses, and weights (m, R) or None.
+
+        Columns are in the precision in which they are read; no weights mean that all are one.
+        """
+        assert isinstance(self.rows, StreamedRows)
+        for rows, columns, own in self.rows.column_pieces():
+            responses = own if self._held_y is None else self._held_y[rows]
+            y = np.zeros(len(columns[0])) if responses is None else responses.astype(np.float64, copy=False)
+            yield columns, y, None if self.row_mask is None else self.row_mask[rows].astype(float)
+
     def _per_group(self, group: Group) -> int:
         return self.n_replicates if group.weights.shape[1] == 1 else 1
 
     @cached_property
-    def _float_mask(self) -> FloatArray:
-        assert self.row_mask is not None
-        return self.row_mask.astype(float)
+    def float_mask(self) -> FloatArray | None:
+        """The row mask as weights (n, R) of 0 and 1, if there is one."""
+        return None if self.row_mask is None else self.row_mask.astype(float)
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,8 @@ from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.errors import InputError
 from dpalgos.intervals import IntervalParams, interval_multiplier, release_score_moments
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
-from dpalgos.mechanisms.clipping import clip_rows_l2, clipped_moments, project_l2_ball, truncate
+from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
+from dpalgos.mechanisms.row_moments import row_moments
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import count, positive
@@ -206,7 +207,7 @@ def _with_interval(
 
     whole = noise_multiplier(params.epsilon, params.delta)
     z, sensitivity = whole / float(np.sqrt(_GRAM_SHARE)), gram_sensitivity(row) / n
-    gram = sample.second_moments(lambda X, _: clip_rows_l2(X, row)) / n[:, None, None]
+    gram = row_moments(sample, row, params.response_bound)[:, :d, :d] / n[:, None, None]
     released = transcript.gaussian(svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z, label=GRAM)
     gram_std = transcript.noise_std(sensitivity, z, len(released))
     eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
@@ -331,11 +332,10 @@ def _gradient(
     sample: Sample, covariate_bound: float, level: float | FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
     d, n_rows = sample.n_features, sample.n_rows[:, None, None]
-    if np.ndim(level) == 0:
-        moments = clipped_moments(sample, covariate_bound, level) / n_rows
-        gram, cross = moments[:, :d, :d], moments[:, :d, d]
-    else:  # every replicate truncates at a level of its own
-        gram = sample.second_moments(lambda X, _: clip_rows_l2(X, covariate_bound)) / n_rows
+    one_level = float(level) if np.ndim(level) == 0 else None
+    moments = row_moments(sample, covariate_bound, one_level) / n_rows
+    gram, cross = moments[:, :d, :d], moments[:, :d, d]
+    if one_level is None:  # every replicate truncates at a level of its own
         total = sum(
             clip_rows_l2(group.X, covariate_bound).T @ (truncate(group.y[:, None], level) * group.weights)
             for group in sample.together()

@@ -39,7 +39,7 @@ from dpalgos.intervals import (
     interval_multiplier,
     release_score_moments,
 )
-from dpalgos.mechanisms.clipping import clipped_moments
+from dpalgos.mechanisms.row_moments import row_moments
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
@@ -88,7 +88,7 @@ def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> 
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    moments = clipped_moments(sample, row, response)
+    moments = row_moments(sample, row, response)
     gram, cross = moments[:, :d, :d], moments[:, :d, d].T
     if params.calibration == "tight":
         z = noise_multiplier(params.epsilon, params.delta, n_releases=3) / np.sqrt(params.rest)

@@ -39,7 +39,7 @@ from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.adassp import release_gram
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
-from dpalgos.mechanisms.clipping import clip_rows_l2
+from dpalgos.mechanisms.row_moments import row_moments
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.sample import Sample
@@ -85,10 +85,9 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArra
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the sum of the rounds' coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    sample.check_response()
     sigma = noise_multiplier(params.epsilon, params.delta, params.n_rounds + 2)
     tight = params.calibration == "tight"
-    gram = sample.second_moments(lambda X, _: clip_rows_l2(X, row))
+    gram = row_moments(sample, row, response)[:, :d, :d]
     least = transcript.gaussian(
         np.linalg.eigvalsh(gram)[:, :1].T,
         l2_sensitivity=row**2,

@@ -32,7 +32,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals import ENDS, NAIVE_HALF_WIDTH, IntervalParams
-from dpalgos.mechanisms.clipping import clipped_moments
+from dpalgos.mechanisms.row_moments import row_moments
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import positive
@@ -81,7 +81,7 @@ def bootstrap_regression(
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    moments = clipped_moments(sample, row, response)
+    moments = row_moments(sample, row, response)
     shares = dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)
     z = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares).gaussian_multiplier("X'X")
     gram_sd, cross_sd, square_sd = gram_sensitivity(row), 2 * row * response, response**2

@@ -41,7 +41,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
+from dpalgos.mechanisms.row_moments import row_moments
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.sample import Sample
@@ -99,13 +99,7 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
     tight = params.calibration == "tight"
     response_scale = params.covariate_bound / params.response_bound if tight else 1.0
     row_bound_squared = params.covariate_bound**2 + (response_scale * params.response_bound) ** 2
-    sample.check_response()
-
-    def rows_of_a(X: FloatArray, y: FloatArray) -> FloatArray:
-        clipped = truncate(y, params.response_bound)
-        return np.column_stack([clip_rows_l2(X, params.covariate_bound), response_scale * clipped])
-
-    gram = sample.second_moments(rows_of_a)
+    gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
         gram = gram + ridge * np.eye(d + 1)

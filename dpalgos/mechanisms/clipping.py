@@ -5,7 +5,7 @@ Clipping is a part of the guarantee, not an assumption on the data: estimators a
 
 import numpy as np
 
-from dpalgos.sample import Grouped, Sample
+from dpalgos.sample import Grouped
 from dpalgos.typing import FloatArray
 
 
@@ -37,11 +37,3 @@ def counts_above(norms: Grouped[FloatArray], level: FloatArray) -> FloatArray:
     for group, found in norms:
         counts[group.replicates] += (found > level[group.replicates]).sum(axis=0)
     return counts
-
-
-def clipped_moments(sample: Sample, row_bound: float, response_bound: float | FloatArray) -> FloatArray:
-    """Return the sums of z z', z = (x, y) with rows and responses clipped, (R, d + 1, d + 1)."""
-    sample.check_response()
-    return sample.second_moments(
-        lambda X, y: np.column_stack([clip_rows_l2(X, row_bound), truncate(y, response_bound)])
-    )

@@ -12,6 +12,7 @@ ill-conditioned for ten correct digits, and single runs, go through a singular v
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.mechanisms.row_moments import row_moments
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.robust_intervals import (
     RobustIntervalParams,
@@ -42,7 +43,7 @@ def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) ->
     if sample.row_mask is None:
         return np.repeat(_of_all_rows(sample)[:, None], sample.n_replicates, axis=1)
     d = sample.n_features
-    moments = sample.second_moments(lambda X, y: np.column_stack([X, y]))
+    moments = row_moments(sample)
     gram, cross = moments[:, :d, :d], moments[:, :d, d]
     scale = np.sqrt(np.einsum("rjj->rj", gram))
     scale[scale == 0] = 1.0

@@ -153,8 +153,10 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
     pieces = [slice(0, 300), slice(300, 301), slice(301, 1000)]
     responses = response(estimator, y)
 
-    def read():
-        return (X[p] if responses is None else (X[p], responses[p]) for p in pieces)
+    def read(by_columns=False):
+        for p in pieces:
+            rows = dict(enumerate(X[p].T)) if by_columns else X[p]
+            yield rows if responses is None else (rows, responses[p])
 
     params, ids = build_params(estimator, keywords(estimator, calibration)), whose(estimator, len(X))
 
@@ -163,7 +165,8 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
         return run(estimator, sample, params, made), made
 
     held = Sample(X, responses, n_replicates=2, user_ids=ids)
-    streams = [Sample(given, n_replicates=2, user_ids=ids) for given in (read, StreamedRows(read, len(X)))]
+    counted = StreamedRows(lambda: read(by_columns=True), len(X))
+    streams = [Sample(given, n_replicates=2, user_ids=ids) for given in (read, counted)]
     if needs_memory(estimator):
         for stream in streams:
             with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):

@@ -157,6 +157,19 @@ def test_a_box_is_never_left_by_rounding():
         ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "X must be finite, got 1 NaN"),
         ([np.full((1, 2), 1e61)], "X must lie within"),
         ([np.ones(3)], r"X must have shape \(n, d\)"),
+        ([{}], "X must have at least one row and one column"),
+        (
+            [{"a": np.ones(3), "b": np.ones(2)}],
+            r"X must have columns of one length in every block, got \[2, 3\]",
+        ),
+        (
+            [{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}],
+            "X must have the same columns in every block",
+        ),
+        ([{"a": np.ones(3), "b": np.array([1, np.nan, np.inf])}], "X must be finite, got 2 NaN"),
+        ([{"a": np.full(3, -1e61)}], "X must lie within"),
+        ([{"a": np.array(["1"])}], "X must hold numbers"),
+        ([{"a": np.ones((3, 1))}], "X must have shape"),
     ],
 )
 def test_bad_streams_are_refused(blocks, message):
@@ -228,18 +241,50 @@ def test_rows_of_a_file(tmp_path, dtype):
     names = write(tmp_path / "x.parquet", X, 1300)
     read = RowBlocks(tmp_path / "x.parquet", names[::-1])
     for _ in range(2):
-        blocks = [block.copy() for block in read()]
+        blocks = [np.column_stack(list(columns.values())) for columns in read()]
         np.testing.assert_array_equal(np.concatenate(blocks), X[:, ::-1])
     assert blocks[0].dtype == dtype
-    pairs = [(X.copy(), y.copy()) for X, y in RowBlocks(tmp_path / "x.parquet", names[:2], "x5")()]
-    np.testing.assert_array_equal(np.concatenate([rows for rows, _ in pairs]), X[:, :2])
+    assert list(next(iter(read()))) == names[::-1]
+    pairs = list(RowBlocks(tmp_path / "x.parquet", names[:2], "x5")())
+    rows = [np.column_stack(list(columns.values())) for columns, _ in pairs]
+    np.testing.assert_array_equal(np.concatenate(rows), X[:, :2])
     np.testing.assert_array_equal(np.concatenate([y for _, y in pairs]), X[:, 5])
     assert read.n_rows == 3000
     with pytest.raises(DataError, match=r"columns must be columns of x\.parquet, got 'y'"):
         RowBlocks(tmp_path / "x.parquet", ["x0", "y"])
+    with pytest.raises(DataError, match="columns must name each column once, got 'x0' twice"):
+        RowBlocks(tmp_path / "x.parquet", ["x0", "x1"], "x0")
 
 
-def test_the_next_piece_is_read_while_the_present_one_is_used():
+def test_numbers_of_any_type_are_read_as_they_lie(tmp_path):
+    table = pa.table({"single": np.ones(5, np.float32), "whole": np.arange(5), "true": np.ones(5, bool)})
+    pq.write_table(table, tmp_path / "x.parquet")
+    read = RowBlocks(tmp_path / "x.parquet", table.column_names)
+    rows = StreamedRows(read, read.n_rows)
+    assert rows.dtype == np.float64
+    np.testing.assert_array_equal(
+        next(rows.blocks())[1], np.column_stack([np.ones(5), np.arange(5), np.ones(5)])
+    )
+    _, columns, _ = next(rows.column_pieces())
+    assert [column.dtype for column in columns] == [np.float32, np.float64, np.float64]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_make_the_same_blocks_as_rows(dtype):
+    X = np.random.default_rng(0).standard_normal((1000, 3)).astype(dtype)
+    given = StreamedRows(lambda: ({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2]} for x in stream(X)()))
+    assert given.largest == np.abs(X).max()
+    for (rows, block), (of_array, expected) in zip(given.blocks(), HeldRows(X).blocks(), strict=True):
+        assert rows == of_array
+        np.testing.assert_array_equal(block, expected)
+    for source in (given, StreamedRows(stream(X))):
+        found = [(rows, np.column_stack(columns)) for rows, columns, _ in source.column_pieces()]
+        np.testing.assert_array_equal(np.concatenate([block for _, block in found]), X)
+        assert all(len(block) == rows.stop - rows.start for rows, block in found)
+
+
+def test_the_next_piece_is_read_while_the_present_one_is_used(monkeypatch):
+    monkeypatch.setattr("data.row_groups._n_cores", lambda: 2)
     begun, used = [], []
 
     def pieces():
@@ -257,7 +302,25 @@ def test_the_next_piece_is_read_while_the_present_one_is_used():
     assert threading.get_ident() not in begun
 
 
-def test_what_goes_wrong_ahead_is_told_and_an_abandoned_reader_ends():
+def test_on_one_core_the_next_piece_is_read_when_it_is_wanted(monkeypatch):
+    monkeypatch.setattr("data.row_groups._n_cores", lambda: 1)
+    begun = []
+
+    def pieces():
+        for k in range(3):
+            begun.append(threading.get_ident())
+            yield k
+
+    reader = read_ahead(pieces())
+    assert next(reader) == 0
+    assert begun == [threading.get_ident()]
+    assert list(reader) == [1, 2]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_what_goes_wrong_ahead_is_told_and_an_abandoned_reader_ends(cores, monkeypatch):
+    monkeypatch.setattr("data.row_groups._n_cores", lambda: cores)
+
     def broken():
         yield 1
         raise DataError("the second piece is damaged")

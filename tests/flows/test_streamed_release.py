@@ -118,7 +118,7 @@ def test_a_file_that_changes_on_the_way_is_noticed(dpcost, parquet, tmp_path, mo
 
 def test_rows_of_another_file_of_that_name_are_refused(parquet):
     rows = UserFileRows(parquet, ["hours"])
-    assert sum(len(block) for block in rows()) == 20_000
+    assert sum(len(columns["hours"]) for columns in rows()) == 20_000
     parquet.with_name("new.parquet").write_bytes(parquet.read_bytes())
     parquet.with_name("new.parquet").replace(parquet)
     with pytest.raises(DataError, match="changed while it was read"):

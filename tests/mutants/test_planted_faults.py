@@ -595,7 +595,7 @@ FAULTS = (
     Fault(
         "replicates ignore which rows they use",
         "dpalgos/sample.py",
-        "return np.asarray(Z.T @ self._float_mask / self.n_rows)",
+        "return np.asarray(Z.T @ self.float_mask / self.n_rows)",
         "return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)",
         batch("sample_mean-None"),
     ),
@@ -889,9 +889,39 @@ FAULTS = (
     Fault(
         "streamed rows are not checked in later passes",
         "dpalgos/blocked_design.py",
-        "            self._checked(values, responses)\n            taken = 0\n",
-        "            taken = 0\n",
+        "            self._check(values, responses)\n            n += _height(values)\n            yield",
+        "            n += _height(values)\n            yield",
         ("tests/dpalgos/test_blocked_design.py",),
+    ),
+    Fault(
+        "large values of a stream are not looked at",
+        "dpalgos/blocked_design.py",
+        "if flat is None or not float(np.dot(flat, flat)) <= LARGEST_VALUE**2:",
+        "if flat is None:",
+        ("tests/dpalgos/test_blocked_design.py",),
+    ),
+    *(
+        Fault(
+            what,
+            "dpalgos/mechanisms/row_moments.py",
+            old,
+            new,
+            ("tests/dpalgos/mechanisms/test_row_moments.py",),
+        )
+        for what, old, new in (
+            (
+                "streamed rows are not clipped",
+                "np.multiply(column, factors, out=z[:, j], dtype=float)",
+                "z[:, j] = column",
+            ),
+            (
+                "streamed rows are clipped to twice their bound",
+                "_clip_factors(columns, row_bound, *",
+                "_clip_factors(columns, 2 * row_bound, *",
+            ),
+            ("a column does not count in the norm", "in columns[1:]:", "in columns[2:]:"),
+            ("streamed responses are not truncated", "np.clip(y, -response_bound", "np.clip(y, -1e300"),
+        )
     ),
     Fault(
         "a file that changes between charge and draw is not noticed",
@@ -903,8 +933,8 @@ FAULTS = (
     Fault(
         "a stream may grow",
         "dpalgos/blocked_design.py",
-        "if largest > self.largest:",
-        "if False:",
+        'elif largest_magnitude("X", _arrays(values)) > self.largest:',
+        "elif False:",
         ("tests/dpalgos/test_blocked_design.py",),
     ),
     # Results.

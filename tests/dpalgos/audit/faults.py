@@ -190,7 +190,7 @@ def free_of_charge(transcript):
     return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
 
 
-CLIPPING = "dpalgos.mechanisms.clipping"
+ROW_MOMENTS = "dpalgos.mechanisms.row_moments"
 # With a small ball the sensitivity hardly varies, and one pair of neighbours attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}
@@ -227,14 +227,14 @@ FAULTS = [
         tampering(gaussian=half_sensitivity),
         keywords=PER_USER,
     ),
-    Fault("rows not clipped", "dp_linear_regression", without(CLIPPING, "clip_rows_l2"), gross=True),
-    Fault("responses not truncated", "dp_linear_regression", without(CLIPPING, "truncate"), gross=True),
-    Fault("rows not clipped", "adassp", without(CLIPPING, "clip_rows_l2"), gross=True),
-    Fault("responses not truncated", "adassp", without(CLIPPING, "truncate"), gross=True),
+    Fault("rows not clipped", "dp_linear_regression", without(ROW_MOMENTS, "clip_rows_l2"), gross=True),
+    Fault("responses not truncated", "dp_linear_regression", without(ROW_MOMENTS, "truncate"), gross=True),
+    Fault("rows not clipped", "adassp", without(ROW_MOMENTS, "clip_rows_l2"), gross=True),
+    Fault("responses not truncated", "adassp", without(ROW_MOMENTS, "truncate"), gross=True),
     Fault(
         "rows not clipped",
         "sheffet_ols",
-        without("dpalgos.comparators.sheffet_ols", "clip_rows_l2"),
+        without(ROW_MOMENTS, "clip_rows_l2"),
         keywords=SKETCH,
         gross=True,
     ),

@@ -1,0 +1,92 @@
+"""Sums of products of clipped rows: the same from columns that are streamed as from rows in memory."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.blocked_design import StreamedRows
+from dpalgos.mechanisms.row_moments import row_moments
+from dpalgos.sample import Sample
+
+N, ROW_BOUND, RESPONSE_BOUND = 2500, 1.5, 0.8
+
+
+def rows(d, n=N):
+    """Rows on both sides of the bounds, some far beyond."""
+    rng = np.random.default_rng(0)
+    scale = 10.0 ** rng.integers(-2, 3, (n, 1))
+    return scale * rng.standard_normal((n, d)), scale[:, 0] * rng.standard_normal(n)
+
+
+def by_columns(X, y, dtype=float, size=999):
+    def read():
+        for start in range(0, len(X), size):
+            some = slice(start, start + size)
+            yield {j: column.astype(dtype) for j, column in enumerate(X[some].T)}, y[some].astype(dtype)
+
+    return read
+
+
+def clipped(X, y, row_bound, response_bound, scale):
+    if row_bound is not None:
+        X = X * np.minimum(1, row_bound / np.linalg.norm(X, axis=1))[:, None]
+    if response_bound is not None:
+        y = np.clip(y, -response_bound, response_bound)
+    return np.column_stack([X, scale * y])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("d", [1, 4, 30])
+@pytest.mark.parametrize(
+    ("row_bound", "response_bound", "scale"),
+    [
+        (ROW_BOUND, RESPONSE_BOUND, 1.0),
+        (ROW_BOUND, RESPONSE_BOUND, 3.0),
+        (ROW_BOUND, None, 1.0),
+        (None, None, 2.0),
+    ],
+)
+def test_sums_are_those_of_the_clipped_rows(d, masked, row_bound, response_bound, scale):
+    X, y = rows(d)
+    mask = np.random.default_rng(1).random((N, 2)) < 0.5 if masked else np.ones((N, 2), bool)
+    Z = clipped(X, y, row_bound, response_bound, scale)
+    expected = np.stack([Z[used].T @ Z[used] for used in mask.T])
+    given = {"row_mask": mask if masked else None, "n_replicates": 2}
+    for sample in (Sample(X, y, **given), Sample(by_columns(X, y), **given)):
+        found = row_moments(sample, row_bound, response_bound, response_scale=scale)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+        np.testing.assert_array_equal(found, np.swapaxes(found, 1, 2))
+
+
+def test_single_precision_is_clipped_in_double_precision():
+    X, y = (values.astype(np.float32) for values in rows(4))
+    bounds = (0.1, 0.7)  # neither is a number of single precision
+    found = row_moments(Sample(StreamedRows(by_columns(X, y, np.float32), N)), *bounds)
+    Z = clipped(X.astype(float), y.astype(float), *bounds, 1.0)
+    np.testing.assert_allclose(found[0], Z.T @ Z, rtol=1e-12, atol=1e-12)
+
+
+def test_no_single_row_exceeds_the_bounds():
+    rng = np.random.default_rng(2)
+    for magnitude in (1e-3, 1.0, 1e3, 1e59):
+        X, y = magnitude * rng.standard_normal((1, 4)), magnitude * rng.standard_normal(1)
+        moments = row_moments(Sample(by_columns(X, y)), ROW_BOUND, RESPONSE_BOUND)[0]
+        assert np.trace(moments[:4, :4]) <= ROW_BOUND**2 * (1 + 1e-12)
+        assert moments[4, 4] <= RESPONSE_BOUND**2
+        assert np.linalg.norm(moments[:4, 4]) <= ROW_BOUND * RESPONSE_BOUND * (1 + 1e-12)
+
+
+def test_the_arrays_of_a_reader_are_left_as_they_are():
+    X, y = rows(4)
+    columns, responses = dict(enumerate(np.asfortranarray(X).T)), y.copy()
+    kept = [column.copy() for column in columns.values()]
+    row_moments(Sample(lambda: [(columns, responses)]), ROW_BOUND, RESPONSE_BOUND)
+    np.testing.assert_array_equal(list(columns.values()), kept)
+    np.testing.assert_array_equal(responses, y)
+
+
+def test_responses_are_needed():
+    X, _ = rows(2)
+    for given in (X, lambda: [X]):
+        with pytest.raises(dpalgos.InputError, match="y is required by this estimator"):
+            row_moments(Sample(given), ROW_BOUND, RESPONSE_BOUND)
