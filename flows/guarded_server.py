@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import base64
 import hmac
+import os
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +130,22 @@ class ReportPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        from starlette.exceptions import HTTPException
+
         given = dict(scope["headers"]).get(b"authorization", b"")
-        if hmac.compare_digest(given, self.expected):
-            below = {"root_path": REPORTS_PATH.rstrip("/"), "path": scope["path"]}
-            await self.files({**scope, **below}, receive, send)
-        else:
+        if not hmac.compare_digest(given, self.expected):
             ask = (b"www-authenticate", b'Basic realm="dpcost"')
             await _refuse(scope, send, "the reports ask for the server's password", 401, ask)
+            return
+        below = {"root_path": REPORTS_PATH.rstrip("/"), "path": scope["path"]}
+        try:
+            await self.files({**scope, **below}, receive, send)
+        except (
+            HTTPException
+        ) as fault:  # raised before anything is sent, and nobody else turns it into an answer
+            await _refuse(
+                scope, send, "there is no such report; the first run writes the index", fault.status_code
+            )
 
 
 async def _pass_over_body(receive: Receive) -> None:
@@ -174,6 +185,19 @@ def take_the_write_lock_first() -> None:
     setattr(Configuration, "begin_transaction", begin_with_the_lock)  # noqa: B010
 
 
+def put_pages_aside() -> None:
+    """Let Prefect make its pages below its home where whoever runs this may not write into the package.
+
+    It copies them beside its code otherwise, and serves none if it can't.
+    """
+    package = find_spec("prefect")
+    assert package is not None
+    assert package.origin is not None
+    if not os.access(Path(package.origin).parent / "server", os.W_OK):
+        prefect_home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+        os.environ.setdefault("PREFECT_UI_STATIC_DIRECTORY", str(prefect_home / "pages"))
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone."""
     parser = argparse.ArgumentParser(prog="python -m flows.guarded_server", description=main.__doc__)
@@ -189,6 +213,8 @@ def main() -> None:
     options = parser.parse_args()
     if not options.standalone:
         end_with_owner(STOP_TIMEOUT)
+
+    put_pages_aside()
 
     import uvicorn
     from prefect.server.api import collections

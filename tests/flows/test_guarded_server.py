@@ -1,10 +1,10 @@
 import asyncio
 import base64
 import contextlib
+import os
 from types import SimpleNamespace
 
 import pytest
-from starlette.exceptions import HTTPException
 
 from flows import guarded_server
 from flows.guarded_server import ReportPages, RequestGuard
@@ -155,13 +155,7 @@ def shown(tmp_path):
         scope = {"type": "http", "method": "GET", "path": path, "headers": headers}
         guard = RequestGuard(other, 4200, ReportPages(reports, "dpcost:right"))
 
-        async def answered():
-            try:
-                await guard(scope, unread, send)
-            except HTTPException as refused:  # what the application around it turns into a status
-                sent.append({"status": refused.status_code})
-
-        asyncio.run(answered())
+        asyncio.run(guard(scope, unread, send))
         return sent[0]["status"], b"".join(each.get("body", b"") for each in sent)
 
     return ask
@@ -179,4 +173,14 @@ def test_reports_are_shown_for_the_password(shown):
 )
 def test_nothing_beside_the_reports_is_shown(shown, path):
     status, body = shown(path)
-    assert (status, body) == (404, b"")
+    assert (status, body) == (404, b"there is no such report; the first run writes the index")
+
+
+def test_pages_are_made_below_the_home_where_the_package_cannot_be_written(monkeypatch, tmp_path):
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_UI_STATIC_DIRECTORY", "")
+    monkeypatch.delenv("PREFECT_UI_STATIC_DIRECTORY")
+    for writable, expected in ((True, None), (False, str(tmp_path / "pages"))):
+        monkeypatch.setattr(guarded_server.os, "access", lambda path, mode, writable=writable: writable)
+        guarded_server.put_pages_aside()
+        assert os.environ.get("PREFECT_UI_STATIC_DIRECTORY") == expected
