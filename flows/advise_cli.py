@@ -68,17 +68,22 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
         "the median over made-up tables that are as plausible as what is stated, with the least and the most",
         f"stated under [guesses]: {guesses.source}",
     ]
-    if left_open := guesses.left_open([column.name for column in problem.columns()], problem.response):
-        lines.append(f"not stated, so the truth may be wide of it: {', '.join(left_open)}")
-    lines += ["", f"{'':<{width}}{unit:>8}" + "".join(f"{f'ε = {epsilon:g}':>24}" for epsilon in budgets)]
+    declared = problem.declared_rows(guesses)
+    if left_open := declared.left_open(guesses):
+        lines.append(f"not stated, so that the range is wide: {', '.join(left_open)}")
+    if far := declared.far_units(guesses):
+        lines.append(
+            f"units near to what is guessed lower the errors; below bounds, say of {'; of '.join(far)}"
+        )
+    lines += ["", f"{'':<{width}}{unit:>8}" + "".join(f"{f'ε = {epsilon:g}':>26}" for epsilon in budgets)]
     for n in sorted({each.n for each in advice.forecasts}):
         for each_name in names:
             row = {each.epsilon: each for each in advice.forecasts if (each.name, each.n) == (each_name, n)}
             told = list(row.values())
             if not told[0].private:
-                lines.append(f"{each_name:<{width}}{n:>8}{_range(told[0]):>24}  without privacy")
+                lines.append(f"{each_name:<{width}}{n:>8}{_range(told[0]):>26}  without privacy")
             else:
-                cells = "".join(f"{_range(row[epsilon]):>24}" for epsilon in budgets)
+                cells = "".join(f"{_range(row[epsilon]):>26}" for epsilon in budgets)
                 lines.append(f"{each_name:<{width}}{n:>8}{cells}")
     lines.append("")
     for epsilon in budgets:
@@ -107,15 +112,18 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
 
 
 def _needs(advice: Any, head: Any, unit: str, width: int) -> list[str]:
+    from tasks.advise import BEYOND, BUDGETS, SIZES
+
     if math.isnan(advice.wanted):
         return ["no error to aim at, for no size tells what chance costs without privacy; say --error"]
     lines = [
         f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most (of "
         "rows, where the whole table is larger or smaller, too):"
     ]
+    most = BEYOND * max(SIZES) * head.n
     for need in advice.needs:
-        epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", "10")
-        rows = _span(need.n, unit, _rounded, "what was tried")
+        epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(BUDGETS):g}")
+        rows = _span(need.n, unit, _rounded, _rounded(most))
         lines.append(
             f"  {need.estimator:<{width}}{epsilon} at {unit} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
         )

@@ -35,7 +35,7 @@ LEVEL = 0.95
 _MOST_ELEMENTS = 20_000_000  # of a made-up table
 _FEWEST_ROWS = 50  # of a made-up table
 _TRIES = 5  # at a table that has an answer
-_BEYOND = 16.0  # how far the last slope is followed
+BEYOND = 16.0  # how far the last slope is followed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def needs(forecasts: Sequence[Forecast], spec: StudySpec, wanted: float) -> tupl
             Need(
                 estimator=name,
                 epsilon=_first_below(wanted, by_budget),
-                n=_first_below(wanted, by_size, _BEYOND),
+                n=_first_below(wanted, by_size, BEYOND),
             )
         )
     return tuple(found)
@@ -235,7 +235,7 @@ class _Simulation:
     ) -> None:
         if spec.head_panel.problem.simulated:
             raise SpecError(f"{spec.name}: its data are simulated; advice is for studies of a table")
-        self.panel = _with_least_noise(spec)
+        self.panel = with_least_noise(spec)
         self.n_units = spec.own.units[0] if spec.own else self.panel.problem.about.n_rows
         self._n_tables = min(TABLES, replicates)
         self._spec, self._replicates, self._seed = spec, -(-replicates // self._n_tables), seed
@@ -280,7 +280,9 @@ class _Simulation:
         for attempt in range(_TRIES):
             rng = np.random.default_rng([self._seed, table, attempt])
             try:
-                guesses = self.panel.problem.plausible(self._spec.guesses, rng)
+                guesses = self.panel.problem.declared_rows(self._spec.guesses).plausible(
+                    self._spec.guesses, rng
+                )
                 return {
                     key: run
                     for population, grids in self._populations().items()
@@ -330,7 +332,7 @@ def _half_widths(cell: Cell, block: Block, prepared: Any) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _with_least_noise(spec: StudySpec) -> Panel:
+def with_least_noise(spec: StudySpec) -> Panel:
     """Return the headline's panel without printed noise: a release draws the least that is proved."""
     kept = [
         item.model_copy(update={"calibrations": item.calibrations and ("tight",)})
@@ -349,7 +351,7 @@ def _forecast(runs: list[_Run], panel: str) -> Forecast:
     refusals = [str(run.rows["message"].iloc[-1]) for run in runs if not run.answered]
     return Forecast(
         estimator=str(first["estimator"]),
-        form=str(first["variant"]).removeprefix(panel).removeprefix(", "),
+        form=form_of(str(first["variant"]), panel),
         n=int(first["n"]),
         epsilon=cast(float, first["epsilon"]),
         error=float(np.median(errors)),
@@ -361,6 +363,11 @@ def _forecast(runs: list[_Run], panel: str) -> Forecast:
     )
 
 
+def form_of(variant: str, panel: str) -> str:
+    """Return an estimator's form from a result's variant, which begins with the panel."""
+    return variant.removeprefix(panel).removeprefix(", ")
+
+
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
     """Return what a release on all rows would cost the budget of a dataset, by estimator and ε of the study.
 
@@ -369,7 +376,7 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     LedgerError
         No budget of that name was opened.
     """
-    budget, panel = ledger.budget(dataset), _with_least_noise(spec)
+    budget, panel = ledger.budget(dataset), with_least_noise(spec)
     spent, problem = spending_of(ledger.charges(dataset)), panel.problem
     n_rows, n_users = (spec.own.rows, spec.own.users) if spec.own else (problem.about.n_rows, None)
     n = n_users or n_rows

@@ -25,6 +25,7 @@ _SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looke
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
 _ROWS_FOR_LINES = 20_000  # are enough to tell a curve from a line
 _FARTHEST = 3.0  # standard deviations at which uneven scatter grows no more
+_FAR = 2.0  # by which factor a scale may miss the standard deviation
 _ROOM = 3.0  # standard deviations from mean to bound that a long tail needs
 
 
@@ -54,12 +55,51 @@ class DeclaredRows:
 
     def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
         """Return guesses of these columns that may be true as well as an owner's."""
-        numbers = self.numbers
-        if self.response and self.family != "multinomial":
-            numbers = (*numbers, self.response)
         indicators = [name for group in self.categories.values() for name in group]
         covariates = [*(column.name for column in self.numbers), *indicators]
-        return guesses.plausible(numbers, self._names, covariates, rng)
+        return guesses.plausible(self._guessed, self._names, covariates, rng)
+
+    def left_open(self, guesses: Guesses) -> tuple[str, ...]:
+        """Return what nobody guessed: the entries that would make a forecast surer."""
+        entries = [("correlation", len(self._names) > 1), ("explained", self.response is not None)]
+        found = [name for name, used in entries if used and name not in guesses.model_fields_set]
+        if self.response is not None and not guesses.effects:
+            found.append("effects")
+        of_columns = (
+            ("mean", guesses.mean, [column.name for column in self._guessed]),
+            ("std", guesses.std, [column.name for column in self._guessed]),
+            ("shares", guesses.shares, list(self.categories)),
+        )
+        for entry, told, names in of_columns:
+            missing = [name for name in names if name not in told]
+            if missing:
+                found.append(
+                    f"{entry} of {', '.join(missing) if len(missing) < 4 else f'{len(missing)} columns'}"
+                )
+        return tuple(found)
+
+    def far_units(self, guesses: Guesses) -> tuple[str, ...]:
+        """Return a hint for each column whose units are far from what is guessed of it."""
+        found = []
+        for column in self._guessed:
+            told = column.name in guesses.mean and column.name in guesses.std
+            if not told or column.center is None or column.scale is None or self._raw(column):
+                continue
+            mean, std = guesses.mean[column.name], guesses.std[column.name]
+            if abs(mean - column.center) > std or not 1 / _FAR < column.scale / std < _FAR:
+                found.append(f"{column.name!r}: center = {mean:g}, scale = {std:g}")
+        return tuple(found)
+
+    @property
+    def _guessed(self) -> tuple[Column, ...]:
+        """Columns of numbers whose moments are guessed: the response among them, if it is a number."""
+        if self.response is None or self.family == "multinomial":
+            return self.numbers
+        return (*self.numbers, self.response)
+
+    def _raw(self, column: Column) -> bool:
+        """Whether a column stays as it is: a generalized linear model's response."""
+        return column is self.response and bool(self.family)
 
     def made_up(
         self, n_rows: int, users: np.ndarray | None, guesses: Guesses, rng: np.random.Generator

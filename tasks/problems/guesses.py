@@ -83,17 +83,6 @@ class Guesses(Strict):
                     f"guesses must be about columns of the study, got {name!r}; correct it, or take it out"
                 )
 
-    def left_open(self, columns: Sequence[str], response: str) -> tuple[str, ...]:
-        """Return what is guessed of nothing: the entries of [guesses] that would make forecasts surer."""
-        entries = ["correlation", *(["explained"] if response else [])]
-        found = [name for name in entries if name not in self.model_fields_set]
-        if response and not self.effects:
-            found.append("effects")
-        for name, told in (("mean", self.mean), ("std", self.std)):
-            if missing := [column for column in columns if column not in told]:
-                found.append(f"{name} of {len(missing)} of {len(columns)} columns")
-        return tuple(found)
-
     def moments(self, column: Column) -> tuple[float, float]:
         """Return the guessed mean and standard deviation of a column."""
         center = column.center

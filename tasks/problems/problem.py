@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reports.page import Finding
+    from tasks.problems.declared_rows import DeclaredRows
     from tasks.problems.guesses import Guesses
     from tasks.study.spec import Profile, StudySpec
 
@@ -263,8 +264,8 @@ class Problem(Strict, ABC):
     def draws(self, block: Block, prepared: Any) -> Iterator[Draw]:
         """Yield the data of a block, its replicates in order; simulated data need nothing prepared."""
 
-    def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
-        """Return guesses of the table that may be true as well as its owner's.
+    def declared_rows(self, guesses: Guesses) -> DeclaredRows:
+        """Return what is declared of a table's columns.
 
         Raises
         ------

@@ -180,20 +180,17 @@ class RegisteredTableProblem(Problem, ABC):
         )
         return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
 
-    def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
-        """Return guesses that may be true as well as these."""
-        return self._declared_rows(guesses).plausible(guesses, rng)
-
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a table of the same columns, made up from what is declared of them."""
-        rows = self._declared_rows(guesses)
+        rows = self.declared_rows(guesses)
         if not self.own or self.own.users is None:
             return self._prepared(rows.made_up(n_units, None, guesses, rng))
         n_rows = max(n_units, round(n_units * self.own.rows / self.own.users))
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
         return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
 
-    def _declared_rows(self, guesses: Guesses) -> DeclaredRows:
+    def declared_rows(self, guesses: Guesses) -> DeclaredRows:
+        """Return what is declared of the table's columns, from which rows can be made up."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.own.columns if self.own else ()

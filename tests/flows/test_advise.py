@@ -142,13 +142,32 @@ def test_forecasts_are_surer_if_more_is_stated(tmp_path, few_points):
         zero = next(f for f in advise(spec, replicates=5).forecasts if f.name == "zero")
         widths.append(zero.high / zero.low)
     assert widths[1] - 1 < 0.7 * (widths[0] - 1)
-    assert told.guesses.left_open(["age", "visits", "cost"], "cost") == ()
-    assert vague.guesses.left_open(["age", "visits"], "cost") == (
+
+
+def test_what_is_not_stated_and_units_far_from_guesses_are_told(tmp_path):
+    file = study(tmp_path, people(200), response="cost")
+    spec = find_study(str(file))
+    declared = spec.head_panel.problem.declared_rows(spec.guesses)
+    assert declared.left_open(spec.guesses) == (
         "correlation",
         "explained",
         "effects",
-        "mean of 2 of 2 columns",
-        "std of 2 of 2 columns",
+        "mean of age, visits, cost",
+        "std of age, visits, cost",
+        "shares of region, smoker",
+    )
+    assert declared.far_units(spec.guesses) == ()
+    told = with_guesses(
+        file,
+        "correlation = 0.0\nexplained = 0.4\neffects = { age = 1.0 }\n"
+        "mean = { age = 60.0, visits = 4.0, cost = 2000.0 }\n"
+        "std = { age = 24.0, visits = 3.0, cost = 600.0 }\n"
+        "shares = { region = [0.5, 0.3, 0.2], smoker = [0.8, 0.2] }",
+    ).guesses
+    assert declared.left_open(told) == ()
+    assert declared.far_units(told) == (
+        "'visits': center = 4, scale = 3",
+        "'cost': center = 2000, scale = 600",
     )
 
 
@@ -225,14 +244,14 @@ def test_plausible_guesses_stay_near_what_is_stated(tmp_path):
         "explained = 0.2\nmean = { age = 40.0 }\nstd = { age = 20.0 }\neffects = { age = 1.0 }\n"
         "correlations = [['age', 'visits', 0.9]]",
     )
-    rng = np.random.default_rng(0)
-    drawn = [spec.head_panel.problem.plausible(spec.guesses, rng) for _ in range(300)]
+    rng, declared = np.random.default_rng(0), spec.head_panel.problem.declared_rows(spec.guesses)
+    drawn = [declared.plausible(spec.guesses, rng) for _ in range(300)]
     ages, visits = ([each.mean[name] for each in drawn] for name in ("age", "visits"))
     assert np.mean(ages) == pytest.approx(40, abs=0.5)
     assert np.std(ages) / 20 < 0.5 * np.std(visits) / 5
     assert np.median([each.std["age"] for each in drawn]) == pytest.approx(20, rel=0.05)
     assert np.median([each.explained for each in drawn]) == pytest.approx(0.2, abs=0.02)
-    assert np.mean([each.effects["age"] for each in drawn]) == pytest.approx(1.0, abs=0.1)
+    assert np.mean([each.effects["age"] for each in drawn]) == pytest.approx(1.0, abs=0.15)
     pairs = [{frozenset(pair[:2]): pair[2] for pair in each.correlations} for each in drawn]
     stated = [each[frozenset(("age", "visits"))] for each in pairs]
     open_ = [each[frozenset(("age", "smoker"))] for each in pairs]
