@@ -2,6 +2,7 @@
 
 import difflib
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -120,6 +121,7 @@ def launch(
         check_workers(_scheduler(engine))
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
     threads = workers if engine == "local" else None
     given = {name: value for name, value in {**options, "workers": threads}.items() if value is not None}
     way_out = partial(leave, home())
@@ -151,6 +153,11 @@ def launch(
                 wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
                 journal.reported(home(), outcome["flow_run_id"])
                 say(f"{outcome['headline']}\nreport: {outcome['report']}")
+            if folder := _full_disk():
+                say(
+                    f"note: the disk of {folder} is full; the results are whole, but what is kept of this "
+                    "run may not be; free some space"
+                )
         finally:
             _deliver_logs()
     return str(outcome["index"])
@@ -164,12 +171,18 @@ def _full_disk_told() -> Iterator[None]:
     except MENDABLE:
         raise
     except Exception:
-        for folder in (home(), home() / "prefect", records_folder(home())):  # perhaps disks of their own
-            if folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL:
-                raise StoreError(
-                    f"the disk of {folder} is full; free some space and run the same command again"
-                ) from None
+        if folder := _full_disk():
+            raise StoreError(
+                f"the disk of {folder} is full; free some space and run the same command again"
+            ) from None
         raise
+
+
+def _full_disk() -> Path | None:
+    """Return a folder of the home whose disk is as good as full, if there is one."""
+    folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
+    full = [each for each in folders if each.exists() and shutil.disk_usage(each).free < _AS_GOOD_AS_FULL]
+    return full[0] if full else None
 
 
 def _deliver_logs() -> None:

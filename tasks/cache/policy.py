@@ -4,16 +4,51 @@ The key's name is the name of the record file in the result store, so that it se
 delete it. There is no lock: one run at a time uses a home folder.
 """
 
+import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from prefect.cache_policies import CachePolicy
 from prefect.filesystems import LocalFileSystem
 
-from data.store import home
+from data.data_errors import StoreError
+from data.store import atomic_write, home
 from tasks.cache.records import records_folder, refuse_unless_plain, shared_record
+
+_log = logging.getLogger(__name__)
+_told: set[Path] = set()
+
+
+class RecordFolder(LocalFileSystem):
+    """The folder of records: each is written whole or not at all, and one that cannot be is told.
+
+    Prefect goes on without a word where a record is lost: its result is used, and computed again by the next
+    run.
+    """
+
+    _block_type_name = "dpcost records"  # a name of its own, or Prefect's folders would be taken for these
+    _block_type_slug = "dpcost-records"
+
+    def write_path(self, path: str, content: bytes, **_: Any) -> str:  # type: ignore[override]
+        """Write a record; warn, once for this folder, where that fails.
+
+        Raises
+        ------
+        StoreError
+            If so.
+        """
+        file = self._resolve_path(path)
+        try:
+            atomic_write(file, content)
+        except StoreError as error:
+            if file.parent not in _told:
+                _told.add(file.parent)
+                _log.warning("%s; this run goes on, but the next one will compute this again", error)
+            raise
+        return str(file)
 
 
 @dataclass
@@ -30,7 +65,7 @@ class ByKey(CachePolicy):
         """
         key, folder = str(inputs["key"]), records_folder(home())
         path, results = folder / key, task_ctx.result_store
-        results.result_storage = LocalFileSystem(basepath=str(folder))
+        results.result_storage = RecordFolder(basepath=str(folder))
         refuse_unless_plain(path)
         if path.exists():
             with suppress(OSError):

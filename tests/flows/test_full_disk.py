@@ -3,6 +3,7 @@
 import contextlib
 import json
 import subprocess
+import time
 
 import pytest
 
@@ -53,6 +54,45 @@ def test_a_run_says_which_disk_is_full_and_goes_on_when_there_is_space(project, 
         grow(folder)
     project.run()
     assert project.same_results(undisturbed)
+
+
+def test_records_that_cannot_be_kept_are_told_once_and_kept_when_there_is_space(project, undisturbed, disks):
+    records = project.home / "cache" / "records"
+    disks(records, "8k")
+    _, err = project.run()
+    (told,) = [line for line in err.splitlines() if f"cannot write {records}" in line]
+    assert told.startswith("note: ")
+    assert "the disk is full; free some space" in told
+    assert project.same_results(undisturbed)
+    grow(records)
+    project.run()
+    assert "all from the cache" in project.run()[1]
+    assert project.same_results(undisturbed)
+
+
+def test_a_server_whose_disk_fills_up_in_mid_run_is_told_and_the_same_command_goes_on(project, long, disks):
+    server = project.home / "prefect"
+    disks(server, "100m")
+    run = ["run", project.study, "--profile", "paper", "--out", project.out]
+    process = project.start(*run)
+    while not any(name.endswith(".parquet") for name in project.computed()) and process.poll() is None:
+        time.sleep(0.05)
+    with contextlib.suppress(OSError), open(server / "filler", "wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+    _, err = process.communicate(timeout=300)
+    assert "Traceback" not in err
+    assert "Error logging to API" not in err
+    (told,) = [line for line in err.splitlines() if f"the disk of {server} is full" in line]
+    assert "free some space" in told
+    assert process.returncode == (0 if told.startswith("note: ") else 2), err  # by what the database had left
+    before = project.computed()
+    assert before
+    (server / "filler").unlink()
+    project.dpcost(*run)
+    after = project.computed()
+    assert {name: after[name] for name in before} == before
+    assert project.same_results(long[0])
 
 
 def test_a_release_on_a_full_disk_costs_nothing_or_has_an_answer(project, disks, tmp_path):

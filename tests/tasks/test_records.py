@@ -1,3 +1,4 @@
+import errno
 import json
 import shutil
 from unittest.mock import Mock
@@ -10,7 +11,7 @@ from prefect.serializers import JSONSerializer
 from data.data_errors import StoreError
 from data.store import sha256_file
 from tasks.cache.keys import UNCACHED, CacheKey, cache_key
-from tasks.cache.policy import ByKey
+from tasks.cache.policy import ByKey, RecordFolder
 from tasks.cache.records import (
     SERIALIZER,
     at_hand,
@@ -108,6 +109,23 @@ def test_records_are_kept_in_the_home_of_the_machine_that_computes(home):
     context = Mock(result_store=ResultStore(result_storage=LocalFileSystem(basepath="/elsewhere")))
     ByKey().compute_key(context, {"key": "block-1"}, {})
     assert context.result_store.result_storage.basepath == str(records_folder(home))
+
+
+def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(tmp_path, monkeypatch, caplog):
+    records = RecordFolder(basepath=str(tmp_path))
+    records.write_path("block-1", b"whole")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("data.store.os.replace", full)
+    for name in ("block-1", "block-2"):
+        with pytest.raises(StoreError, match="the disk is full"):
+            records.write_path(name, b"other")
+    (told,) = caplog.messages
+    assert told.startswith(f"cannot write {tmp_path}/block-1: the disk is full; free some space")
+    assert told.endswith("this run goes on, but the next one will compute this again")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("block-1", b"whole")]
 
 
 @pytest.fixture
