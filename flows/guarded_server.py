@@ -198,6 +198,29 @@ def put_pages_aside() -> None:
         os.environ.setdefault("PREFECT_UI_STATIC_DIRECTORY", str(prefect_home / "pages"))
 
 
+def ask_again_while_the_database_is_away() -> None:
+    """Answer clients that they may try again, as they do for a minute, while the database does not answer.
+
+    Prefect answers so for some of the errors that a database's restart raises; the others it takes for errors
+    of its own, which end the run that asked.
+    """
+    import asyncpg
+    from prefect.server.api import server
+
+    known = server.is_client_retryable_exception
+    away = (
+        OSError,  # nobody listens there, or the connection was cut
+        asyncpg.InterfaceError,
+        asyncpg.PostgresConnectionError,
+        asyncpg.OperatorInterventionError,  # it shuts down, starts up or recovers
+    )
+
+    def may_try_again(error: Exception) -> bool:
+        return isinstance(error, away) or known(error)
+
+    setattr(server, "is_client_retryable_exception", may_try_again)  # noqa: B010
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone."""
     parser = argparse.ArgumentParser(prog="python -m flows.guarded_server", description=main.__doc__)
@@ -230,6 +253,7 @@ def main() -> None:
     # Prefect asks the network for lists of its integrations, and takes those it brings along if that fails.
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     take_the_write_lock_first()
+    ask_again_while_the_database_is_away()
     say_what_is_allowed()
     uvicorn.run(
         RequestGuard(create_app(final=True), options.port, reports, options.known_as),

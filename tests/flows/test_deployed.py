@@ -1,12 +1,15 @@
 """The real study through the standing server: from its worker, and from the command line."""
 
 import base64
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 import urllib.request
+from signal import SIGKILL
 
 import pytest
 from small_project import PROJECT, Project
@@ -14,7 +17,7 @@ from small_project import PROJECT, Project
 from data.store import REPORTS
 from flows import local_postgres as postgres
 from flows.server_process import answers, free_port, own_authentication
-from flows.supervision import ServerError
+from flows.supervision import ServerError, supervised_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -158,6 +161,34 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     assert project.computed() == third
     names = {run["name"].rpartition(" · ")[0] for run in ask(project, "flow_runs") if run["start_time"]}
     assert names == {"fair · smoke", "fair · run_block again", "rand_visits · smoke"}
+
+
+@pytest.mark.parametrize("standing", [("--postgres",)], ids=["postgresql"], indirect=True)
+def test_a_run_whose_database_dies_in_its_midst_writes_the_bytes_of_an_undisturbed_one(standing):
+    project = standing
+    smoke = ["--profile", "smoke", "--reps", "200", "--seed", "5"]
+    asked = {"profile": '"smoke"', "reps": "200", "seed": "5", "out": json.dumps(project.out.name)}
+    options = [option for name, value in asked.items() for option in ("-p", f"{name}={value}")]
+    command = [sys.executable, "-m", "prefect", "deployment", "run", "study/fair", *options]
+    subprocess.run(command, env=project.environment, cwd=PROJECT, capture_output=True, check=True)
+    deadline = time.monotonic() + 120
+    while not project.computed():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    first = project.computed()
+    os.kill(min(p.process.pid for p in supervised_processes(project.home) if p.name == "postgres"), SIGKILL)
+    results, states = project.out / "fair" / "results.parquet", []
+    assert not results.exists()  # it died in the midst
+    while states != ["COMPLETED"]:
+        assert time.monotonic() < deadline + 120
+        time.sleep(0.5)
+        with contextlib.suppress(OSError, ValueError):  # nobody, or no list, while the database is away
+            states = [run["state_type"] for run in ask(project, "flow_runs") if not run["auto_scheduled"]]
+    last = project.computed()
+    assert {name: last[name] for name in first} == first
+    alone = {**project.environment, "DPCOST_HOME": str(project.folder / "alone"), "PREFECT_API_URL": ""}
+    project.dpcost("run", "fair", *smoke, "--out", project.folder / "alone out", **alone)
+    assert results.read_bytes() == (project.folder / "alone out" / "fair" / "results.parquet").read_bytes()
 
 
 def test_wrong_parameters_are_refused_before_a_run_is_made(standing):

@@ -4,6 +4,7 @@ import contextlib
 import os
 from types import SimpleNamespace
 
+import asyncpg
 import pytest
 
 from flows import guarded_server
@@ -122,6 +123,28 @@ def test_a_transaction_that_may_write_takes_the_lock_before_it_reads(monkeypatch
     assert asyncio.run(mode()) == "DEFERRED"
     guarded_server.take_the_write_lock_first()
     assert asyncio.run(mode()) == "IMMEDIATE"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConnectionRefusedError(), 503),
+        (asyncpg.ConnectionDoesNotExistError(), 503),
+        (asyncpg.CannotConnectNowError(), 503),
+        (asyncpg.AdminShutdownError(), 503),
+        (asyncpg.InterfaceError("cannot perform operation: connection is closed"), 503),
+        (ValueError(), 500),
+    ],
+)
+def test_whoever_asks_while_the_database_is_away_is_told_to_try_again(monkeypatch, error, status):
+    from prefect.server.api import server
+
+    usual = server.is_client_retryable_exception
+    monkeypatch.setattr(server, "is_client_retryable_exception", usual)  # put back afterwards
+    guarded_server.ask_again_while_the_database_is_away()
+    request = SimpleNamespace(method="POST", url="http://127.0.0.1:4200/api/logs/")
+    answered = asyncio.run(server.custom_internal_exception_handler(request, error))
+    assert answered.status_code == status
 
 
 def test_what_is_no_request_passes():
