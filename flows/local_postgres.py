@@ -10,10 +10,14 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import psutil
+
+from data.processes import ProcessIdentity
 from data.store import private_folder
-from flows.child_processes import last_lines
+from flows.child_processes import end, last_lines
 from flows.guarded_server import HOST
 from flows.server_process import free_port
 from flows.supervision import Say, ServerError, SupervisedProcess
@@ -60,6 +64,7 @@ def postgres_cluster(home: Path, *, say: Say) -> Iterator[str]:
         folder=Path("/"),
         user=user,
         stop_signal=signal.SIGINT,  # a "fast" stop: it does not wait for its clients to leave
+        clear=partial(_end_sessions, folder),
         say=say,
     )
     place = ["-h", HOST, "-p", str(port), "-U", USER]
@@ -71,6 +76,14 @@ def postgres_cluster(home: Path, *, say: Say) -> Iterator[str]:
         yield f"postgresql+asyncpg://{USER}:{password}@{HOST}:{port}/prefect"
     finally:
         server.stop()
+
+
+def _end_sessions(folder: Path) -> None:
+    """End the sessions of a cluster whose server is dead: while one works on, no other server can start."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.name() == "postgres" and process.cwd() == str(folder):
+                end(ProcessIdentity.of(process.pid), signal.SIGQUIT, timeout=5.0)
 
 
 def postgres_programs() -> Path:

@@ -186,12 +186,21 @@ class Standing:
             return any(each.name == self.worker_name for each in client.read_workers_for_work_pool(POOL))
 
 
-def _patience() -> contextlib.AbstractContextManager[None]:
-    """Pass over what a server that is starting again, or a run that was just deleted, leads to."""
+@contextlib.contextmanager
+def _patience() -> Iterator[None]:
+    """Pass over what a server that is starting again, or a run that was just deleted, leads to.
+
+    Nothing is asked twice: the next look does, and whoever ends does not wait for a database that is gone.
+    """
     import httpx
     from prefect.exceptions import PrefectException
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    return contextlib.suppress(httpx.HTTPError, PrefectException)
+    with (
+        contextlib.suppress(httpx.HTTPError, PrefectException),
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+    ):
+        yield
 
 
 @contextlib.contextmanager

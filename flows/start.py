@@ -1,6 +1,7 @@
 """The entry of the command line: small, so that Ctrl-C while the rest is loaded is no traceback."""
 
 import signal
+import sys
 
 
 def main() -> None:
@@ -10,5 +11,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from flows.cli import main as command_line
 
-    signal.signal(signal.SIGINT, before)
-    command_line()
+    try:
+        signal.signal(signal.SIGINT, before)
+        command_line()
+    except KeyboardInterrupt:  # before the command line was ready for it
+        sys.exit(1)

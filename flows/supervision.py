@@ -64,6 +64,8 @@ class SupervisedProcess:
         Seconds it gets to follow that signal, before it and all that it started are killed.
     whole_tree : bool
         Whether that signal also goes to every process that it started.
+    clear : callable
+        Removes what it may have left when it died, before it is started again.
     say : callable
         Gets one sentence whenever it had to be started again.
     when_lost : callable, optional
@@ -82,6 +84,7 @@ class SupervisedProcess:
         stop_signal: int = signal.SIGTERM,
         stop_timeout: float = STOP_TIMEOUT,
         whole_tree: bool = False,
+        clear: Callable[[], object] = lambda: None,
         say: Say = print,
         when_lost: Callable[[str], object] | None = None,
     ) -> None:
@@ -93,6 +96,7 @@ class SupervisedProcess:
         self.stop_signal = int(stop_signal)
         self.stop_timeout = stop_timeout
         self.whole_tree = whole_tree
+        self.clear = clear
         self.say = say
         self.when_lost = when_lost or say
         self.n_restarts = 0
@@ -209,6 +213,7 @@ class SupervisedProcess:
                 f"the {self.name} died (exit status {self._exit_status()}); "
                 f"starting it again ({self.n_restarts} of at most {MAX_RESTARTS} times)"
             )
+            self.clear()
             self._spawn()
             self._stopping.wait(0.5 * self.n_restarts)
 

@@ -197,6 +197,14 @@ def start(project):
             each.stop()
 
 
+def require_postgres():
+    """Skip a test where PostgreSQL's server programs are missing."""
+    try:
+        postgres.postgres_programs()
+    except ServerError as missing:
+        pytest.skip(str(missing))
+
+
 def until(condition, timeout=60.0):
     deadline = time.monotonic() + timeout
     while not condition():
@@ -208,10 +216,7 @@ def until(condition, timeout=60.0):
 @pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, options):
     if options:
-        try:
-            postgres.postgres_programs()
-        except ServerError as missing:
-            pytest.skip(str(missing))
+        require_postgres()
     for profile in ("standard", "smoke"):
         serving = start(*options)
         serving.wait_until_up()
@@ -277,10 +282,7 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
 def test_one_command_ends_everything(project, start, options, monkeypatch):
     """A run on the standing server, and one from another terminal that brought a server of its own."""
     if options:
-        try:
-            postgres.postgres_programs()
-        except ServerError as missing:
-            pytest.skip(str(missing))
+        require_postgres()
     study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
     (project / "flows" / "study.py").write_text(study)
     serving = start(*options)
@@ -395,10 +397,7 @@ def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project
 @pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
 def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
     if options:
-        try:
-            postgres.postgres_programs()
-        except ServerError as missing:
-            pytest.skip(str(missing))
+        require_postgres()
     (project / "flows" / "study.py").write_text(STUDY.replace("reps or 3", "200"))
     serving = start(*options)
     serving.wait_until_up()
@@ -421,10 +420,7 @@ def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
 
 @pytest.mark.server
 def test_a_run_goes_on_where_its_database_died(project, start):
-    try:
-        postgres.postgres_programs()
-    except ServerError as missing:
-        pytest.skip(str(missing))
+    require_postgres()
     gate = project / "gate"
     waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
     study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
@@ -448,6 +444,30 @@ def test_a_run_goes_on_where_its_database_died(project, start):
     assert serving.stop() == 0
     assert "the postgres died" in serving.said
     assert serving.running_children() == []
+
+
+@pytest.mark.server
+def test_a_database_that_dies_while_a_session_works_is_started_again(project):
+    require_postgres()
+    psycopg = pytest.importorskip("psycopg")
+    home, said = project / "home", []
+    home.mkdir()
+    with postgres.postgres_cluster(home, say=said.append) as address:
+        address = address.replace("+asyncpg", "")
+        with contextlib.closing(psycopg.connect(address)) as session:
+            session.pgconn.send_query(b"select count(*) from generate_series(1, 1000000000)")
+            (server,) = [each.process.pid for each in supervised_processes(home) if each.name == "postgres"]
+            os.kill(server, signal.SIGKILL)
+            until(lambda: said != [] and reached(psycopg, address))
+    assert len(said) == 1
+    assert "the postgres died (exit status -9); starting it again" in said[0]
+
+
+def reached(psycopg, address):
+    with contextlib.suppress(psycopg.OperationalError):
+        psycopg.connect(address).close()
+        return True
+    return False
 
 
 @pytest.mark.server
