@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 NUMBERS = """\
 lower = "?"    # the least that it can be: from general knowledge, never from these data
 upper = "?"    # the most that it can be: from general knowledge, never from these data
+# center = 45.0    # optional: a typical value, guessed; the middle of the bounds if left out
+# scale = 15.0     # optional: how far values lie from it; a quarter of the distance of the bounds if left out
 """
 TEXT = """\
 categories = ["?"]    # every text that it can hold, the first to compare with: never read off these data
@@ -39,10 +41,9 @@ path = {path}
 rows = {rows}{unit}
 missing = "refuse"    # or "drop" rows with a missing cell; or impute = 0.0, a constant, below a column's name
 {left_out}
-# Delete the columns that you do not need. Units are (value - center) / scale; where a column states none,
-# center is the middle of its bounds and scale a quarter of their distance. Errors are smallest where they are
-# near mean and standard deviation: say center = 45.0 and scale = 15.0 below a column's bounds if you can
-# guess them. unit = "years" is for the report.
+# Delete the columns that you do not need. Units are (value - center) / scale: where center and scale are near
+# mean and standard deviation, errors may be several times smaller, so state them wherever you can guess them.
+# unit = "years" is for the report.
 {columns}
 [grid]
 n = {sizes}
