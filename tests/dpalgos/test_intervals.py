@@ -160,11 +160,11 @@ def local_rows(rng, n=20_000):
 def test_local_intervals_count_that_public_rows_are_a_sample_too():
     """Few of them: their sampling error is most of the error."""
     coef, hits = np.array([0.5, -0.3, 0.2]), []
-    for rng in np.random.default_rng(0).spawn(60):
-        X, y = local_rows(rng, 8_000)
-        asked = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4), "public_X": local_rows(rng, 60)[0]}
+    for rng in np.random.default_rng(0).spawn(25):
+        X, y = local_rows(rng, 30_000)
+        asked = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4), "public_X": local_rows(rng, 20)[0]}
         lower, upper = dpalgos.estimate(
-            "ldp_nldp_public", X, y, epsilon=20.0, delta=1e-6, rng=rng, interval=0.95, **asked
+            "ldp_nldp_public", X, y, epsilon=60.0, delta=1e-6, rng=rng, interval=0.95, **asked
         ).interval
         hits.append(np.where(np.isnan(lower), np.nan, (lower < coef) & (coef < upper)))
     assert np.isfinite(hits).mean() > 0.9
