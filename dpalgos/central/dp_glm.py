@@ -21,6 +21,12 @@ Calibrations
     c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the supremum of
     the sensitivity over all β, so that it holds before the run.
 
+Interval (``interval=.95``; tight only, no classes): the steps get three tenths of μ², and what follows the
+rest: one more gradient, at the last iterate; the mean of ψ'' x x' there, cut at norm K c_x², √2 K c_x²/n for
+the largest ψ'' K (or, if there is none, the clip of residuals); and moments of scores, of norm at most c_x
+times the largest residual. The answer is then a Newton step from the last iterate, which need not have
+arrived (:mod:`dpalgos.bounded_glm_intervals`).
+
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours, off unless asked for.
 
@@ -35,20 +41,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.catalog import Neighbors, register
+from dpalgos.bounded_glm_intervals import check_has_interval, step_with_interval, step_witnesses
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, family_names, get_family
+from dpalgos.glm_intervals import CURVATURE
+from dpalgos.intervals import IntervalParams, interval_shares
 from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.params import choice, count, positive
 from dpalgos.risk import Risk
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 _ANGLES = 100_001
+_STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPGLMParams(PrivateParams):
+class DPGLMParams(IntervalParams):
     """Keywords of :func:`dp_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -76,7 +87,19 @@ class DPGLMParams(PrivateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.made()
+        check_has_interval(self.made(), self.interval)
+        if self.interval is not None and self.coef_bound is not None:
+            raise InputError(
+                f"interval must be None where the answer is projected, got {self.interval!r}; "
+                "leave out coef_bound"
+            )
+
+    def shares(self) -> dict[str, float]:
+        """Return the shares of μ² of the steps, of the last gradient and of the rest of an interval."""
+        if self.interval is None:
+            return {"steps": 1.0}
+        told = {CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
+        return {**told, "steps": _STEP_SHARE, "last": 1 - _STEP_SHARE - sum(told.values())}
 
     def made(self) -> Family:
         """Return the family with its public constants."""
@@ -93,7 +116,8 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
     """
     family = params.made()
     coef: FloatArray = np.zeros((d, *family.classes, 1))
-    for gradient in published[:-1]:
+    before = published[:-1] if params.interval is None else published[: params.n_iterations]
+    for gradient in before:
         coef = _stepped(coef, gradient.reshape(coef.shape), params)
     directions = coef.reshape(d, -1).T
     basis = np.linalg.svd(directions)[2]
@@ -104,7 +128,10 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
     rows = [(params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across))[None, :] for s in (1, -1)]
     label = 0.0 if params.response_bound is None else np.ceil(10 * params.response_bound) + 10
-    return {"gradient": (rows[0], np.full(1, label), rows[1], np.full(1, label))}
+    found: dict[str, Neighbors] = {"gradient": (rows[0], np.full(1, label), rows[1], np.full(1, label))}
+    if params.interval is not None:
+        found |= step_witnesses(family, params.covariate_bound, coef)
+    return found
 
 
 @register(
@@ -114,7 +141,6 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
     task="glm",
     reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1",
     summary="Gradient descent on the likelihood with Gaussian noise on every gradient.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=DPGLMParams,
     example={
         "family": "gaussian",
@@ -125,6 +151,7 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
     },
     witnesses=witnesses,
     check_data=check_labels,
+    forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",
 )
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
@@ -132,20 +159,43 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
     family = params.made()
     risk = Risk(family, sample, row_bound=params.covariate_bound)
     coef: FloatArray = np.zeros(risk.shape)
-    for _ in range(params.n_iterations):
+
+    def sensitivity_at(coef: FloatArray) -> FloatArray:
         predictor_bound = params.covariate_bound * family.predictor_norm(coef, 2)
         if params.calibration == "paper":
             predictor_bound = np.full_like(predictor_bound, np.inf)
-        released = transcript.gaussian(
+        return gradient_sensitivity(family, predictor_bound, params.covariate_bound, sample.n_rows)
+
+    def released_gradient(coef: FloatArray, multiplier: float) -> FloatArray:
+        return transcript.gaussian(
             risk.gradient(coef).reshape(-1, sample.n_replicates),
-            l2_sensitivity=gradient_sensitivity(
-                family, predictor_bound, params.covariate_bound, sample.n_rows
-            ),
-            noise_multiplier=_multiplier(family, params),
+            l2_sensitivity=sensitivity_at(coef),
+            noise_multiplier=multiplier,
             label="gradient",
         )
+
+    for _ in range(params.n_iterations):
+        released = released_gradient(coef, _multiplier(family, params))
         coef = _stepped(coef, released.reshape(coef.shape), params)
+    if params.interval is not None:
+        multiplier = _part(params, "last")
+        return step_with_interval(
+            transcript,
+            params.interval,
+            sample=sample,
+            family=family,
+            row_bound=params.covariate_bound,
+            theta=coef,
+            gradient=released_gradient(coef, multiplier),
+            gradient_std=transcript.noise_std(sensitivity_at(coef), multiplier, sample.n_features),
+            multiplier=lambda part: _part(params, part),
+        )
     return family.identified(coef)
+
+
+def _part(params: DPGLMParams, part: str) -> float:
+    """Return the noise multiplier of a part that is released once."""
+    return noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(params.shares()[part]))
 
 
 def gradient_sensitivity(
@@ -174,7 +224,8 @@ def printed_multiplier(family: Family, epsilon: float, delta: float, n_iteration
 
 def _multiplier(family: Family, params: DPGLMParams) -> float:
     if params.calibration == "tight":
-        return noise_multiplier(params.epsilon, params.delta, params.n_iterations)
+        whole = noise_multiplier(params.epsilon, params.delta, params.n_iterations)
+        return whole / float(np.sqrt(params.shares()["steps"]))
     return printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
 
 

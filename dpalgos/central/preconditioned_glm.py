@@ -55,8 +55,8 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.bounded_glm_intervals import check_has_interval
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, family_names, get_family
 from dpalgos.glm_intervals import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
@@ -104,11 +104,7 @@ class PreconditionedGLMParams(IntervalParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.made()
-        if self.interval is not None and self.made().needs_classes:
-            raise InputError(
-                f"interval must be None for family={self.family!r}, got {self.interval!r}: its coefficients "
-                "are known up to a common vector"
-            )
+        check_has_interval(self.made(), self.interval)
 
     def made(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""

@@ -33,6 +33,14 @@ Calibrations
     Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
     2nγ/Λ lacks its 2. The certificate is the one above.
 
+Interval (``interval=.95``; tight only): the minimum gets (.7 ε, δ/2), and Gaussian releases of the curvature
+and of the score moments there get the rest; both compose. The gradient at the minimum is −b − Λ θ̂/n, known
+but for the noise, so that a Newton step takes the ridge's bias away and has a known error
+(:mod:`dpalgos.bounded_glm_intervals`):
+
+    mean of ψ'' x x'               √2 c2 c_x²/n
+    score moments, share clipped   (:mod:`dpalgos.intervals`), of scores at most L long
+
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 
 References
@@ -48,16 +56,20 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import brentq
 
-from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.accounting.gaussian_dp import gaussian_delta
-from dpalgos.catalog import Neighbors, register
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
+from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
+from dpalgos.bounded_glm_intervals import step_with_interval, step_witnesses
+from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, get_family
+from dpalgos.glm_intervals import CURVATURE
+from dpalgos.intervals import IntervalParams, interval_shares
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.params import choice, count, positive
 from dpalgos.ridge import RidgeRisk, minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
@@ -66,13 +78,14 @@ from dpalgos.typing import FloatArray
 _FAMILIES = ("gaussian", "logistic")
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
-_LARGEST_EPSILON = 1e6
+_INTERVAL_EPSILON, _CURVATURE_RELEASE = 0.3, 0.6  # of ε, and of what of it is the interval's
+_LARGEST_EPSILON, _LARGEST_TUNED = 1e6, 4.0
 _FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
 _FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLMParams(PrivateParams):
+class ObjectivePerturbationGLMParams(IntervalParams):
     """Keywords of :func:`objective_perturbation_glm`."""
 
     family: str = choice("distribution of the responses given their mean", _FAMILIES)
@@ -96,6 +109,18 @@ class ObjectivePerturbationGLMParams(PrivateParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.made()
+        if self.interval is not None and (self.sparsity is not None or self.coef_bound is not None):
+            raise InputError(
+                f"interval must be None where coefficients are selected or projected, got {self.interval!r}; "
+                "leave out sparsity and coef_bound"
+            )
+
+    @property
+    def minimum_budget(self) -> tuple[float, float]:
+        """(ε, δ) of the minimum."""
+        if self.interval is None:
+            return self.epsilon, self.delta
+        return (1 - _INTERVAL_EPSILON) * self.epsilon, self.delta / 2
 
     def made(self) -> Family:
         """Return the family with its public constants."""
@@ -127,7 +152,9 @@ def witnesses(
     """Return opposite rows whose gradients are as long as can be and opposite."""
     row = params.covariate_bound * np.eye(1, d)
     label = 0.0 if params.response_bound is None else 10 * params.response_bound
-    return {"minimum": (row, np.full(1, label), -row, np.full(1, label))}
+    apart: dict[str, Neighbors] = {"minimum": (row, np.full(1, label), -row, np.full(1, label))}
+    theta = published[0][:, :1] if params.interval is not None else np.zeros((d, 1))
+    return {**apart, **step_witnesses(params.made(), params.covariate_bound, theta)}
 
 
 @register(
@@ -137,11 +164,11 @@ def witnesses(
     task="glm",
     reference="Iyengar et al. (2019), Algorithm 1; the certificate is ours",
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
-    no_interval="the curvature at the minimum is not released; take preconditioned_glm",
     parameters=ObjectivePerturbationGLMParams,
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
     witnesses=witnesses,
     check_data=check_labels,
+    forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound for Gaussian responses",
 )
 def objective_perturbation_glm(
@@ -152,7 +179,8 @@ def objective_perturbation_glm(
         check_how_many("sparsity", params.sparsity, sample.n_features)
     family, n = params.made(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
-    noise, certified = _calibrated(family, params)
+    epsilon, delta = params.minimum_budget
+    noise, certified = _calibrated(family, params, epsilon, delta)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
     tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
@@ -170,8 +198,22 @@ def objective_perturbation_glm(
     released = transcript.publish(
         minimum,
         lambda: minimum + output_std * transcript.noise.normal(sample.n_features),
-        ApproximateEvent(label="minimum", epsilon=certified, delta=params.delta),
+        ApproximateEvent(label="minimum", epsilon=certified, delta=delta),
     )
+    if params.interval is not None:
+        return step_with_interval(
+            transcript,
+            params.interval,
+            sample=sample,
+            family=family,
+            row_bound=params.covariate_bound,
+            theta=released,
+            gradient=-ridges * released,
+            gradient_std=noise.objective * lipschitz / n,
+            multiplier=lambda part: interval_noise(params)[part],
+            output_std=output_std,
+            ridge=ridges,
+        )
     if params.sparsity is not None:
         released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
@@ -240,6 +282,29 @@ def tight_noise(epsilon: float, delta: float, *, one_sided: bool) -> Perturbatio
     return made(root)
 
 
+@lru_cache(maxsize=4096)
+def interval_noise(params: ObjectivePerturbationGLMParams) -> dict[str, float]:
+    """Return the least noise multipliers of an interval's releases that are proved beside the minimum."""
+    epsilon, delta = params.minimum_budget
+    told = interval_shares(params.interval)
+    shares = {part: (1 - _CURVATURE_RELEASE) * share / sum(told.values()) for part, share in told.items()}
+    shares[CURVATURE] = _CURVATURE_RELEASE
+    whole = noise_multiplier(params.epsilon - epsilon, params.delta - delta)
+    alone = {part: whole / float(np.sqrt(share)) for part, share in shares.items()}
+
+    def events(factor: float) -> list[Event]:
+        minimum: list[Event] = [PureEvent(label="", epsilon=epsilon, sensitivity=1.0)]  # but for its δ
+        return minimum + [
+            GaussianEvent(label="", noise_multiplier=factor * z, l2_sensitivity=1.0) for z in alone.values()
+        ]
+
+    # Where both parts are added up, a factor of 1 is proved; for large ε to look for less takes long.
+    factor = 1.01
+    if params.epsilon <= _LARGEST_TUNED:
+        factor = least_noise_factor(events, params.epsilon, params.delta - delta)
+    return {part: factor * z for part, z in alone.items()}
+
+
 def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
     """Return the noise of Iyengar et al. (2019) with the shares of their code."""
     objective, output = (1 - _OUTPUT_SHARE), _OUTPUT_SHARE
@@ -251,15 +316,17 @@ def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
     )
 
 
-def _calibrated(family: Family, params: ObjectivePerturbationGLMParams) -> tuple[PerturbationNoise, float]:
-    """Return the noise and the ε that it proves at the asked δ."""
+def _calibrated(
+    family: Family, params: ObjectivePerturbationGLMParams, epsilon: float, delta: float
+) -> tuple[PerturbationNoise, float]:
+    """Return the noise of the minimum at (ε, δ), and the ε that it proves."""
     one_sided = not family.needs_response_bound
     if params.calibration == "tight":
-        return tight_noise(params.epsilon, params.delta, one_sided=one_sided), params.epsilon
-    noise = printed_noise(params.epsilon, params.delta)
+        return tight_noise(epsilon, delta, one_sided=one_sided), epsilon
+    noise = printed_noise(epsilon, delta)
 
-    def excess(epsilon: float) -> float:
-        return proved_delta(epsilon, noise, one_sided=one_sided) - params.delta
+    def excess(proved: float) -> float:
+        return proved_delta(proved, noise, one_sided=one_sided) - delta
 
     least = float(np.log1p(1 / noise.ridge))
     if excess(least) <= 0:

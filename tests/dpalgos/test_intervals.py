@@ -103,9 +103,22 @@ def test_intervals_of_regressions_cover_where_directions_are_resolved(name, epsi
     assert np.nanmean(widths) < 1
 
 
-@pytest.mark.parametrize("family", ["logistic", "poisson"])
-@pytest.mark.parametrize("epsilon", [1.0, 30.0])
-def test_intervals_of_generalized_linear_models_cover(family, epsilon):
+ROWS = {"covariate_bound": 4.5, "n_iterations": 6}
+GLMS = [  # where noise, and where sampling error, decides
+    ("preconditioned_glm", "logistic", 1.0, {}),
+    ("preconditioned_glm", "logistic", 30.0, {}),
+    ("preconditioned_glm", "poisson", 1.0, {}),
+    ("preconditioned_glm", "poisson", 30.0, {}),
+    ("objective_perturbation_glm", "logistic", 2.0, {"covariate_bound": 4.5}),
+    ("objective_perturbation_glm", "logistic", 30.0, {"covariate_bound": 4.5}),
+    ("dp_glm", "logistic", 2.0, {**ROWS, "step_size": 4.0}),
+    ("dp_glm", "logistic", 30.0, {**ROWS, "step_size": 4.0}),
+    ("dp_glm", "poisson", 4.0, {**ROWS, "step_size": 0.5, "response_bound": 12.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "family", "epsilon", "asked"), GLMS)
+def test_intervals_of_generalized_linear_models_cover(name, family, epsilon, asked):
     coef = np.array([0.8, -0.4, 0.2])
 
     def rows(rng):
@@ -113,9 +126,35 @@ def test_intervals_of_generalized_linear_models_cover(family, epsilon):
         u = X @ coef
         return X, rng.binomial(1, expit(u)) if family == "logistic" else rng.poisson(np.exp(u))
 
-    hits, _ = covered("preconditioned_glm", rows, coef, 50, epsilon, family=family)
+    hits, widths = covered(name, rows, coef, 40, epsilon, family=family, **asked)
     assert np.isfinite(hits).mean() > 0.5
     check_coverage(hits, least=0.94)
+    assert np.nanmean(widths) < 0.5
+
+
+def test_objective_perturbation_takes_the_bias_of_its_ridge_away():
+    """At a small ε and with wide bounds the ridge shrinks the answer."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100_000, 2))
+    y = rng.binomial(1, expit(X @ [1.0, -1.0]))
+    asked = {"family": "logistic", "covariate_bound": 9.0, "delta": 1e-6, "epsilon": 0.3}
+    plain, told = (
+        dpalgos.estimate("objective_perturbation_glm", X, y, rng=np.random.default_rng(1), **asked, **more)
+        for more in ({}, {"interval": 0.95})
+    )
+    assert np.abs(plain.estimate).mean() < 0.95
+    assert np.abs(told.estimate).mean() == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["dp_glm", "objective_perturbation_glm"])
+def test_a_model_whose_rows_are_clipped_has_no_interval(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 3))
+    y = rng.binomial(1, expit(X @ [1.0, -1.0, 0.5]))
+    asked = {"epsilon": 10.0, "delta": 1e-9, "family": "logistic", "covariate_bound": 1.5}
+    result = dpalgos.estimate(name, X, y, rng=rng, interval=0.95, **asked)
+    assert np.isnan(result.interval).all()
+    assert "clipping" in result.diagnostics[NOTE]
 
 
 def test_the_parametric_bootstrap_covers_gaussian_rows_and_has_no_flags():
@@ -313,6 +352,21 @@ REFUSED = {
         "preconditioned_glm",
         {"family": "multinomial", "n_classes": 3},
         "interval must be None for family='multinomial'",
+    ),
+    "classes of steps": (
+        "dp_glm",
+        {"family": "multinomial", "n_classes": 3, "covariate_bound": 1.0},
+        "interval must be None for family='multinomial'",
+    ),
+    "projected": (
+        "dp_glm",
+        {"family": "logistic", "covariate_bound": 1.0, "coef_bound": 1.0},
+        "interval must be None where the answer is projected",
+    ),
+    "selected": (
+        "objective_perturbation_glm",
+        {"family": "logistic", "covariate_bound": 1.0, "sparsity": 1},
+        "interval must be None where coefficients are selected or projected",
     ),
     "thresholded": (
         "ldp_nldp",
