@@ -2,6 +2,7 @@
 
 With ``DPCOST_STORE=s3://bucket/folder``, or any other address that fsspec understands, prepared tables and
 results in the home are also copied there under the same name, and what a machine lacks is brought from there.
+Reports are copied there for people to read; no run reads them.
 Estimators and parsers read files, so they never know. What comes is believed only if its sha256 is the one
 that a record or a reference gives. Ledger, journal, locks and the server's database stay on the machine.
 """
@@ -10,8 +11,10 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -56,11 +59,17 @@ def name_below_home(path: Path) -> str:
 
 def share(path: Path) -> None:
     """Copy a file of the home to the shared store, if there is one."""
-    if not shared_address() or not path.is_relative_to(home()):
+    if path.is_relative_to(home()):
+        share_as(path, name_below_home(path))
+
+
+def share_as(path: Path, name: str) -> None:
+    """Copy any file to the shared store, if there is one, under a name of its own there."""
+    if not shared_address():
         return
     with _told():
         folder, root = _place(shared_address())
-        target = f"{root}/{name_below_home(path)}"
+        target = f"{root}/{name}"
         if _is_local(folder):
             with open(path, "rb") as source:
                 atomic_write(Path(target), lambda handle: shutil.copyfileobj(source, handle))
@@ -113,6 +122,72 @@ def read_shared(name: str) -> bytes | None:
             return bytes(folder.cat_file(f"{root}/{name}"))
     except FileNotFoundError:
         return None
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """A file of the shared store.
+
+    Attributes
+    ----------
+    name : str
+        Its place below the address.
+    bytes : int
+    written : float
+        When; seconds since 1970, 0 where the file system does not say.
+    """
+
+    name: str
+    bytes: int
+    written: float
+
+
+def shared_files(folder: str) -> list[SharedFile]:
+    """Return the files below a folder of the shared store, by name; none if there is no such folder."""
+    with _told():
+        system, root = _place(shared_address())
+        found: dict[str, dict[str, Any]] = system.find(f"{root}/{folder}", detail=True)
+        start = len(system._strip_protocol(root)) + 1
+        return [
+            SharedFile(path[start:], about["size"], _written(about)) for path, about in sorted(found.items())
+        ]
+
+
+def read_all_shared(names: Sequence[str]) -> dict[str, bytes]:
+    """Return small files of the shared store by name, without those that are not there any more."""
+    if not names:
+        return {}
+    with _told():
+        folder, root = _place(shared_address())
+        found = folder.cat([f"{root}/{name}" for name in names], on_error="return")
+        start = len(folder._strip_protocol(root)) + 1
+        there = {path[start:]: it for path, it in found.items() if not isinstance(it, FileNotFoundError)}
+        for it in there.values():
+            if isinstance(it, Exception):
+                raise it
+        return there
+
+
+def remove_shared(names: Sequence[str]) -> None:
+    """Remove files of the shared store; one that is not there any more is no fault."""
+    for name in names:
+        try:
+            with _told(reading=True):
+                folder, root = _place(shared_address())
+                folder.rm_file(f"{root}/{name}")
+        except FileNotFoundError:
+            continue
+
+
+def _written(about: dict[str, Any]) -> float:
+    """Return when a file was written, which each file system calls by another name."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = about.get(name)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, (int, float)):
+            return float(value)
+    return 0.0
 
 
 @cache

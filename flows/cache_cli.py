@@ -48,13 +48,19 @@ def cache_prune(
         str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
     ] = None,
     out: Out = None,
+    store: Annotated[
+        bool, typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest first.")
+    ] = False,
 ) -> None:
     """Delete what is damaged, half written, or what the current code would not use."""
     from flows.inventory import n_bytes, prune
     from flows.journal import exclusive_run
+    from flows.shared_inventory import prune_shared
 
     keep = None if keep_size is None else n_bytes(keep_size)
-    reports = out or REPORTS
-    with exclusive_run(home(), say):
-        removed, freed = prune(home(), reports, everything=everything, keep=keep)
+    if store:
+        removed, freed = prune_shared(everything=everything, keep=keep)
+    else:
+        with exclusive_run(home(), say):
+            removed, freed = prune(home(), out or REPORTS, everything=everything, keep=keep)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

@@ -59,6 +59,7 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     """
     from flows.run_scorecard import rebuild_scorecard
     from tasks.report.render import write_index, write_report
+    from tasks.report.shared_reports import share_report
 
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
@@ -74,7 +75,10 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     if SCORECARD in names:
         rebuild_scorecard(folder)
         rebuilt.append(SCORECARD)
-    return write_index(folder), rebuilt
+    index = write_index(folder)
+    for name in rebuilt:
+        share_report(folder / name)
+    return index, rebuilt
 
 
 def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:

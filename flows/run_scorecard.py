@@ -25,6 +25,7 @@ from tasks.cache.records import Record, intact
 from tasks.faults import guarded
 from tasks.report.manifest import now
 from tasks.report.render import write_index
+from tasks.report.shared_reports import share_report
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec
@@ -52,6 +53,7 @@ def run_scorecard(
             folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
         )
         index = write_index(folder)
+        share_report(folder / NAME)
     return {
         "report": record["report"],
         "index": str(index),

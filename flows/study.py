@@ -45,6 +45,7 @@ from tasks.parquet import parquet
 from tasks.problems.own_data import OwnData
 from tasks.report.manifest import last_content, now
 from tasks.report.render import render, write_index
+from tasks.report.shared_reports import share_report
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit, headline_block
@@ -116,7 +117,8 @@ def run_study(
             private_folder(run.out / spec.name)
             if shared_address():
                 say(
-                    "note: your table and results on it go to DPCOST_STORE, too: keep it as safe as the table"
+                    "note: your table and results on it go to DPCOST_STORE, too: keep it as safe as the "
+                    "table; the report stays here"
                 )
         found = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
         tables = {dataset: table for dataset, table in found.items() if table is not None}
@@ -133,6 +135,7 @@ def run_study(
         shown = run.exhibited(tables, designs, blocks, parts)
         report = run.rendered(tables, [results, *shown], context | {"not_run": run.not_run})
         index = write_index(run.out)
+        share_report(run.out / spec.name)
         last.tell_drift(spec)
     attach_report(spec, Path(report["report"]))
     attach_budget(spec, located(results), run.spec.headline_cells(blocks))

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,23 @@ def s3_server():
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     server.stop()
+
+
+@pytest.fixture(params=["file", "memory", pytest.param("s3", marks=pytest.mark.server)])
+def in_shared_store(request, home, tmp_path, monkeypatch):
+    """A function that returns what lies in the shared store, by name; the store's address is its own."""
+    import fsspec
+
+    name = uuid.uuid4()
+    at = {"file": f"file://{tmp_path}/shared", "memory": f"memory://{name}", "s3": f"s3://{name}/folder"}
+    if request.param == "s3":
+        for variable, value in request.getfixturevalue("s3_server").items():
+            monkeypatch.setenv(variable, value)
+        fsspec.filesystem("s3", use_listings_cache=False).mkdir(str(name))
+    monkeypatch.setenv("DPCOST_STORE", at[request.param])
+
+    def stored():
+        folder, root = fsspec.core.url_to_fs(at[request.param], use_listings_cache=False)
+        return {path.removeprefix(root).lstrip("/"): folder.cat_file(path) for path in folder.find(root)}
+
+    return stored

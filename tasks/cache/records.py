@@ -36,6 +36,8 @@ SERIALIZER = {
     "loads_kwargs": {},
 }
 
+SHARED_RECORDS = "cache/records/"  # where the shared store has them
+
 _log = logging.getLogger(__name__)
 
 
@@ -93,8 +95,13 @@ def brought(record: Record) -> Path:
 
 def shared_record(name: str) -> Record | None:
     """Return a record of the shared store, if it is one: data alone, about files of the cache alone."""
+    return plain_record(read_shared(_shared_name(name)) or b"null")
+
+
+def plain_record(content: bytes) -> Record | None:
+    """Return the record that the shared store keeps as such bytes; None if they are none about the cache."""
     try:
-        record = json.loads(read_shared(_shared_name(name)) or b"null")
+        record = json.loads(content)
         files = [record["path"], *(f"cache/x/{file}" for file in record.get("beside", {}))]
         plain = all(re.fullmatch(r"cache/[a-z]+/[^/]+", file) and ".." not in file for file in files)
         return dict(record) if plain else None
@@ -110,7 +117,7 @@ def _files(record: Record) -> dict[Path, str]:
 
 
 def _shared_name(name: str) -> str:
-    return f"cache/records/{name}.json"
+    return f"{SHARED_RECORDS}{name}.json"
 
 
 def records_folder(home: Path) -> Path:

@@ -67,16 +67,25 @@ def load_exhibits(folder: Path) -> dict[str, Any]:
 
 def write_index(out: Path) -> Path:
     """Write the page over all studies from the cards that lie beside their reports."""
-    cards = [card for path in sorted(out.glob("*/card.json")) if (card := _card(path))]
+    paths = sorted(out.glob("*/card.json"))
+    cards = [card for path in paths if (card := card_of(_content(path), str(path)))]
     for name, content in render_index(cards).items():
         atomic_write(out / name, content)
     return out / "index.html"
 
 
-def _card(path: Path) -> Card | None:
+def card_of(content: bytes, path: str) -> Card | None:
+    """Return a study's card as it lies at a path; None, and a warning, if it is damaged."""
     try:
-        return Card.from_json(path.read_bytes())
-    except (OSError, ValueError, TypeError):
-        study = path.parent.name
+        return Card.from_json(content)
+    except (ValueError, TypeError):
+        study = Path(path).parent.name
         _log.warning("%s is damaged and left out of the index; run: dpcost report %s", path, study)
         return None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,4 +1,4 @@
-import uuid
+import time
 from pathlib import Path
 
 import fsspec
@@ -6,41 +6,31 @@ import pytest
 
 from data import shared_store
 from data.data_errors import StoreError
-from data.shared_store import bring, check_shared_store, read_shared, share, write_shared
+from data.shared_store import (
+    bring,
+    check_shared_store,
+    read_all_shared,
+    read_shared,
+    remove_shared,
+    share,
+    shared_files,
+    write_shared,
+)
 from data.store import atomic_write, sha256_file
 
 
-@pytest.fixture(params=["file", "memory", pytest.param("s3", marks=pytest.mark.server)])
-def address(request, home, tmp_path, monkeypatch):
-    """A shared store at an address of its own."""
-    name = uuid.uuid4()
-    at = {"file": f"file://{tmp_path}/shared", "memory": f"memory://{name}", "s3": f"s3://{name}/folder"}
-    if request.param == "s3":
-        s3 = request.getfixturevalue("s3_server")
-        for variable, value in s3.items():
-            monkeypatch.setenv(variable, value)
-        fsspec.filesystem("s3", use_listings_cache=False).mkdir(str(name))
-    monkeypatch.setenv("DPCOST_STORE", at[request.param])
-    return at[request.param]
-
-
-def stored(address):
-    folder, root = fsspec.core.url_to_fs(address)
-    return {path.removeprefix(root).lstrip("/"): folder.cat_file(path) for path in folder.find(root)}
-
-
-def test_a_file_is_shared_under_its_name_and_comes_back(address, home):
+def test_a_file_is_shared_under_its_name_and_comes_back(in_shared_store, home):
     path = home / "cache" / "blocks" / "a.parquet"
     atomic_write(path, b"rows")
     digest = sha256_file(path)
     share(path)
-    assert stored(address) == {"cache/blocks/a.parquet": b"rows"}
+    assert in_shared_store() == {"cache/blocks/a.parquet": b"rows"}
     path.unlink()
     assert bring(path, digest)
     assert path.read_bytes() == b"rows"
 
 
-def test_what_is_not_there_or_something_else_is_not_brought(address, home):
+def test_what_is_not_there_or_something_else_is_not_brought(in_shared_store, home):
     path = home / "cache" / "blocks" / "a.parquet"
     assert not bring(path, "0" * 64)
     write_shared("cache/blocks/a.parquet", b"half")
@@ -49,16 +39,42 @@ def test_what_is_not_there_or_something_else_is_not_brought(address, home):
     assert read_shared("missing") is None
 
 
-def test_what_lies_outside_the_home_is_not_shared(address, home, tmp_path):
+def test_what_lies_outside_the_home_is_not_shared(in_shared_store, home, tmp_path):
     atomic_write(tmp_path / "report.html", b"x")
     share(tmp_path / "report.html")
-    assert stored(address) == {}
+    assert in_shared_store() == {}
     assert not bring(tmp_path / "report.html", "0" * 64)
 
 
-def test_the_check_leaves_nothing_behind(address):
+def test_the_check_leaves_nothing_behind(in_shared_store):
     check_shared_store()
-    assert stored(address) == {}
+    assert in_shared_store() == {}
+
+
+def test_files_of_a_folder_are_listed_read_and_removed(in_shared_store, home):
+    assert shared_files("cache") == []
+    began = time.time()
+    for name in ("cache/b/2", "cache/a/1", "cached"):
+        write_shared(name, name.encode())
+    files = shared_files("cache")
+    assert [(file.name, file.bytes) for file in files] == [("cache/a/1", 9), ("cache/b/2", 9)]
+    assert all(began - 2 < file.written < time.time() + 2 for file in files)
+    assert read_all_shared(["cache/a/1", "cache/gone"]) == {"cache/a/1": b"cache/a/1"}
+    assert read_all_shared([]) == {}
+    remove_shared(["cache/a/1", "cache/gone"])
+    assert set(in_shared_store()) == {"cache/b/2", "cached"}
+
+
+def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch):
+    class Closed(fsspec.AbstractFileSystem):
+        def cat_file(self, path, **_):
+            raise FileNotFoundError(path) if path.endswith("gone") else PermissionError("Access Denied")
+
+    monkeypatch.setenv("DPCOST_STORE", "memory://x")
+    monkeypatch.setattr(shared_store, "_place", lambda address: (Closed(), "/folder"))
+    assert read_all_shared(["gone"]) == {}
+    with pytest.raises(StoreError, match="cannot be used: Access Denied"):
+        read_all_shared(["gone", "closed"])
 
 
 def test_without_an_address_nothing_happens(home, monkeypatch):
@@ -110,7 +126,7 @@ def test_no_password_is_shown(home, monkeypatch):
     assert "secret" not in str(caught.value)
 
 
-def test_a_prepared_table_is_found_by_a_home_that_lacks_it(address, home, tmp_path, monkeypatch):
+def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home, tmp_path, monkeypatch):
     from data.ingest import keep_reference, stored_table
     from data.refs import DatasetRef, verified_path
 

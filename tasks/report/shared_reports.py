@@ -1,0 +1,73 @@
+"""Copies reports to the shared store, for people who have no access to the machine that wrote them."""
+
+import json
+import logging
+from pathlib import Path
+
+from data.data_errors import StoreError
+from data.shared_store import (
+    VARIABLE,
+    read_all_shared,
+    remove_shared,
+    share_as,
+    shared_address,
+    shared_files,
+    write_shared,
+)
+from reports.index import render_index
+from tasks.report.render import card_of
+
+FOLDER = "reports"  # of the shared store
+MANIFEST = "manifest.json"
+
+_log = logging.getLogger(__name__)
+
+
+def share_report(folder: Path) -> None:
+    """Copy a study's results and report to the shared store, if there is one, and write the index there.
+
+    Every file appears whole, and the page is one file. The manifest that lies there goes first and the new
+    one comes last: while there is none, the files beside a page may be of two runs. Links are left out. A
+    report that is not for publication, of a table of one's own, stays. A store that cannot be used is a
+    warning, since the run has finished and its report lies here.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the study's report; its name is the study's.
+    """
+    if not shared_address() or "warning" in json.loads((folder / MANIFEST).read_bytes()):
+        return
+    try:
+        _copy(folder)
+        _write_index()
+    except StoreError as error:
+        _log.warning(
+            "the report of %s lies in %s alone: %s. To copy it to %s, run: dpcost report %s",
+            *(folder.name, folder, error, VARIABLE, folder.name),
+        )
+
+
+def _copy(folder: Path) -> None:
+    place = f"{FOLDER}/{folder.name}"
+    found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if _is_of_report(path)]
+    names = [path.as_posix() for path in found]
+    before = [file.name.removeprefix(f"{place}/") for file in shared_files(place)]
+    remove_shared([f"{place}/{MANIFEST}"])
+    for name in sorted(names, key=lambda name: (name == MANIFEST, name == "report.html")):
+        if name == MANIFEST:
+            remove_shared([f"{place}/{each}" for each in before if each not in names])
+        share_as(folder / name, f"{place}/{name}")
+
+
+def _is_of_report(path: Path) -> bool:
+    """Whether it is a file, and neither a link nor one that is being written."""
+    return path.is_file() and not path.is_symlink() and not path.name.startswith(".")
+
+
+def _write_index() -> None:
+    """Write the page over all studies whose reports lie in the shared store."""
+    cards = [file.name for file in shared_files(FOLDER) if file.name.endswith("/card.json")]
+    found = [card_of(content, name) for name, content in sorted(read_all_shared(cards).items())]
+    for name, content in render_index([card for card in found if card]).items():
+        write_shared(f"{FOLDER}/{name}", content)
