@@ -1,4 +1,4 @@
-"""Means and regressions whose rows and errors are Gaussian, heavy-tailed, skewed, or of unequal spread."""
+"""Means and regressions, linear and generalized, whose rows and errors have a stated shape."""
 
 from typing import Literal
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from data.simulations import Simulated
 from data.simulations.error_laws import centred_noise
+from data.simulations.glms import Family, glm_responses
 
-MODELS = ("shaped_mean", "shaped_regression")
+MODELS = ("shaped_mean", "shaped_regression", "shaped_glm")
 
 Shape = Literal["gaussian", "student", "exponential"]
 
@@ -52,3 +53,12 @@ def shaped_regression(
     return Simulated(
         X=X, y=X @ truth + spread * centred_noise(rng, errors, n), truth=truth, noise_std=noise_std
     )
+
+
+def shaped_glm(
+    rng: np.random.Generator, n: int, d: int, *, family: Family = "logistic", rows: Shape = "gaussian"
+) -> Simulated:
+    """Draw rows of independent entries of standard deviation 1, coefficients of length about ½, responses."""
+    X = centred_noise(rng, rows, (n, d))
+    truth = np.linspace(1, -1, d) / np.sqrt(d)
+    return Simulated(X=X, y=glm_responses(rng, family, X @ truth), truth=truth)

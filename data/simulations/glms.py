@@ -48,10 +48,17 @@ def uniform_glm(
     X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
     X *= 2
     X -= 1
-    return Simulated(X=X, y=_responses(rng, family, X[:, :support] @ coef[:support]), truth=coef)
+    return Simulated(X=X, y=glm_responses(rng, family, X[:, :support] @ coef[:support]), truth=coef)
 
 
-def _responses(rng: np.random.Generator, family: str, predictor: np.ndarray) -> np.ndarray:
+def glm_responses(rng: np.random.Generator, family: str, predictor: np.ndarray) -> np.ndarray:
+    """Draw the responses of a family, given their predictors.
+
+    Raises
+    ------
+    DataError
+        If there is no such family.
+    """
     if family == "gaussian":
         return np.asarray(predictor + rng.standard_normal(len(predictor)))
     if family == "logistic":

@@ -5,7 +5,7 @@ itself: the truth is then the answer of all its rows.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from tasks.problems.problem import (
     spread_over_blocks,
 )
 from tasks.problems.registered_table import RegisteredTableProblem
-from tasks.problems.simulation import SimulatedProblem
+from tasks.problems.simulation import RowSimulation
 from tasks.work_units import Block, derive_seed, replicate_generator
 
 COVERAGE = "coverage"
@@ -54,10 +54,29 @@ class IntervalDraw(Estimation):
 
 
 class IntervalProblem(Problem):
-    """What is measured on intervals, whatever the data."""
+    """What is measured on intervals, whatever the data.
+
+    A new kind of data is a class of this one and of a problem whose draws are an :class:`Estimation`.
+    """
 
     panel_word: ClassVar[str] = "panel"
     has_exhibits: ClassVar[bool] = True
+
+    @property
+    def metric(self) -> str:
+        """The headline metric."""
+        return "l2_error"
+
+    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the smallest size and the next."""
+        return tuple(sorted(sizes)[:2])
+
+    def draws(self, block: Block, prepared: Any) -> Iterator[Draw]:
+        """Yield the draws of the problem beside, of which intervals are measured."""
+        for draw in super().draws(block, prepared):  # type: ignore[safe-super]
+            assert isinstance(draw, Estimation)
+            shared = {part.name: getattr(draw, part.name) for part in fields(Estimation)}
+            yield IntervalDraw(**shared)
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return the error; coverage and width of the coordinates that have intervals, NaN where none has."""
@@ -77,38 +96,31 @@ class IntervalProblem(Problem):
         return {"covered_shares": {**names, "n": run.block.n}}
 
 
-class IntervalSimulation(IntervalProblem, SimulatedProblem):
-    """Intervals for the truth of a simulation."""
+class IntervalSimulation(IntervalProblem, RowSimulation):
+    """Intervals for the truth of a simulation.
+
+    Attributes
+    ----------
+    estimates : {"mean", "linear_regression", "glm"}
+        What is estimated.
+    """
 
     kind: Literal["interval_simulation"]
+    estimates: Literal["mean", "linear_regression", "glm"] = "linear_regression"
 
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each."""
-        return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
+    @property
+    def task(self) -> str:
+        """What is estimated."""
+        return self.estimates
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of one data set and of the products of its columns."""
         d = self.sizes(n)["d"]
         return 8 * n * (d + d * (d + 1) // 2)
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
-        """Yield one data set after another; one at a time is in memory."""
-        seed = self.data_seed(block)
-        for replicate in range(block.first, block.first + block.replicates):
-            data = self.simulate(replicate_generator(seed, replicate), block.n)
-            yield IntervalDraw(
-                sample=dpalgos.Sample(data.X, data.y),
-                first=replicate,
-                replicates=1,
-                target=data.truth,
-                batched=False,
-            )
 
-
-class IntervalResamples(IntervalProblem, RegisteredTableProblem):
-    """Intervals for the answer of a whole table, from n of its rows drawn with replacement."""
-
-    kind: Literal["interval_resamples"]
+class Resamples(RegisteredTableProblem):
+    """Rows of a table drawn with replacement; the truth is the answer of all of them."""
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of about as much data each."""
@@ -124,10 +136,16 @@ class IntervalResamples(IntervalProblem, RegisteredTableProblem):
         for replicate in range(block.first, block.first + block.replicates):
             rows = replicate_generator(seed, replicate).integers(0, len(prepared.X), block.n)
             y = None if prepared.y is None else prepared.y[rows]
-            yield IntervalDraw(
+            yield Estimation(
                 sample=dpalgos.Sample(prepared.X[rows], y),
                 first=replicate,
                 replicates=1,
                 target=target,
                 batched=False,
             )
+
+
+class IntervalResamples(IntervalProblem, Resamples):
+    """Intervals for the answer of a whole table, from n of its rows drawn with replacement."""
+
+    kind: Literal["interval_resamples"]

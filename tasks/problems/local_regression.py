@@ -26,12 +26,8 @@ class CoefficientDraw(Estimation):
         return np.stack([super().measure(estimate), largest])
 
 
-class LocalRegression(SimulatedProblem):
-    """Estimation of the coefficients of a simulation; ``public_rows`` more rows are public, without y."""
-
-    kind: Literal["local_regression"]
-
-    has_exhibits: ClassVar[bool] = True
+class SimulatedPeople(SimulatedProblem):
+    """People each with a row of a simulation; ``public_rows`` more rows are public, without y."""
 
     public_rows: int = Field(default=20_000, ge=1)
 
@@ -64,6 +60,14 @@ class LocalRegression(SimulatedProblem):
                 target=data.truth,
                 batched=False,
             )
+
+
+class LocalRegression(SimulatedPeople):
+    """Estimation of the coefficients of a simulation."""
+
+    kind: Literal["local_regression"]
+
+    has_exhibits: ClassVar[bool] = True
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return both errors."""

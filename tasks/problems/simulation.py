@@ -80,10 +80,8 @@ class SimulatedProblem(Problem):
         return derive_seed(block.seed, block.study, "data", block.panel, block.n)
 
 
-class Simulation(SimulatedProblem):
-    """Estimation of the truth of a simulation."""
-
-    kind: Literal["simulation"]
+class RowSimulation(SimulatedProblem):
+    """Rows of a simulation, with its truth."""
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of about as much data each."""
@@ -111,6 +109,12 @@ class Simulation(SimulatedProblem):
                 target=data.truth,
                 batched=False,
             )
+
+
+class Simulation(RowSimulation):
+    """Estimation of the truth of a simulation."""
+
+    kind: Literal["simulation"]
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return the errors, and their logarithms where the paper plots these."""

@@ -19,10 +19,9 @@ class ExcessRisk(Estimation):
         return np.asarray(super().measure(estimate) ** 2 / 2)
 
 
-class UserRegressionSimulation(SimulatedUsers):
+class UsersOfSigns(SimulatedUsers):
     """Covariates are ±1, y = x'θ + an error uniform on [−1, 1]; half of θ are ``coef``, the others 0."""
 
-    kind: Literal["user_regression_simulation"]
     coef: float
 
     @property
@@ -34,11 +33,6 @@ class UserRegressionSimulation(SimulatedUsers):
     def task(self) -> str:
         """What is estimated."""
         return "linear_regression"
-
-    @property
-    def metric(self) -> str:
-        """The risk beyond the least."""
-        return "excess_risk"
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of about as much data each; every step of a fit is a pass over the rows."""
@@ -65,3 +59,14 @@ class UserRegressionSimulation(SimulatedUsers):
                 target=truth,
                 batched=False,
             )
+
+
+class UserRegressionSimulation(UsersOfSigns):
+    """Estimation of the coefficients of users of signs."""
+
+    kind: Literal["user_regression_simulation"]
+
+    @property
+    def metric(self) -> str:
+        """The risk beyond the least."""
+        return "excess_risk"

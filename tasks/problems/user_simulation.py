@@ -56,7 +56,7 @@ class SimulatedUsers(Problem):
             yield replicate, replicate_generator(seed, replicate)
 
 
-class UserSimulation(SimulatedUsers):
+class GaussianUsers(SimulatedUsers):
     """Users whose rows are N(μ, I), every entry of μ the same.
 
     A user's mean is drawn as one row, whose law it has.
@@ -69,7 +69,6 @@ class UserSimulation(SimulatedUsers):
         Of what is known of it beforehand: it lies in ± this.
     """
 
-    kind: Literal["user_simulation"]
     center: float = 0.5
     value_bound: float = 10.0
 
@@ -104,6 +103,12 @@ class UserSimulation(SimulatedUsers):
                 target=np.full(self.d, self.center),
                 batched=False,
             )
+
+
+class UserSimulation(GaussianUsers):
+    """Estimation of the mean of Gaussian users."""
+
+    kind: Literal["user_simulation"]
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the rate of users' means, with what remains however many rows they have."""

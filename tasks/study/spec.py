@@ -87,7 +87,7 @@ class StudySpec(Strict):
     question: str
     data: str = ""
     own: OwnData | None = None
-    task: Literal["mean", "linear_regression", "glm", "tracing"]
+    task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
     deleted_rows: tuple[Count, ...] = ()
@@ -184,7 +184,9 @@ class StudySpec(Strict):
                 f"{where}.kind must be tracing or group_tracing where task is tracing, "
                 f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
             )
-        if self.task != "tracing" and problem.task not in (None, self.task):
+        if self.task == "several" and problem.task is None:
+            raise ValueError(f"task must be one of the estimators', got 'several', where {where} names none")
+        if self.task not in ("tracing", "several") and problem.task not in (None, self.task):
             raise ValueError(f"task must be {problem.task} for {where}, got {self.task!r}")
         if self.deleted_rows and not problem.has_deletion_shifts:
             raise ValueError(

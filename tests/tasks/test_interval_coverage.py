@@ -1,5 +1,7 @@
 """What is measured on intervals, on simulated rows and on resampled tables, and what the page shows of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,10 @@ from reports.exhibits import covered_shares as exhibit
 from reports.series import Setting
 from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, IntervalResamples
 from tasks.run.block import compute_block
+from tasks.study.spec import StudySpec
 from tasks.work_units import Block, Cell
+
+STUDY = find_study("intervals")
 
 
 def draw(target):
@@ -42,7 +47,7 @@ def test_coverage_counts_the_coordinates_that_have_intervals():
     measured = draw([0.0, 0.0, 0.0, 0.0]).measure_answer(
         answer([1.0, -1.0, 3.0, 0.5], [2.0, 2.0, 2.0, np.nan], [0.9, 1.1, 0.1, 1.0])
     )
-    problem = find_study("intervals").panels[0].problem
+    problem = STUDY.panels[0].problem
     metrics = problem.metrics([measured], 10)
     assert metrics[COVERAGE] == pytest.approx(2 / 3)
     assert metrics[FLAGGED] == pytest.approx(1 / 4)
@@ -53,7 +58,7 @@ def test_coverage_counts_the_coordinates_that_have_intervals():
 def test_nothing_is_covered_where_no_coordinate_has_an_interval():
     measured = draw([0.0, 0.0]).measure_answer(answer([1.0, 2.0], [np.nan, np.nan], [np.nan, np.nan]))
     assert np.isfinite(measured).all()
-    metrics = find_study("intervals").panels[0].problem.metrics([measured], 10)
+    metrics = STUDY.panels[0].problem.metrics([measured], 10)
     assert np.isnan(metrics[COVERAGE]).all()
     assert np.isnan(metrics["coverage_without_noise"]).all()
     assert metrics[FLAGGED] == 1
@@ -101,6 +106,49 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     np.testing.assert_allclose(drawn[0].target, np.linalg.lstsq(X, y, rcond=None)[0])
     rows = compute_block(block, table)
     assert rows[rows["metric"] == COVERAGE]["value"].mean() == pytest.approx(0.95, abs=0.06)
+
+
+def test_the_study_has_every_estimator_with_intervals():
+    shown = {item.name for panel in STUDY.panels for item in STUDY.estimators_of(panel)}
+    assert shown == {one.name for one in dpalgos.catalog() if one.has_interval}
+    asked = [item.params["interval"] for panel in STUDY.panels for item in STUDY.estimators_of(panel)]
+    assert set(asked) == {0.95}
+
+
+def test_a_smoke_run_has_every_estimator_and_leaves_out_the_largest_size():
+    blocks = STUDY.blocks("smoke", replicates=1, seed=0)
+    assert {cell.estimator for block in blocks for cell in block.cells} == {
+        one.name for one in dpalgos.catalog() if one.has_interval
+    }
+    assert max(block.n for block in blocks) < 30_000
+    assert max(block.n for block in STUDY.blocks("standard", replicates=1, seed=0)) == 200_000
+
+
+SIMULATED = [panel.name for panel in STUDY.panels if panel.problem.simulated and panel.smoke]
+
+
+@pytest.mark.parametrize("panel", SIMULATED)
+def test_every_simulated_panel_measures_the_intervals_of_its_truth(panel):
+    block = next(block for block in STUDY.blocks("smoke", replicates=1, seed=0) if block.panel == panel)
+    draws = list(block.problem.draws(block, None))
+    assert [type(draw) for draw in draws] == [IntervalDraw]
+    assert draws[0].target.shape == (draws[0].sample.n_features,)
+    rows = compute_block(replace(block, cells=block.cells[:1]))  # the one that is not private
+    assert rows[rows["metric"] == FLAGGED]["value"].tolist() == [0.0]
+
+
+def test_a_study_of_several_tasks_needs_problems_that_name_theirs():
+    plain = STUDY.model_dump(exclude_unset=True)
+    plain["panels"][0]["problem"] = {"kind": "simulation", "model": "shaped_regression", "d": 5}
+    with pytest.raises(ValueError, match="task must be one of the estimators', got 'several'"):
+        StudySpec(**plain)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_responses_of_shaped_models_have_the_mean_of_their_family(family):
+    data = simulator("shaped_glm")(np.random.default_rng(0), 40_000, 3, family=family)
+    found = dpalgos.estimate("glm", data.X, data.y, family=family, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.estimate, data.truth, atol=0.06)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "student", "exponential"])
