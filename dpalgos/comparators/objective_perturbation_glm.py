@@ -28,7 +28,8 @@ its privacy loss adds to every corner's, μ² + μ₂² in the place of μ², an
 ``sparsity`` largest entries of what is released, and projecting it, are post-processing.
 
 Calibrations
-    ``tight``: κ = min(ε/10, ½), μ₂² a hundredth of the whole, and the least σ that is proved.
+    ``tight``: κ = min(ε/10, ½), or less where that ridge Λ would be below what noise of its size in d
+    directions is worth (:func:`useful_ridge`); μ₂² a hundredth of the whole, and the least σ that is proved.
     ``paper``: as printed: shares .99 and .01 of ε and δ for minimum and output, ε_p = .9 · .99 ε,
     Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
     2nγ/Λ lacks its 2. The certificate is the one above.
@@ -58,7 +59,7 @@ from scipy.optimize import brentq
 
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
-from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
+from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu, noise_multiplier
 from dpalgos.bounded_glm_intervals import step_with_interval, step_witnesses
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
@@ -180,7 +181,8 @@ def objective_perturbation_glm(
     family, n = params.made(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
     epsilon, delta = params.minimum_budget
-    noise, certified = _calibrated(family, params, epsilon, delta)
+    least_ridge = useful_ridge(epsilon, delta, int(n.min()), sample.n_features)
+    noise, certified = _calibrated(family, params, epsilon, delta, least_ridge)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
     tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
@@ -260,15 +262,29 @@ def proved_delta(epsilon: float, noise: PerturbationNoise, *, one_sided: bool) -
     return min(1.0, sum(losses))
 
 
+def useful_ridge(epsilon: float, delta: float, n_rows: int, n_features: int) -> float:
+    """Return the least Λ/β that is worth its bias: 16 d / (nμ²); public, only accuracy depends on it.
+
+    In a direction of curvature h whose coefficient has square t, noise of variance v in the gradient and a
+    ridge λ leave the error (v + λ²t) / (h + λ)², least at λ = v / (h t). With d such directions, h = c_x²/4d,
+    and predictors of variance 1, t = 1/c_x², noise of 2 c_x / (nμ) makes that 64 β d / (nμ²) in Λ. That is
+    too much where few directions hold most of the signal, as in images, where a quarter of it is best.
+    """
+    return 16 * n_features / (n_rows * gaussian_mu(epsilon, delta) ** 2)
+
+
 @lru_cache(maxsize=4096)
-def tight_noise(epsilon: float, delta: float, *, one_sided: bool) -> PerturbationNoise:
-    """Return the least noise that is proved to be (ε, δ)-DP, given how ε is shared."""
-    curvature = min(_CURVATURE_SHARE * epsilon, _LARGEST_CURVATURE_EPSILON)
+def tight_noise(
+    epsilon: float, delta: float, least_ridge: float = 0.0, *, one_sided: bool
+) -> PerturbationNoise:
+    """Return the least noise that is proved to be (ε, δ)-DP, given how ε is shared and the least Λ/β."""
+    share = min(_CURVATURE_SHARE * epsilon, _LARGEST_CURVATURE_EPSILON)
+    ridge = max(float(1 / np.expm1(share)), least_ridge)
 
     def made(log_mu: float) -> PerturbationNoise:
         mu = float(np.exp(log_mu))
         return PerturbationNoise(
-            ridge=float(1 / np.expm1(curvature)),
+            ridge=ridge,
             objective=2 / (mu * float(np.sqrt(1 - _OUTPUT_SHARE))),
             output=2 / (mu * float(np.sqrt(_OUTPUT_SHARE))),
         )
@@ -317,12 +333,12 @@ def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
 
 
 def _calibrated(
-    family: Family, params: ObjectivePerturbationGLMParams, epsilon: float, delta: float
+    family: Family, params: ObjectivePerturbationGLMParams, epsilon: float, delta: float, least_ridge: float
 ) -> tuple[PerturbationNoise, float]:
     """Return the noise of the minimum at (ε, δ), and the ε that it proves."""
     one_sided = not family.needs_response_bound
     if params.calibration == "tight":
-        return tight_noise(epsilon, delta, one_sided=one_sided), epsilon
+        return tight_noise(epsilon, delta, least_ridge, one_sided=one_sided), epsilon
     noise = printed_noise(epsilon, delta)
 
     def excess(proved: float) -> float:

@@ -7,6 +7,7 @@ from scipy.special import expit
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
+from dpalgos.comparators import objective_perturbation_glm
 from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
 from dpalgos.families import get_family
 from dpalgos.ridge import RidgeRisk, minimize_by_products
@@ -66,14 +67,32 @@ def test_the_certificate_holds_and_is_near_what_neighbors_attain(t):
 
 
 @pytest.mark.parametrize("one_sided", [True, False])
+@pytest.mark.parametrize("least_ridge", [0.0, 30.0])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (0.5, 1.25e-5), (2.0, 1e-3), (8.0, 1e-6)])
-def test_tight_noise_is_proved_and_cannot_be_less(one_sided, epsilon, delta):
-    noise = tight_noise(epsilon, delta, one_sided=one_sided)
+def test_tight_noise_is_proved_and_cannot_be_less(one_sided, least_ridge, epsilon, delta):
+    noise = tight_noise(epsilon, delta, least_ridge, one_sided=one_sided)
+    assert noise.ridge >= least_ridge
     assert proved_delta(epsilon, noise, one_sided=one_sided) <= delta
     for field in ("ridge", "objective", "output"):
         less = type(noise)(**{**vars(noise), field: 0.97 * getattr(noise, field)})
         more = proved_delta(epsilon, less, one_sided=one_sided)
         assert more > delta or (field == "output" and more > 0.99 * delta)
+
+
+def test_many_columns_get_a_ridge_that_their_noise_is_worth(monkeypatch):
+    """Few directions hold the signal of 300 columns: the share of ε alone leaves too short a ridge."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 8)) @ rng.normal(size=(8, 300)) / np.sqrt(8) + rng.normal(size=(2000, 300))
+    y = (X[:, :8] @ np.ones(8) + rng.logistic(size=2000) > 0).astype(float)
+    keywords = {"family": "logistic", "covariate_bound": 25.0, "epsilon": 1.0, "delta": 1e-6}
+
+    def misclassified():
+        answers = dpalgos.estimate(NAME, X[:1000], y[:1000], rng=rng, replicates=20, **keywords).estimate
+        return ((X[1000:] @ answers > 0) != (y[1000:, None] > 0)).mean()
+
+    with_rule = misclassified()
+    monkeypatch.setattr(objective_perturbation_glm, "useful_ridge", lambda *args: 0.0)
+    assert with_rule < 0.9 * misclassified()
 
 
 def test_printed_noise_is_enough():
