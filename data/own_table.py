@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -114,14 +114,12 @@ def own_table_to_parquet(
     target = store_dir(home) / "parquet" / f"{name}-{content[:16]}-{digest[:8]}.parquet"
     if stored := stored_table(target):
         return replace(stored, path=str(target))
-    table, rows_read, repairs = read_declared(
-        path, columns, missing, n_rows, user_id=user_id, n_users=n_users
-    )
+    read = read_declared(path, columns, missing, n_rows, user_id=user_id, n_users=n_users)
     if sha256_file(path) != content:
         raise DataError(f"{path} changed while it was read; run again once it is complete")
-    arrow = pa.table(table)
+    arrow = pa.table(read.table)
     atomic_write(target, lambda handle: pq.write_table(arrow, handle))
-    counted: dict[str, Any] = {"n_users": int(table[user_id].max()) + 1} if user_id else {}
+    counted: dict[str, Any] = {"n_users": int(read.table[user_id].max()) + 1} if user_id else {}
     ref = (UserTableRef if user_id else DatasetRef)(
         name=name,
         path=str(target),
@@ -132,12 +130,31 @@ def own_table_to_parquet(
         origin="a file of your own",
         data_source="real",
         n_rows=arrow.num_rows,
-        rows_read=rows_read,
-        repairs=repairs,
+        rows_read=len(read.kept),
+        repairs=read.repairs,
         **counted,
     )
     keep_reference(ref)
     return ref
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeclaredTable:
+    """A file's rows as declared.
+
+    Attributes
+    ----------
+    table : dict of str to (m,) array
+        The columns of the rows that were kept.
+    kept : (n,) bool array
+        Which rows of the file those are.
+    repairs : tuple of Repair
+        How many were left out, and why.
+    """
+
+    table: dict[str, npt.NDArray[Any]]
+    kept: npt.NDArray[np.bool_]
+    repairs: tuple[Repair, ...]
 
 
 def read_declared(
@@ -149,11 +166,10 @@ def read_declared(
     user_id: str = "",
     n_users: int | None = None,
     watch: Callable[[pa.RecordBatch], None] | None = None,
-) -> tuple[dict[str, npt.NDArray[Any]], int, tuple[Repair, ...]]:
+) -> DeclaredTable:
     """Read a file in one pass under its declarations, as `own_table_to_parquet` stores it.
 
-    ``watch`` is shown every piece of the file, with all columns. Returns the columns, the number of rows
-    read, and how many were left out.
+    ``watch`` is shown every piece of the file, with all columns.
 
     Raises
     ------
@@ -169,7 +185,7 @@ def read_declared(
         users = ids.codes()
         _refuse_other_size(path, "users", int(users.max()) + 1, n_users)
         table[user_id] = np.unique(users[kept], return_inverse=True)[1]
-    return table, rows_read, repairs
+    return DeclaredTable(table=table, kept=kept, repairs=repairs)
 
 
 class _Ids:
@@ -333,6 +349,7 @@ def _refuse_undeclared(
         if count:
             raise DataError(
                 f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend the file or [[data.columns]]"
+                + " (capitals and spaces count)" * ("categories" in fault)
             )
 
 

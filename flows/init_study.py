@@ -161,7 +161,7 @@ def _study(
         version=STUDY_FILE_VERSION,
         title=_text(f"{name}: what privacy costs"),
         question=_text(
-            f"How far are private answers ({model.answer}) on m {units} from that of all {n:,} {units} of "
+            f"How far are private answers ({model.answer}) on m {units} from that of all {units} of "
             f"{data.name}?"
         ),
         task=model.task,
@@ -212,6 +212,7 @@ def _release(
         asked="--epsilon 0.5 --delta 1e-7" + " --interval 0.95" * interval,
         at_centers=AT_CENTERS,
         x=f"[{', '.join(_text(column) for column in used if column != response)}]",
+        but_response=f" but {_text(response)}" if response else "",
         y=f"y = {_text(response)}\n" if response else "",
         user_id=f"user_id = {_text(user_id)}\n" if user_id else "",
         in_units=f"    # public, in the units of {name}.toml" if model.bounds else "",

@@ -95,14 +95,15 @@ RELEASE = """\
 #     dpcost release {estimator} --data {file} --config {name}-release.toml {asked}
 # Complete {name}.toml first: it declares the columns. They are put into its units, text becomes columns of
 # 0 and 1, and a regression gets an intercept, the answer "{at_centers}" of all covariates. What is released
-# is in the units of {file}. Delete the columns that you do not need.
+# is in the units of {file}. Where rows with missing cells are dropped they add nothing to a regression; means
+# need impute.
 
 [dataset]
 name = "{name}"
 study = "{name}.toml"
 
 [columns]
-x = {x}
+# x = {x}    # if not all{but_response} that {name}.toml declares
 {y}{user_id}
 [bounds]{in_units}
 {bounds}

@@ -138,7 +138,12 @@ def add_words(fig: Figure, frame: Frame) -> None:
         )
     if spec.banner:
         add_banner(fig, spec.banner, 1 - 8 / width, 1 - 8 / height, font * 0.92)
-    direction = "\n(lower is better)" if size.phone else " (lower is better)"
+    direction = "(lower is better)"
+    letters = (width - 12) / (font * 0.95 * LETTER)
+    if size.phone:
+        direction = f"\n{direction}"
+    else:
+        direction = f" {direction}" if len(spec.y_label) + len(direction) < letters else ""
     fig.text(
         6 / width,
         1 - (size.top - 10) / height,

@@ -159,7 +159,10 @@ def _verdict(ranking: Ranking) -> str:
             "the zero vector."
         )
     if not worse:
-        return f"All {total} private estimates are better than the zero vector." if total > 1 else ""
+        if total < 2:
+            return ""
+        these = "Both" if total == 2 else f"All {total}"
+        return f"{these} private estimates are better than the zero vector."
     verb = "is" if len(worse) == 1 else "are"
     names = "; ".join(s.label for s in worse)
     return f"{len(worse)} of the {total} private estimates {verb} worse than the zero vector: {names}."

@@ -201,7 +201,9 @@ def _first_below(
         return first_below(wanted, list(zip((x for x, _ in points), errors, strict=True)), beyond)
 
     told = [each for _, each in points]
-    return where([f.error for f in told]), where([f.low for f in told]), where([f.high for f in told])
+    expected, *ends = (where([getattr(f, name) for f in told]) for name in ("error", "low", "high"))
+    # Beyond the points each curve follows its own last slope, so that they may cross.
+    return expected, min(expected, *ends), max(expected, *ends)
 
 
 def _sampling_error(forecasts: Sequence[Forecast], n: int, population: int) -> float:

@@ -25,6 +25,7 @@ from dpalgos.typing import FloatArray
 from dpalgos.user_rows import user_codes
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
+from tasks.problems.own_data import OwnData
 from tasks.release_table import FileUnits, ReleaseTable, table_as_declared
 from tasks.study.study_file import load_study
 
@@ -45,7 +46,7 @@ class _Dataset(StrictModel):
 
 
 class _Columns(StrictModel):
-    x: tuple[str, ...] = Field(min_length=1)
+    x: tuple[str, ...] = Field(default=(), min_length=1)
     y: str | None = None
     user_id: str | None = None
 
@@ -54,7 +55,8 @@ class ReleaseConfig(StrictModel):
     """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
 
     ``dataset.study`` is a study file, by its path from this file, that declares the columns: they are put
-    into its public units, and a regression gets an intercept.
+    into its public units, and a regression gets an intercept. ``columns.x`` may then be left out: all
+    declared columns but the response.
     """
 
     dataset: _Dataset
@@ -127,12 +129,12 @@ def release(
     SpecError, InputError, DataError
         In one sentence, without a value of the data.
     """
-    asked = read_config(config, ReleaseConfig)
+    asked, own = _asked(config)
     _check_columns(asked.columns)
     if interval is not None:
         asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
     budget = ledger.budget(asked.dataset.name)
-    given = _read(ledger, data, asked, config.parent, progress)
+    given = _read(ledger, data, asked, own, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
     plan, sample = _planned(estimator, keywords, given, asked)
@@ -197,6 +199,25 @@ def release(
     )
 
 
+def _asked(config: Path) -> tuple[ReleaseConfig, OwnData | None]:
+    """Return what a file asks, with its columns, and the declarations that it names, if any."""
+    asked, own = read_config(config, ReleaseConfig), None
+    if asked.dataset.study:
+        own = load_study(config.parent / asked.dataset.study).own
+        if own is None:
+            raise SpecError(
+                f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}; take "
+                "one that dpcost init wrote"
+            )
+    columns = asked.columns
+    if own and not columns.x:
+        declared = tuple(column.name for column in own.columns if column.name != columns.y)
+        asked = asked.model_copy(update={"columns": columns.model_copy(update={"x": declared})})
+    if not asked.columns.x:
+        raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
+    return asked, own
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Given:
     """A file that was read and checked: its fingerprint, and its numbers or what reads them again."""
@@ -208,7 +229,11 @@ class _Given:
 
 
 def _read(
-    ledger: Ledger, data: Path, asked: ReleaseConfig, folder: Path, progress: Callable[[int], None] | None
+    ledger: Ledger,
+    data: Path,
+    asked: ReleaseConfig,
+    own: OwnData | None,
+    progress: Callable[[int], None] | None,
 ) -> _Given:
     """Read the file once; of a Parquet file keep no number, for rows of whole users cannot be streamed."""
     reader = None
@@ -224,8 +249,11 @@ def _read(
 
     numbers: pd.DataFrame | UserFileRows | ReleaseTable
     units = FileUnits.unchanged(asked.columns.x)
-    if asked.dataset.study:
-        numbers = _as_declared(data, asked, folder, watch)
+    if own:
+        columns, family = asked.columns, str(asked.params.get("family", ""))
+        numbers = table_as_declared(
+            data, own, columns.x, columns.y, columns.user_id, family=family, watch=watch
+        )
         units = numbers.units
     elif data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
         numbers = UserFileRows(data, asked.columns.x, asked.columns.y or "")
@@ -236,19 +264,6 @@ def _read(
         numbers = load_user_table(data, _numbers(asked), labels=labels, watch=watch)
     assert reader is not None
     return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers, units=units)
-
-
-def _as_declared(
-    data: Path, asked: ReleaseConfig, folder: Path, watch: Callable[[pa.RecordBatch], None]
-) -> ReleaseTable:
-    own = load_study(folder / asked.dataset.study).own
-    if own is None:
-        raise SpecError(
-            f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}; take one "
-            "that dpcost init wrote"
-        )
-    columns, family = asked.columns, str(asked.params.get("family", ""))
-    return table_as_declared(data, own, columns.x, columns.y, columns.user_id, family=family, watch=watch)
 
 
 def _numbers(asked: ReleaseConfig) -> list[str]:

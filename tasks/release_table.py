@@ -2,8 +2,10 @@
 
 Declared columns are put into public units, (value − center) / scale, categories become columns of 0 and 1,
 and a regression gets an intercept: all by public constants, so that a row stays a row and the guarantee is
-untouched. What is released is brought back into the units of the file, which is post-processing. Covariates
-are centred, so that the intercept is the answer where all of them are at their centers.
+untouched. A row that the study leaves out for a missing cell becomes a row of zeros, its intercept included:
+it adds nothing to a regression's sums, and the number of rows stays the public one. What is released is
+brought back into the units of the file, which is post-processing. Covariates are centred, so that the
+intercept is the answer where all of them are at their centers.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from data.data_errors import DataError
 from data.own_table import read_declared
 from data.registry import Column
 from dpalgos.typing import FloatArray
@@ -93,8 +96,8 @@ def table_as_declared(
     Raises
     ------
     SpecError, DataError
-        A column is not declared, or the file is not as declared; rows with missing cells are never dropped
-        here, since the number of rows is public.
+        A column is not declared, or the file is not as declared; a cell is missing where rows of zeros would
+        not do: they would move a mean, or a user's.
     """
     known = {column.name: column for column in own.columns}
     for name in (*x, *([y] if y else [])):
@@ -108,15 +111,22 @@ def table_as_declared(
             f"{user_id or 'none'!r}; correct it"
         )
     used = [known[name] for name in (*x, *([y] if y else []))]
-    table, _, _ = read_declared(
+    read = read_declared(
         path,
         [column.declared for column in used],
-        "refuse",
+        own.missing,
         own.rows,
         user_id=own.user_id,
         n_users=own.users,
         watch=watch,
     )
+    if read.repairs and (not y or user_id):
+        raise DataError(
+            f"{path}: {read.repairs[0].reason} in {read.repairs[0].count:,} of {len(read.kept):,} rows; only "
+            "regressions on rows can be released without some of them, so give the column impute = a public "
+            "constant"
+        )
+    table = read.table
     columns = {column.name: column for one in used for column in one.columns}
     names = [name for each in x for name in known[each].declared.table_columns]
     units = [_unit(columns[name]) for name in names]
@@ -125,6 +135,7 @@ def table_as_declared(
     declared = {
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
         "categories": {column.name: list(column.categories) for column in used if column.categories},
+        **({"missing": own.missing} if own.missing != "refuse" else {}),
     }
     scales = np.array([s for _, s in units])
     if not y:
@@ -140,8 +151,10 @@ def table_as_declared(
         offset=np.append(np.zeros(len(names)), center),
         declared={**declared, "response": [center, scale]},
     )
-    y_declared = (table[response] - center) / scale
-    return ReleaseTable(X=np.column_stack([X, np.ones(len(X))]), y=y_declared, ids=ids, units=back)
+    rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
+    rows[read.kept] = np.column_stack([X, np.ones(len(X))])
+    y_declared[read.kept] = (table[response] - center) / scale
+    return ReleaseTable(X=rows, y=y_declared, ids=ids, units=back)
 
 
 def _unit(column: Column) -> tuple[float, float]:

@@ -113,7 +113,12 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "sentence"),
     [
-        ("mine-release", '"age", ', '"aged", ', "among those that the study file declares, got 'aged'"),
+        (
+            "mine-release",
+            '# x = ["age", ',
+            'x = ["aged", ',
+            "among those that the study file declares, got 'aged'",
+        ),
         ("mine-release", 'y = "cost"', 'y = "region"', "of numbers or of two categories, got 'region'"),
         ("mine-release", 'study = "mine.toml"', 'study = "other.toml"', "other.toml cannot be read"),
         (
@@ -129,8 +134,6 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
 )
 def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new, sentence):
     study(tmp_path, response="cost")
-    if "region" in new:
-        edited(tmp_path / "mine-release.toml", '"region", ', "")
     edited(tmp_path / f"{file}.toml", old, new)
     with pytest.raises((SpecError, DataError, InputError)) as refused:
         asked(tmp_path, ledger)
@@ -138,15 +141,69 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new,
     assert not ledger.charges("mine")
 
 
-def test_rows_with_gaps_are_never_dropped_from_a_release(tmp_path, ledger):
+def with_gaps():
+    """Return the people, the eldest third of whom do not say their age."""
+    table = people()
+    table.loc[table["age"] > 75, "age"] = np.nan
+    return table
+
+
+@pytest.mark.parametrize(
+    ("response", "estimator", "near"),
+    [
+        ("cost", "preconditioned_regression", 25.0),
+        ("cost", "adassp", 25.0),
+        ("smoker", "preconditioned_glm", 0.15),
+    ],
+)
+def test_rows_with_gaps_add_nothing_to_a_regression(tmp_path, ledger, response, estimator, near):
+    def answer(name, table):
+        (tmp_path / name).mkdir()
+        file = study(tmp_path / name, table, response=response)
+        edited(file, 'missing = "refuse"', 'missing = "drop"')
+        if estimator == "adassp":
+            bounds = "[bounds]\ncovariate_bound = 3.0\nresponse_bound = 3.0"
+            edited(tmp_path / name / "mine-release.toml", "[bounds]", bounds)
+        return asked(tmp_path / name, ledger, estimator, epsilon=400.0, allow_new_content=True).estimate
+
+    gaps = with_gaps()
+    found, exact = answer("gaps", gaps), answer("whole", gaps.dropna())
+    assert found == pytest.approx(exact, abs=near)
+
+
+def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tmp_path):
+    file = study(tmp_path, with_gaps(), response="cost")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    read = table_as_declared(
+        *(tmp_path / "table.csv", find_study(str(file)).own, COLUMNS, "cost", None),
+        family="",
+        watch=lambda batch: None,
+    )
+    gap = with_gaps()["age"].isna().to_numpy()
+    assert len(read.X) == len(gap)
+    assert not read.X[gap].any()
+    assert not read.y[gap].any()
+    assert (read.X[~gap, -1] == 1).all()
+
+
+def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     table = people()
     table.loc[5, "age"] = np.nan
-    file = study(tmp_path, table, response="cost")
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    file = study(tmp_path, table)
     with pytest.raises(DataError, match="blank or NaN in column age in 1 of 4,000 rows"):
-        asked(tmp_path, ledger)
+        asked(tmp_path, ledger, "dp_mean")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    with pytest.raises(DataError, match="only regressions on rows can be released without some of them"):
+        asked(tmp_path, ledger, "dp_mean")
+    assert not ledger.charges("mine")
     edited(file, "upper = 120", "upper = 120\nimpute = 60.0")
-    assert asked(tmp_path, ledger).estimate
+    assert asked(tmp_path, ledger, "dp_mean").estimate
+
+
+def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
+    study(tmp_path, response="cost")
+    edited(tmp_path / "mine-release.toml", '# x = ["age", "region", "smoker"]', 'x = ["age"]')
+    assert list(asked(tmp_path, ledger).estimate) == ["age", AT_CENTERS]
 
 
 def test_whole_users_are_released_as_declared(tmp_path, ledger):

@@ -45,7 +45,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     assert spec.head_panel.problem.covariates == ("dose", "weight")
     assert "p001" not in file.read_text()
     release = read_config(tmp_path / "mine-release.toml", ReleaseConfig)
-    assert (release.columns.user_id, release.columns.x) == ("patient", ("dose", "weight"))
+    assert (release.columns.user_id, release.columns.x) == ("patient", ())
 
 
 @pytest.mark.parametrize("response", ["", "effect"])
@@ -88,10 +88,12 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
     table.assign(patient=ids(table["patient"])).to_parquet(tmp_path / "table.parquet")
     assert count_users(tmp_path / "table.parquet", "patient") == 60
     columns = [DeclaredColumn(name="dose", lower=-2, upper=2)]
-    read, _, _ = read_declared(
+    read = read_declared(
         tmp_path / "table.parquet", columns, "refuse", len(table), user_id="patient", n_users=60
     )
-    together = pd.DataFrame({"code": read["patient"], "id": table["patient"].to_numpy()}).drop_duplicates()
+    together = pd.DataFrame(
+        {"code": read.table["patient"], "id": table["patient"].to_numpy()}
+    ).drop_duplicates()
     assert len(together) == 60
 
 
