@@ -41,7 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.bounded_glm_intervals import check_has_interval, step_with_interval, step_witnesses
+from dpalgos.bounded_glm_intervals import BoundedGLM, check_has_interval, step_witnesses
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, family_names, get_family
@@ -49,6 +49,7 @@ from dpalgos.glm_intervals import CURVATURE
 from dpalgos.intervals import IntervalParams, interval_shares
 from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.newton_intervals import step_with_interval
 from dpalgos.params import choice, count, positive
 from dpalgos.risk import Risk
 from dpalgos.sample import Sample
@@ -182,9 +183,7 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
         return step_with_interval(
             transcript,
             params.interval,
-            sample=sample,
-            family=family,
-            row_bound=params.covariate_bound,
+            model=BoundedGLM(sample, family, params.covariate_bound),
             theta=coef,
             gradient=released_gradient(coef, multiplier),
             gradient_std=transcript.noise_std(sensitivity_at(coef), multiplier, sample.n_features),

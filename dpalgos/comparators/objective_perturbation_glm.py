@@ -60,7 +60,7 @@ from scipy.optimize import brentq
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu, noise_multiplier
-from dpalgos.bounded_glm_intervals import step_with_interval, step_witnesses
+from dpalgos.bounded_glm_intervals import BoundedGLM, step_witnesses
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.families import Family, check_labels, get_family
@@ -69,6 +69,7 @@ from dpalgos.intervals import IntervalParams, interval_shares
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.newton_intervals import step_with_interval
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count, positive
 from dpalgos.ridge import RidgeRisk, minimize_by_products
@@ -206,9 +207,7 @@ def objective_perturbation_glm(
         return step_with_interval(
             transcript,
             params.interval,
-            sample=sample,
-            family=family,
-            row_bound=params.covariate_bound,
+            model=BoundedGLM(sample, family, params.covariate_bound),
             theta=released,
             gradient=-ridges * released,
             gradient_std=noise.objective * lipschitz / n,

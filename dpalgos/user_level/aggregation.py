@@ -136,6 +136,8 @@ class UserAggregation:
         T.
     interval : float, optional
         Confidence level of intervals of a mean that is released once.
+    share : float
+        Of μ², which these releases have where vectors are clipped; the caller spends the rest.
     """
 
     def __init__(
@@ -146,8 +148,11 @@ class UserAggregation:
         n_features: int,
         n_queries: int,
         interval: float | None = None,
+        share: float = 1.0,
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
+        self._share = share if interval is None else share * (1 - INTERVAL_SHARE)
+        self._alone = n_features == n_queries == share == 1  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, params.public_seed)
 
     def check(self, n_users: float) -> None:
@@ -181,7 +186,7 @@ class UserAggregation:
             center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
             radius = np.full(len(vectors), self._bound)
             clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
-            if self._params.aggregation == "clipped" and self._rotation.size == self._n_queries == 1:
+            if self._params.aggregation == "clipped" and self._alone:
                 return self._with_laplace_noise(transcript, vectors, clipped, sensitivity, label)
             multiplier = self._clipped_multiplier()
             released = transcript.gaussian(
@@ -333,8 +338,8 @@ class UserAggregation:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
         params = self._params
         if params.calibration == "tight":
-            rest = 1.0 if self._interval is None else 1 - INTERVAL_SHARE
-            return noise_multiplier(params.epsilon, params.delta, self._n_queries) / float(np.sqrt(rest))
+            whole = noise_multiplier(params.epsilon, params.delta, self._n_queries)
+            return whole / float(np.sqrt(self._share))
         if params.aggregation == "group_privacy":
             assert params.samples_per_user is not None
             m = params.samples_per_user

@@ -26,12 +26,15 @@ class LinearLoss:
     curvature : float
         Bound on |∂²ℓ/∂z²|: the loss is (curvature · ‖x‖²)-smooth in θ.
     convex : bool
+    bend : callable, optional
+        ∂²ℓ/∂z² ≥ 0, where there is one everywhere.
     """
 
     value: Of
     slope: Of
     curvature: float
     convex: bool
+    bend: Of | None = None
 
 
 def _residual_slope(z: FloatArray, y: FloatArray) -> FloatArray:
@@ -45,7 +48,11 @@ def _huber(z: FloatArray, y: FloatArray) -> FloatArray:
 
 LINEAR_LOSSES = {
     "squared": LinearLoss(
-        value=lambda z, y: (z - y) ** 2 / 2, slope=lambda z, y: z - y, curvature=1.0, convex=True
+        value=lambda z, y: (z - y) ** 2 / 2,
+        slope=lambda z, y: z - y,
+        curvature=1.0,
+        convex=True,
+        bend=lambda z, y: np.ones_like(z),
     ),
     # y in {0, 1}
     "logistic": LinearLoss(
@@ -53,6 +60,7 @@ LINEAR_LOSSES = {
         slope=lambda z, y: expit(z) - y,
         curvature=0.25,
         convex=True,
+        bend=lambda z, y: expit(z) * expit(-z),
     ),
     "huber": LinearLoss(value=_huber, slope=_residual_slope, curvature=1.0, convex=True),
     # Bounded by 1: outliers stop to count.

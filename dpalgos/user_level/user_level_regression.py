@@ -19,6 +19,17 @@ Users count once each, however many rows they have. Where each user's rows follo
 Δ in total variation from the others', Theorem 10 bounds the excess risk by that of equal laws plus B(mn + 2)Δ
 for losses within B: useful for tiny Δ only.
 
+Interval (``interval=.95``; tight, clipped gradients, a smooth convex loss): the steps get .3 of μ², and from
+where they end follows a Newton step (:mod:`dpalgos.newton_intervals`), whose answer is not projected:
+
+    quantity                             sensitivity    share of μ²
+    users' mean gradient, clipped to G   2G/n           .45
+    users' mean curvature, clipped to K  √2 K/n         .15 (:mod:`dpalgos.user_level.curvature`)
+    score moments, share clipped         (:mod:`dpalgos.intervals`)
+
+Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
+says how far it has come.
+
 References
 ----------
 Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
@@ -29,14 +40,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
+from dpalgos.glm_intervals import CURVATURE
+from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.newton_intervals import step_with_interval
 from dpalgos.params import choice, count, positive
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
+from dpalgos.user_level.curvature import ClippedUsers
 from dpalgos.user_level.first_order import (
     AveragedIterates,
     FirstOrderScheme,
@@ -47,6 +64,9 @@ from dpalgos.user_level.first_order import (
     minimise,
 )
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+
+_STEP_SHARE, _LAST_SHARE, _CURVATURE_SHARE = 0.3, 0.45, 0.15  # of μ², with an interval
+_LAST = "last gradient"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +79,19 @@ class GradientStepParams(AggregationParams):
     n_iterations: int = count("T, number of gradient steps", default=8)
     step_size: float = positive("η; at most 1 / smoothness of the mean loss")
 
-    def aggregation_of_gradients(self, n_features: int) -> UserAggregation:
-        """Return how the mean gradient over users is released, once for each step."""
+    def aggregation_of_gradients(self, n_features: int, share: float = 1.0) -> UserAggregation:
+        """Return how the mean gradient over users is released, once for each step, for a share of μ²."""
         return UserAggregation(
-            self, bound=self.gradient_bound, n_features=n_features, n_queries=self.n_iterations
+            self,
+            bound=self.gradient_bound,
+            n_features=n_features,
+            n_queries=self.n_iterations,
+            share=share,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelRegressionParams(GradientStepParams):
+class UserLevelRegressionParams(IntervalParams, GradientStepParams):
     """Keywords of :func:`user_level_regression`."""
 
     answer: str = choice(
@@ -76,6 +100,11 @@ class UserLevelRegressionParams(GradientStepParams):
         default="last",
     )
     strong_convexity: float | None = positive("μ, for 'restarted'", default=None, optional=True)
+    curvature_bound: float | None = positive(
+        "K: bounds the Frobenius norm of a user's mean curvature; for an interval",
+        default=None,
+        optional=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,6 +115,30 @@ class UserLevelRegressionParams(GradientStepParams):
             )
         if self.answer == "restarted" and self.n_iterations < 2:
             raise InputError("n_iterations must be at least 2 for answer='restarted', got 1")
+        self._check_interval()
+
+    def _check_interval(self) -> None:
+        if self.interval is None:
+            return
+        if self.aggregation != "clipped":
+            raise InputError(
+                f"interval must be None for aggregation={self.aggregation!r}, got {self.interval!r}: how far "
+                "an answer of a few steps has come is not known; pass aggregation='clipped'"
+            )
+        if LINEAR_LOSSES[self.loss].bend is None:
+            raise InputError(
+                f"interval must be None for loss={self.loss!r}, got {self.interval!r}: it has no curvature "
+                "everywhere; pass loss='squared' or 'logistic'"
+            )
+        if self.curvature_bound is None:
+            raise InputError(
+                "curvature_bound is needed with an interval, got None; pass e.g. a bound on users' mean ‖x‖²"
+            )
+
+    def multiplier(self, part: str) -> float:
+        """Return the noise multiplier of a part of an interval's budget that is released once."""
+        shares = {**interval_shares(self.interval), CURVATURE: _CURVATURE_SHARE, _LAST: _LAST_SHARE}
+        return noise_multiplier(self.epsilon, self.delta) / float(np.sqrt(shares[part]))
 
 
 def gradient_witnesses(
@@ -102,6 +155,21 @@ def gradient_witnesses(
     }
 
 
+def witnesses(
+    params: UserLevelRegressionParams, d: int, published: Sequence[FloatArray]
+) -> dict[str, Neighbors]:
+    """Return those of gradient steps; users along different axes, one of whom nothing is clipped."""
+    zero, axes = np.zeros(2), [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1)]
+    apart: Neighbors = (axes[0], zero, axes[1], zero)
+    return {
+        **gradient_witnesses(params, d, published),
+        _LAST: (axes[0], np.full(2, 1e30), axes[0], np.full(2, -1e30)),  # whatever the coefficients
+        CURVATURE: apart,
+        SCORE_MOMENTS: apart,
+        SHARE_CLIPPED: (axes[0], zero, 0 * axes[0], zero),
+    }
+
+
 @register(
     name="user_level_regression",
     title="Winsorized gradient descent over users",
@@ -110,7 +178,6 @@ def gradient_witnesses(
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7",
     summary="Gradient descent on winsorized means of users' gradients.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=UserLevelRegressionParams,
     example={
         "loss": "squared",
@@ -121,10 +188,13 @@ def gradient_witnesses(
         "step_size": 3.0,
         "range_failure": 1.0,
     },
-    witnesses=gradient_witnesses,
+    witnesses=witnesses,
     check_data=check_rows_of_users,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}),
+        "interval": Form(
+            keywords={"aggregation": "clipped", "interval": 0.95, "curvature_bound": 2.0, "n_iterations": 2}
+        ),
         "Huber loss, averaged": Form(keywords={"loss": "huber", "answer": "average", "n_iterations": 3}),
     },
 )
@@ -134,9 +204,30 @@ def user_level_regression(
     """Return the coefficients, (d, R)."""
     check_rows_of_users(sample, params)
     objective = UserObjective(users=sample.users, loss=LINEAR_LOSSES[params.loss], radius=params.radius)
-    aggregation = params.aggregation_of_gradients(sample.n_features)
+    share = 1.0 if params.interval is None else _STEP_SHARE
+    aggregation = params.aggregation_of_gradients(sample.n_features, share)
     start = np.zeros((sample.n_features, sample.n_replicates))
-    return minimise(objective, _scheme(params), aggregation, start, transcript)
+    reached = minimise(objective, _scheme(params), aggregation, start, transcript)
+    if params.interval is None:
+        return reached
+    assert params.curvature_bound is not None
+    users = ClippedUsers(objective, params.gradient_bound, params.curvature_bound)
+    sensitivity = ball_mean_sensitivity(np.full_like(users.n_units, params.gradient_bound), users.n_units)
+    gradient = transcript.gaussian(
+        users.mean_gradient(reached),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=params.multiplier(_LAST),
+        label=_LAST,
+    )
+    return step_with_interval(
+        transcript,
+        params.interval,
+        model=users,
+        theta=reached,
+        gradient=gradient,
+        gradient_std=transcript.noise_std(sensitivity, params.multiplier(_LAST), sample.n_features),
+        multiplier=params.multiplier,
+    )
 
 
 def _scheme(params: UserLevelRegressionParams) -> FirstOrderScheme:

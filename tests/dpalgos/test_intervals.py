@@ -269,6 +269,59 @@ def test_intervals_over_users_count_the_users(aggregation):
     check_coverage(np.array(hits))
 
 
+USERS = {
+    "loss": "squared",
+    "aggregation": "clipped",
+    "gradient_bound": 4.0,
+    "concentration_radius": 1.0,
+    "curvature_bound": 4.0,
+    "radius": 1.5,
+    "n_iterations": 2,
+    "step_size": 0.7,
+}
+
+
+def users_of_signs(rng, n_users, coef):
+    """Five rows a user, whose own coefficients differ."""
+    own = np.repeat(coef + 0.3 * rng.standard_normal((n_users, len(coef))), 5, axis=0)
+    X = rng.integers(0, 2, own.shape) * 2.0 - 1
+    y = (X * own).sum(axis=1) + rng.uniform(-1, 1, len(X))
+    return X, y, np.repeat(np.arange(n_users), 5)
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 30.0])  # noise, and users' differences, decide
+def test_intervals_of_regressions_over_users_cover_and_count_the_users(epsilon):
+    hits, coef = [], np.array([0.6, 0.0, -0.4])
+    for rng in np.random.default_rng(0).spawn(60):
+        X, y, ids = users_of_signs(rng, 1500, coef)
+        ask = {"epsilon": epsilon, "delta": 1e-6, "user_ids": ids, "interval": 0.95, **USERS}
+        lower, upper = dpalgos.estimate("user_level_regression", X, y, rng=rng, **ask).interval
+        hits.append(np.where(np.isnan(lower), np.nan, (lower < coef) & (coef < upper)))
+    assert np.isfinite(hits).mean() > 0.9
+    check_coverage(np.array(hits))
+
+
+@pytest.mark.parametrize("bound", ["gradient_bound", "curvature_bound"])
+def test_a_regression_whose_users_are_clipped_has_no_interval(bound):
+    X, y, ids = users_of_signs(np.random.default_rng(0), 4000, np.array([0.6, 0.0, -0.4]))
+    asked = {"epsilon": 20.0, "delta": 1e-6, "user_ids": ids, "interval": 0.95, **USERS, bound: 0.4}
+    result = dpalgos.estimate("user_level_regression", X, y, rng=np.random.default_rng(1), **asked)
+    assert np.isnan(result.interval).all()
+    assert "clipping" in result.diagnostics[NOTE]
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_an_interval_over_users_is_paid_for_by_the_steps(columns, steps):
+    X, y, ids = users_of_signs(np.random.default_rng(0), 300, np.full(columns, 0.3))
+    asked = {"epsilon": 1.0, "delta": 1e-6, "user_ids": ids, **USERS, "n_iterations": steps}
+    for interval in (None, 0.95):
+        result = dpalgos.estimate(
+            "user_level_regression", X, y, rng=np.random.default_rng(1), interval=interval, **asked
+        )
+        assert 0.97 < result.certified_epsilon <= 1.0
+
+
 @pytest.mark.parametrize("name", ["dp_mean", "clipped_mean", "box_mean"])
 def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     X = np.random.default_rng(0).exponential(size=(20_000, 3))
@@ -367,6 +420,21 @@ REFUSED = {
         "objective_perturbation_glm",
         {"family": "logistic", "covariate_bound": 1.0, "sparsity": 1},
         "interval must be None where coefficients are selected or projected",
+    ),
+    "users without clipping": (
+        "user_level_regression",
+        {**USERS, "user_ids": np.arange(9), "aggregation": "winsorized"},
+        "interval must be None for aggregation='winsorized'",
+    ),
+    "users without curvature": (
+        "user_level_regression",
+        {**USERS, "user_ids": np.arange(9), "loss": "huber"},
+        "interval must be None for loss='huber'",
+    ),
+    "users without a bound": (
+        "user_level_regression",
+        {**USERS, "user_ids": np.arange(9), "curvature_bound": None},
+        "curvature_bound is needed with an interval",
     ),
     "thresholded": (
         "ldp_nldp",
