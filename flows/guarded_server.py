@@ -2,9 +2,9 @@
 
 It listens on the loopback interface alone unless it is told otherwise. Even there every web page and every
 user of the machine can reach it. So it answers requests only if they name it by its own address, come from
-its own pages or from no page at all, are of a decent size, and, beyond the question whether it is well,
-carry the home's authentication string (Prefect checks it). Below ``/reports`` it shows the reports, for the
-same string as name and password.
+its own pages or from no page at all, are of a decent size, hold text that can be stored, and, beyond the
+question whether it is well, carry the home's authentication string (Prefect checks it). Below ``/reports`` it
+shows the reports, for the same string as name and password.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from data.store import REPORTS
 from flows.child_processes import end_with_owner
 from flows.parameter_words import say_what_is_allowed
+from flows.request_text import Receive, checked_messages, given_again, text_problem, whole_body
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT = 10.0
@@ -29,7 +30,6 @@ REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
 MAX_REQUEST = 8_000_000  # bytes; a report with its figures has two million
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -78,8 +78,14 @@ class RequestGuard:
             await _refuse(scope, send, problem)
         elif scope["type"] == "http" and scope.get("path", "").startswith(REPORTS_PATH):
             await self.reports(scope, receive, self._with_policy(send))
+        elif scope["type"] == "websocket":
+            await self.app(scope, checked_messages(receive), self._with_policy(send))
         else:
-            await self.app(scope, receive, self._with_policy(send))
+            body = await whole_body(receive)
+            if problem := text_problem(body):
+                await _refuse(scope, send, problem)
+            else:
+                await self.app(scope, given_again(body, receive), self._with_policy(send))
 
     def problem(self, scope: Scope) -> str:
         """Say what is wrong with a request; nothing if nothing is."""

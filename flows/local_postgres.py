@@ -27,11 +27,11 @@ USER = "dpcost"
 
 
 @contextlib.contextmanager
-def postgres_cluster(home: Path, *, say: Say) -> Iterator[str]:
+def postgres_cluster(home: Path, *, say: Say, when_lost: Say | None = None) -> Iterator[str]:
     """Run the private PostgreSQL cluster in ``home/postgres``, created at the first use.
 
     It listens on a free loopback port, on no other address and no socket file, and asks for a password
-    that only the owner of `home` can read.
+    that only the owner of `home` can read. `say` and `when_lost` are those of :class:`SupervisedProcess`.
 
     Yields
     ------
@@ -66,6 +66,7 @@ def postgres_cluster(home: Path, *, say: Say) -> Iterator[str]:
         stop_signal=signal.SIGINT,  # a "fast" stop: it does not wait for its clients to leave
         clear=partial(_end_sessions, folder),
         say=say,
+        when_lost=when_lost,
     )
     place = ["-h", HOST, "-p", str(port), "-U", USER]
     try:

@@ -86,6 +86,7 @@ OutFolder = Annotated[
     shown(
         "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
         pattern=_FOLDER,
+        allowed="the name of a folder below reports/out, of at most 64 letters, digits, - and _",
     ),
 ]
 TaskChoice = Annotated[TaskName, shown("The task to run again; all that depends on it follows.")]

@@ -83,7 +83,7 @@ def serving(
     ServerError
         If a part could not be started; those that were are stopped.
     """
-    home = home.resolve()
+    home, lost = home.resolve(), list[str]()
     logging_level("INFO")  # refused before anything is started
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone(home))
@@ -93,7 +93,7 @@ def serving(
             wait_for(api_url)
             require_access(api_url, authentication)
         else:
-            api_url = stack.enter_context(_own_server(home, port, postgres, say))
+            api_url = stack.enter_context(_own_server(home, port, postgres, say, lost.append))
             authentication = own_authentication(home)
         stack.enter_context(
             client_environment(
@@ -107,7 +107,7 @@ def serving(
                 }
             )
         )
-        standing = Standing(home, api_url, say)
+        standing = Standing(home, api_url, say, lost)
         standing.mend()
         ensure_pool()
         stack.callback(lambda: standing.mark_crashed(datetime.now(UTC)))
@@ -118,12 +118,13 @@ def serving(
 
 
 @contextlib.contextmanager
-def _own_server(home: Path, port: int, postgres: bool, say: Say) -> Iterator[str]:
+def _own_server(home: Path, port: int, postgres: bool, say: Say, when_lost: Say) -> Iterator[str]:
     """Run the home's own server, and PostgreSQL for it if asked; give the address of its API."""
     require_free(port)
     with contextlib.ExitStack() as stack:
-        database = {DATABASE_URL: stack.enter_context(postgres_cluster(home, say=say))} if postgres else {}
-        server = ServerProcess(home, port, environment=os.environ | database, say=say)
+        cluster = postgres_cluster(home, say=say, when_lost=when_lost)
+        database = {DATABASE_URL: stack.enter_context(cluster)} if postgres else {}
+        server = ServerProcess(home, port, environment=os.environ | database, say=say, when_lost=when_lost)
         stack.callback(server.stop)
         server.start(ready=server.healthy)
         yield server.api_url
@@ -158,12 +159,14 @@ class Standing:
         The address of the server's API.
     say : callable
         Gets one sentence whenever something happens that the user should know.
+    lost : list of str
+        A sentence for each part that is not started again any more.
     """
 
-    def __init__(self, home: Path, api_url: str, say: Say) -> None:
-        self.home, self.api_url, self.say = home, api_url, say
+    def __init__(self, home: Path, api_url: str, say: Say, lost: list[str]) -> None:
+        self.home, self.api_url, self.say, self.lost = home, api_url, say, lost
         self.worker_name = f"{socket.gethostname()}-{os.getpid()}"
-        self.worker = worker_process(home, self.worker_name, say=say)
+        self.worker = worker_process(home, self.worker_name, say=say, when_lost=lost.append)
         self._starts: dict[UUID, int] = {}
 
     def mark_crashed(self, worker_ended: datetime | None = None) -> None:
@@ -173,7 +176,15 @@ class Standing:
             dead_runs.mark_crashed(self.home, self.api_url, before, self.say)
 
     def mend(self) -> None:
-        """Mark the runs that died, and run them again."""
+        """Mark the runs that died, and run them again.
+
+        Raises
+        ------
+        ServerError
+            If a part is lost for good: whoever watches over this process, such as systemd, starts all of it.
+        """
+        if self.lost:
+            raise ServerError(f"{self.lost[0]}; stopping the rest")
         self.mark_crashed()
         with _patience():
             dead_runs.run_again(self.say, self._starts)
@@ -222,7 +233,7 @@ def _alone(home: Path) -> Iterator[None]:
         yield
 
 
-def worker_process(home: Path, name: str, *, say: Say) -> SupervisedProcess:
+def worker_process(home: Path, name: str, *, say: Say, when_lost: Say) -> SupervisedProcess:
     """Return the worker, not started yet.
 
     Told to end, it would wait for the flows it runs; so these are told too, and report that they crashed.
@@ -236,6 +247,7 @@ def worker_process(home: Path, name: str, *, say: Say) -> SupervisedProcess:
         stop_timeout=WORKER_STOP_TIMEOUT,
         whole_tree=True,
         say=say,
+        when_lost=when_lost,
     )
 
 

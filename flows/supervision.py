@@ -26,6 +26,7 @@ Say = Callable[[str], object]
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 10.0
 MAX_RESTARTS = 5
+SOUND_AFTER = 600.0  # seconds; what lived so long has started well, and what came before counts no more
 LOST_AFTER = 90.0
 LOG_LIMIT = 5_000_000
 
@@ -205,6 +206,8 @@ class SupervisedProcess:
         while not self._stopping.wait(0.2):
             if self._exit_status() is None:
                 continue
+            if self._seconds_since_start() > SOUND_AFTER:
+                self.n_restarts = 0
             if self.n_restarts == MAX_RESTARTS:
                 self.when_lost(f"the {self.name} keeps dying and is not started again; see {self.log}")
                 return
@@ -219,6 +222,9 @@ class SupervisedProcess:
 
     def _exit_status(self) -> int | None:
         return None if self._process is None else self._process.poll()
+
+    def _seconds_since_start(self) -> float:
+        return 0.0 if self.started is None else (datetime.now(UTC) - self.started).total_seconds()
 
     def _log_tail(self) -> str:
         text = self.log.read_bytes()[self._log_start :].decode(errors="replace")

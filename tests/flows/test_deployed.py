@@ -4,15 +4,18 @@ import base64
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from signal import SIGKILL
 
 import pytest
 from small_project import PROJECT, Project
+from wrong_parameters import WRONG
 
 from data.store import REPORTS
 from flows import local_postgres as postgres
@@ -214,3 +217,66 @@ def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     assert "-1 is less than the minimum of 1" in said["workers=-1"]
     assert "at least 1 and at most 1,024 or empty, got 'all'" in said['workers="all"']
     assert [run for run in ask(project, "flow_runs") if not run["auto_scheduled"]] == []
+
+
+def refused(project, deployment, parameters):
+    """Ask for a run of a deployment, which is refused; return the status and what is said."""
+    path, body = f"deployments/{deployment['id']}/create_flow_run", {"parameters": parameters}
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(project, path, body)
+    said = json.loads(text) if (text := caught.value.read().decode()).startswith("{") else text
+    return caught.value.code, said["detail"] if "detail" in said else str(said)
+
+
+def test_the_api_refuses_in_words_what_the_form_does(standing):
+    project = standing
+    usual = {"study": "housing", "rerun": "rerun", "ingest": "ingest", "report": "report"}
+    deployments = {each["name"]: each for each in ask(project, "deployments")}
+    for case, (flow, parameters, said) in WRONG.items():
+        if case == "no study":
+            continue  # a deployment names one
+        status, text = refused(project, deployments[usual.get(flow.name, "rerun")], parameters)
+        if len(str(parameters)) > 8_000_000:
+            assert (status, text[:32]) == (403, "a request may have at most 8 MB,"), case
+        else:
+            assert status == 409, case
+            assert re.search(said, text), (case, text)
+            assert len(text) < 700, case
+    fair = deployments["fair"]
+    status, text = refused(project, fair, {"study": "fair", "command": "x" * 1_000_000})
+    assert status == 422
+    assert "must be less than 65,536 bytes" in text
+    status, text = refused(project, fair, {"study": "fair", "command": "\ud83d"})
+    assert (status, text) == (403, "a request may hold no null character and no half of a surrogate pair")
+    assert [run for run in ask(project, "flow_runs") if not run["auto_scheduled"]] == []
+
+
+@pytest.mark.parametrize("standing", [()], ids=["sqlite"], indirect=True)
+def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(standing):
+    project, elsewhere = standing, standing.folder / "elsewhere"
+    elsewhere.mkdir()
+    project.out.symlink_to(elsewhere)
+    smoke = {"study": "fair", "profile": "smoke"}
+    (fair,) = [each for each in ask(project, "deployments") if each["name"] == "fair"]
+    cases = {
+        "must be a folder below reports/out, got": smoke | {"out": project.out.name},  # a link
+        "'out'. Failure reason: must be the name of a folder": smoke | {"out": "../../out"},
+        "Input should be greater than or equal to 1": smoke | {"workers": -1},  # by the flow's types
+    }
+    try:
+        for parameters in cases.values():
+            body = {"parameters": parameters, "enforce_parameter_schema": False}
+            ask(project, f"deployments/{fair['id']}/create_flow_run", body)
+        deadline = time.monotonic() + 180
+        ended = []
+        while len(ended) < len(cases):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+            ended = [run for run in ask(project, "flow_runs") if run["state_type"] in ("FAILED", "COMPLETED")]
+        for said in cases:
+            assert sum(said in run["state"]["message"] for run in ended) == 1, said
+        assert {run["state_type"] for run in ended} == {"FAILED"}
+        assert list(elsewhere.iterdir()) == []
+        assert project.computed() == {}
+    finally:
+        project.out.unlink()

@@ -13,11 +13,16 @@ from flows.guarded_server import ReportPages, RequestGuard
 OWN = "http://127.0.0.1:4200"
 
 
-def answer(kind="http", **headers):
-    """Return what a guarded application that says yes to everything answers to a request."""
-    sent = []
+def answer(kind="http", pieces=(b"x" * 1000,), read=None, **headers):
+    """Return what a guarded application that says yes to everything answers to a request.
+
+    Its body comes in pieces; what the application reads of them goes to ``read``.
+    """
+    sent, left = [], list(pieces)
 
     async def app(scope, receive, send):
+        if read is not None:
+            read.append(await receive())
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def send(message):
@@ -30,7 +35,9 @@ def answer(kind="http", **headers):
     ]
 
     async def receive():
-        return {"type": "http.request", "body": b"x" * 1000, "more_body": False}
+        if kind == "websocket":
+            return {"type": "websocket.receive", "text": left.pop(0)}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
     asyncio.run(RequestGuard(app, 4200)({"type": kind, "headers": raw}, receive, send))
     return sent
@@ -76,6 +83,49 @@ def test_requests_without_end_are_refused_unread(headers, said):
     start, body = answer(host="127.0.0.1:4200", **headers)
     assert start["status"] == 403
     assert said in body["body"]
+
+
+ODD = {
+    "half of a pair": rb'{"study": "\ud83d"}',
+    "the other half": rb'{"study": "\uDE00\uD83D"}',
+    "two first halves": rb'"\ud83d\ud83d\ude00"',
+    "after a backslash": rb'"\\\ud83d"',
+    "in bytes": b'"\xed\xa0\x80"',
+    "a null character": rb'{"study": "a\u0000"}',
+    "another encoding": '"\\ud83d"'.encode("utf-16"),
+    "another encoding without a mark": '"\\ud83d"'.encode("utf-16-be"),
+    "no text": b"\xff\xfe\xfd",
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("cut", [0, 6, 14])
+def test_text_that_cannot_be_stored_is_refused(case, cut):
+    start, body = answer(pieces=[ODD[case][:cut], ODD[case][cut:]], host="127.0.0.1:4200")
+    assert start["status"] == 403
+    assert b"a request m" in body["body"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", "{'Aä€😀'}".encode(), rb'"\ud83d\ude00 \\ud83d \\u0000 \u00e4\n\""', b'"cut \\', b"x" * 1000],
+)
+def test_any_other_text_is_handed_on_as_it_is(body):
+    read = []
+    (start,) = answer(pieces=[body[:5], body[5:7], body[7:]], read=read, host="127.0.0.1:4200")
+    assert start["status"] == 200
+    assert read == [{"type": "http.request", "body": body, "more_body": False}]
+
+
+def test_a_socket_that_sends_text_that_cannot_be_stored_is_ended():
+    for text, kind in (
+        ('"\\ud83d"', "disconnect"),
+        ('"\ud83d"', "disconnect"),
+        ('"\\ud83d\\ude00"', "receive"),
+    ):
+        read = []
+        answer("websocket", pieces=[text], read=read, host="127.0.0.1:4200")
+        assert [message["type"] for message in read] == [f"websocket.{kind}"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:4200", "localhost:4200", "LOCALHOST:4200"])

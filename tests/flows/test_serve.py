@@ -265,6 +265,25 @@ def test_a_killed_serve_leaves_nothing_and_gives_up_its_place(project, start):
 
 
 @pytest.mark.server
+def test_a_worker_that_keeps_dying_ends_everything_so_that_who_watches_starts_it_again(project, start):
+    serving, killed = start(), set()
+    serving.wait_until_up()
+    deadline = time.monotonic() + 120
+    while serving.process.poll() is None:
+        assert time.monotonic() < deadline
+        for found in supervised_processes(serving.home):
+            if found.name == "worker" and found.process.pid not in killed:
+                killed.add(found.process.pid)
+                os.kill(found.process.pid, signal.SIGKILL)
+        time.sleep(0.05)
+    said = serving.process.communicate(timeout=30)[0]
+    assert serving.process.returncode == 1
+    assert "the worker keeps dying and is not started again" in said
+    assert "Traceback" not in said
+    assert serving.running_children() == []
+
+
+@pytest.mark.server
 def test_ctrl_c_ends_a_study_that_is_running(project, start):
     study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
     (project / "flows" / "study.py").write_text(study)

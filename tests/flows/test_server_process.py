@@ -181,6 +181,20 @@ def test_a_supervised_process_is_started_again_a_bounded_number_of_times(tmp_pat
     assert "keeps dying" in said[1]
 
 
+def test_restarts_of_what_then_lived_long_count_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervision, "MAX_RESTARTS", 1)
+    monkeypatch.setattr(supervision, "SOUND_AFTER", 0.3)
+    process = supervised(tmp_path, "sleep", "60", say=(said := []).append)
+    process.start(ready=lambda: True)
+    for n_said in (1, 2, 3):
+        before = process.pid
+        time.sleep(0.4)
+        os.kill(before, signal.SIGKILL)
+        until(lambda: len(said) == n_said and process.pid != before)  # noqa: B023
+    process.stop()
+    assert all("starting it again (1 of at most 1 times)" in each for each in said)
+
+
 def test_a_process_that_cannot_start_says_why_in_one_sentence(tmp_path):
     process = supervised(tmp_path, "sh", "-c", "echo first; echo the port is taken; exit 3")
     with pytest.raises(ServerError, match=r"exit status 3 .* first / the port is taken$"):

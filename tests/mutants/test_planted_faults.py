@@ -925,6 +925,13 @@ FAULTS = (
         ("tests/data/test_shared_store.py",),
     ),
     Fault(
+        "a server stores text that it cannot give back",
+        "flows/request_text.py",
+        "ud[89ab][0-9a-f]{2}\\\\ud[c-f][0-9a-f]{2}|u(?!0000|d[89a-f])[0-9a-f]{4}",
+        "u[0-9a-f]{4}",
+        ("tests/flows/test_guarded_server.py",),
+    ),
+    Fault(
         "a report that is not for publication is copied to the shared store",
         "tasks/report/shared_reports.py",
         'or "warning" in json',
