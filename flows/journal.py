@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import json
 import os
-import pwd
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +21,7 @@ from typing import Any
 from uuid import UUID
 
 from data.local_disk import require_local_disk
+from data.own_home import LOCK, account, require_own_home
 from data.processes import ProcessIdentity
 from data.store import private_folder
 from flows.child_processes import write_json
@@ -213,7 +213,7 @@ def mark_own_runs(home: Path, api_url: str) -> None:
 
 @contextlib.contextmanager
 def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[None]:
-    """Hold the one place in `home` for a run; wait for it if another process has it, of whichever person.
+    """Hold the one place in `home` for a run; wait for it if another process has it, root's or its owner's.
 
     The lock belongs to the open file, so the kernel frees it however the process ends. Ctrl-C ends
     the wait. Inside the body the same process may ask for it again.
@@ -221,17 +221,18 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
     Raises
     ------
     StoreError
-        If `home` is on a network file system, where locks are not to be trusted.
+        If `home` is on a network file system, where locks are not to be trusted, or another account's.
     """
     if home.resolve() in _HELD:
         yield
         return
     require_local_disk("DPCOST_HOME", home)
+    require_own_home(home)
     private_folder(home)
     descriptor = _locked(home, say)
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()} of {_user()}\n".encode(), 0)
+        os.pwrite(descriptor, f"{os.getpid()} of {account(os.getuid())}\n".encode(), 0)
         _HELD.add(home.resolve())
         yield
     finally:
@@ -242,7 +243,7 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
 def _locked(home: Path, say: Callable[[str], object]) -> int:
     """Return the open lock file of a home, locked; one that was deleted during the wait keeps nobody out."""
     while True:
-        descriptor = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -254,20 +255,13 @@ def _locked(home: Path, say: Callable[[str], object]) -> int:
                 )
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(home / "run.lock")):
+                if os.path.samestat(os.fstat(descriptor), os.stat(home / LOCK)):
                     return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
         private_folder(home)
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"user {os.getuid()}"
 
 
 def _mark_on_server(api_url: str, entry: JournalEntry) -> str:

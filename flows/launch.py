@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from data.data_errors import StoreError
+from data.own_home import require_own_home
 from data.shared_store import check_shared_store
 from data.store import REPORTS, atomic_write, home, private_folder
 from flows import journal
@@ -114,6 +115,7 @@ def launch(
     out: Path | None,
 ) -> str:
     """Run studies one after another and return the path of the index page."""
+    require_own_home(home())
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_shared_store()

@@ -24,6 +24,7 @@ from uuid import UUID
 
 from data import store
 from data.local_disk import require_local_disk
+from data.own_home import require_own_home
 from flows import dead_runs
 from flows.child_processes import last_lines
 from flows.deploy import POOL, PROJECT
@@ -218,6 +219,7 @@ def _patience() -> Iterator[None]:
 def _alone(home: Path) -> Iterator[None]:
     """Hold the home's one place for a standing server; the kernel frees it however the process ends."""
     require_local_disk("DPCOST_HOME", home)
+    require_own_home(home)
     store.private_folder(home)
     with open(home / "serve.lock", "a+") as file:
         try:
