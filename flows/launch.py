@@ -143,7 +143,10 @@ def launch(
         journal.mark_unregistered_runs(home(), api_url, say)
         run_one = run_study
         if engine != "local":
-            run_one = run_study.with_options(task_runner=_dask_runner(engine, workers))
+            from flows.dask_runner import dask_runner
+
+            runner = dask_runner(workers, _scheduler(engine) if engine.startswith("dask://") else None)
+            run_one = run_study.with_options(task_runner=runner)
         outcome: dict[str, Any] = {}
         try:
             for study in studies:
@@ -192,19 +195,6 @@ def _deliver_logs() -> None:
     from prefect.logging.handlers import APILogWorker
 
     APILogWorker.drain_all(timeout=5)
-
-
-def _dask_runner(engine: str, workers: int) -> Any:
-    import dask
-    from prefect_dask.task_runners import DaskTaskRunner
-
-    if engine == "dask":
-        # Dask would have its workers give each freed array back to the kernel, a third of their time.
-        dask.config.set({"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None})
-        return DaskTaskRunner(
-            cluster_kwargs={"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-        )
-    return DaskTaskRunner(address=_scheduler(engine))
 
 
 def _scheduler(engine: str) -> str:

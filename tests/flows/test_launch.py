@@ -45,9 +45,11 @@ def test_workers_of_an_own_cluster_keep_freed_memory(monkeypatch):
     pytest.importorskip("prefect_dask")
     from distributed.nanny import _get_env_variables
 
+    from flows.dask_runner import dask_runner
+
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     with dask.config.set({}):
-        launch._dask_runner("dask", workers=1)
+        dask_runner(workers=1)
         assert "MALLOC_TRIM_THRESHOLD_" not in _get_env_variables("distributed.nanny.pre-spawn-environ")
 
 
