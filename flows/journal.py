@@ -267,7 +267,8 @@ def _locked(home: Path, say: Callable[[str], object]) -> int:
 def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
     """Set a run that did not tell its end, and its task runs in flight; return how it is to be remembered.
 
-    They are crashed, but for a run that is known to have completed.
+    They are crashed, but for a run that is known to have completed, and one of a deployment that is to start
+    again: whoever put it back saw its end.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
@@ -296,7 +297,9 @@ def _mark_on_server(api_url: str, entry: JournalEntry) -> str:
             client.set_task_run_state(task_run.id, state, force=True)
         if entry.status == COMPLETED:
             state = Completed()
-        client.set_flow_run_state(flow_run_id, state, force=True)
+        waits = flow_run.state is not None and (flow_run.state.is_scheduled() or flow_run.state.is_pending())
+        if not (waits and flow_run.deployment_id):
+            client.set_flow_run_state(flow_run_id, state, force=True)
     return COMPLETED if entry.status == COMPLETED else CRASHED
 
 

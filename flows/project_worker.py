@@ -21,6 +21,7 @@ from flows.deploy import PROJECT, listed_deployments
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.responses import WorkerFlowRunResponse
 
 STOP_TIMEOUT = 30.0
 
@@ -43,6 +44,17 @@ class ProjectWorker(ProcessWorker):
                 task_status.started(0)
             return ProcessWorkerResult(status_code=0, identifier="refused")
         return await super().run(flow_run, configuration, task_status)
+
+    async def _submit_scheduled_flow_runs(
+        self, flow_run_response: list[WorkerFlowRunResponse]
+    ) -> list[FlowRun]:
+        """Start runs, but for one whose last process still ends: a later look starts it.
+
+        Prefect's worker dies of it; a person who presses Retry at once has asked for it.
+        """
+        ending = self._limiter.statistics().borrowers if self._limiter else ()
+        ready = [each for each in flow_run_response if each.flow_run.id not in ending]
+        return await super()._submit_scheduled_flow_runs(ready)
 
     async def _problem(self, flow_run: FlowRun) -> str:
         if flow_run.deployment_id is None:

@@ -136,6 +136,12 @@ def deployed(project, name, **parameters):
     return done.returncode
 
 
+def worker_of(project):
+    """Return the worker's process; what it starts carries its mark, too."""
+    found = [each.process for each in supervised_processes(project.home) if each.name == "worker"]
+    return min(found, key=lambda process: process.pid)
+
+
 def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     """Both compute what is missing and no more."""
     project, out = standing, {"out": standing.out.name}
@@ -150,18 +156,30 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     assert results.read_bytes() == before
 
     (project.out / "rand_visits").write_text("a file where a folder is needed")
-    assert deployed(project, "study/rand_visits", **smoke) == 1
-    third = project.computed()
-    (project.out / "rand_visits").unlink()
-    (failed,) = [run for run in ask(project, "flow_runs") if run["state_type"] == "FAILED"]
+    worker = worker_of(project)
+    (visits,) = [each for each in ask(project, "deployments") if each["name"] == "rand_visits"]
+    ask(
+        project,
+        f"deployments/{visits['id']}/create_flow_run",
+        {"parameters": smoke | {"study": "rand_visits"}},
+    )
+    deadline, failures = time.monotonic() + 120, []
+    while not failures:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        failures = [run for run in ask(project, "flow_runs") if run["state_type"] == "FAILED"]
+    (failed,), third = failures, project.computed()
     assert "a file stands where a folder is needed" in failed["state"]["message"]
-    retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}  # what the page's button sends
+    (project.out / "rand_visits").unlink()
+    # What the page's button sends, pressed at once: the run's process has not ended yet.
+    retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}
     ask(project, f"flow_runs/{failed['id']}/set_state", retry)
     deadline = time.monotonic() + 120
     while not (project.out / "rand_visits" / "report.html").exists():
         assert time.monotonic() < deadline
         time.sleep(0.5)
     assert project.computed() == third
+    assert worker_of(project) == worker
     names = {run["name"].rpartition(" · ")[0] for run in ask(project, "flow_runs") if run["start_time"]}
     assert names == {"fair · smoke", "fair · run_block again", "rand_visits · smoke"}
 

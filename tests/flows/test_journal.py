@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import signal
@@ -5,9 +6,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+from prefect import states
+from prefect.client import orchestration
 
 from data.processes import ProcessIdentity
 from flows import journal
@@ -122,6 +126,31 @@ def test_a_dead_run_is_marked_once(tmp_path, monkeypatch):
     assert len(said) == 1
     assert "crashed" in said[0]
     assert journal.mark_dead_runs(tmp_path, "http://127.0.0.1:1/api", said.append) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "deployment", "marked"),
+    [
+        (states.Running(), "deployment", "CRASHED"),
+        (states.Running(), None, "CRASHED"),
+        (states.AwaitingRetry(), "deployment", None),  # somebody pressed Retry while its process was ending
+        (states.Pending(), "deployment", None),
+        (states.Pending(), None, "CRASHED"),  # of the command line: nobody starts it again
+        (states.Failed(), "deployment", None),
+    ],
+)
+def test_a_dead_run_that_is_to_start_again_is_not_marked(tmp_path, monkeypatch, state, deployment, marked):
+    told = []
+    client = SimpleNamespace(
+        read_flow_run=lambda _: SimpleNamespace(state=state, deployment_id=deployment),
+        read_task_runs=lambda **_: [],
+        set_flow_run_state=lambda _, state, force: told.append(state.type.value),
+    )
+    monkeypatch.setattr(orchestration, "get_client", lambda **_: contextlib.nullcontext(client))
+    a_run_that_died(tmp_path)
+    (entry,) = journal.mark_dead_runs(tmp_path, "http://127.0.0.1:1/api", lambda _: None)
+    assert told == ([marked] if marked else [])
+    assert entry.status == ("failed" if state.is_failed() else "crashed")
 
 
 def test_a_dead_run_waits_for_a_server_that_answers(tmp_path, monkeypatch):
