@@ -17,8 +17,9 @@ What is released for it, of vectors g_i of norm at most C whose mean is the answ
 
 Clipping moves a mean by (share of rows clipped) × (how far they were moved), of which only the share is
 released. A coordinate is flagged where that share, less two standard deviations of its noise, times
-the standard deviation of a row and a reach of 2 (regressions: 4, since clipped rows of covariates are those
-that say most) exceeds the standard error: symmetric clipping could be harmless, but that cannot be known.
+4 standard deviations of a row exceeds the standard error: symmetric clipping could be harmless, but that
+cannot be known. (Beyond a bound exponential entries are one standard deviation long on average, so that a
+quarter of a standard error is the bias that is overlooked. Regressions: :mod:`dpalgos.regression_intervals`.)
 
 References
 ----------
@@ -47,7 +48,7 @@ SCORE_MOMENTS = "score moments"
 SHARE_CLIPPED = "share of rows clipped"
 
 _CLIPPED = "clipping may have moved it by more than its standard error"
-MEAN_REACH = 2.0
+REACH = 4.0  # of a clipped row, in its standard deviations
 
 
 def check_level(name: str, value: Any) -> float | None:
@@ -184,15 +185,20 @@ class ScoreMoments:
     ----------
     moments : (R, d, d) array, or (d, R)
         Mean of g g', no eigenvalue below zero; or its diagonal alone.
-    share : (R,) array
-        Of rows that were clipped, less two standard deviations of its noise; at least 0.
+    clipped, clipped_std : (R,) arrays
+        Share of rows that were clipped, and the noise in it.
     std : (R,) array
         Of the noise in x'Mx for ‖x‖ = 1.
     """
 
     moments: FloatArray
-    share: FloatArray
+    clipped: FloatArray
+    clipped_std: FloatArray
     std: FloatArray
+
+    def share(self, deviations: float = 2.0) -> FloatArray:
+        """Return the share clipped, less so many standard deviations of its noise; at least 0."""
+        return np.maximum(self.clipped - deviations * self.clipped_std, 0.0)
 
 
 def release_score_moments(
@@ -229,21 +235,16 @@ def release_score_moments(
     share = transcript.gaussian(
         clipped[None, :], l2_sensitivity=once, noise_multiplier=z, label=SHARE_CLIPPED
     )[0]
-    share = np.maximum(share - 2 * transcript.noise_std(once, z, 1), 0.0)
+    share_std = transcript.noise_std(once, z, 1)
     if full:
         eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
         released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return ScoreMoments(moments=released, share=share, std=std)
+    return ScoreMoments(moments=released, clipped=share, clipped_std=share_std, std=std)
 
 
-def moved_by_clipping(
-    share: FloatArray, row_std: FloatArray, error: FloatArray, *, reach: float = MEAN_REACH
-) -> BoolArray:
-    """Return where clipping a share of rows may move a mean by more than its standard error.
-
-    ``reach`` is by how many standard deviations of a row each clipped one may have been moved.
-    """
-    return np.asarray(reach * share * row_std > error)
+def moved_by_clipping(share: FloatArray, reach: FloatArray, error: FloatArray) -> BoolArray:
+    """Return where clipping a share of rows by ``reach`` each moves a mean beyond its standard error."""
+    return np.asarray(share * reach > error)
 
 
 def note_mean_interval(
@@ -279,6 +280,6 @@ def note_mean_interval(
         variance=variance,
         variance_std=np.sqrt(unsure) / n_rows,
         sampling=spread / n_rows,
-        flagged=moved_by_clipping(share, np.sqrt(spread), np.sqrt(variance)),
+        flagged=moved_by_clipping(share, REACH * np.sqrt(spread), np.sqrt(variance)),
         reason=_CLIPPED,
     )

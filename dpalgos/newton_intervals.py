@@ -39,6 +39,8 @@ class BoundedScores(Protocol):
         C: of the ℓ2 norm of a unit's score.
     bend : float
         ψ'' at 0, by which the change of curvature over a step is judged; 0 where it is constant.
+    row_bound : float
+        c_x, to which rows are clipped; 0 where they are not.
     """
 
     @property
@@ -49,6 +51,8 @@ class BoundedScores(Protocol):
     def score_bound(self) -> float: ...  # noqa: D102
     @property
     def bend(self) -> float: ...  # noqa: D102
+    @property
+    def row_bound(self) -> float: ...  # noqa: D102
 
     def mean_curvature(self, coef: FloatArray) -> FloatArray:
         """Return the mean of the units' curvatures, (R, d, d)."""
@@ -119,6 +123,7 @@ def step_with_interval(
         n_rows=n_units,
         unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
         bias=_bent(model, inverse, raised, vectors, step, score_std, scores.moments) / 2,
+        row_bound=model.row_bound * np.sqrt(model.bend or 1.0),  # the curvature is ψ'' times second moments
     )
     return np.asarray(answer)
 

@@ -15,19 +15,26 @@ robust to errors whose spread depends on the row) the variance is that of Â⁻�
 
 with l_j what brings scores to coefficient j, s the scores' noise and N of standard deviation σ in svec (σ on
 the diagonal, σ/√2 beside it). To second order Â⁻¹ N Δ has the mean (σ²/2) Â⁻¹ (tr(Â⁻¹) I + Â⁻¹) Δ, whose
-square is added. A direction whose eigenvalue in Â is not well above the noise's
+square is added.
+
+Where rows are clipped to a norm c_x it is those that say most: a clipped row along coefficient j has a score
+of c_x times a residual, which is more than the 4 standard deviations that clipped scores are taken to be
+moved by, where most rows are much shorter. The larger of both counts (:mod:`dpalgos.intervals`), and only
+half a standard deviation of its noise is taken off the share: the errors of such answers are so large beside
+it that rows without a long one are hardly ever flagged.
+
+A direction whose eigenvalue in Â is not well above the noise's
 spectral norm, about √(2d) σ, is unresolved, and a coefficient that takes part in one is flagged.
 """
 
 import numpy as np
 
-from dpalgos.intervals import ScoreMoments, moved_by_clipping, note_interval
+from dpalgos.intervals import REACH, ScoreMoments, moved_by_clipping, note_interval
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
 
 RESOLVED = 2.2  # eigenvalues above this many √d σ
 _LARGEST_BIAS = 0.25
-_REACH = 4.0  # of a clipped row, in standard deviations of a score
 _LARGEST_PART = 0.01  # of a unit coefficient's squared length, in unresolved directions
 
 
@@ -67,6 +74,7 @@ def note_step_interval(
     unresolved: BoolArray,
     bias: FloatArray | float = 0.0,
     outer: FloatArray | None = None,
+    row_bound: float = 0.0,
 ) -> None:
     """Tell the half widths of β̃ + Â⁻¹ĝ.
 
@@ -90,6 +98,8 @@ def note_step_interval(
         error is flagged.
     outer : (R, d, d) array, optional
         What brings the coordinates of ``inverse`` and ``step`` to coefficients; omitted if they are the same.
+    row_bound : float
+        c_x, where rows are clipped and not scores.
     """
     spread = np.einsum("rjk,rkl,rjl->jr", lever, scores.moments, lever)
     length = np.einsum("rjk,rjk->jr", lever, lever)
@@ -102,7 +112,11 @@ def note_step_interval(
     variance = second**2 + spread / n_rows + score_std**2 * length + gram_std**2 / 2 * (across + along)
     unsure = (scores.std * length) ** 2 + 2 * spread**2 / n_rows
     biased = np.abs(bias) > _LARGEST_BIAS * np.sqrt(variance)
-    clipped = moved_by_clipping(scores.share, np.sqrt(spread), np.sqrt(variance), reach=_REACH)
+    gram = np.linalg.inv(inverse)
+    residual = np.sqrt(np.einsum("rjj->r", scores.moments) / np.einsum("rjj->r", gram))
+    reach = np.maximum(REACH * np.sqrt(spread), row_bound * residual * np.sqrt(length))
+    share = scores.share(0.5 if row_bound else 2.0)
+    clipped = moved_by_clipping(share, reach, np.sqrt(variance))
     note_interval(
         transcript,
         level,

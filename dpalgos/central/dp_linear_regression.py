@@ -234,6 +234,7 @@ def _with_interval(
         scores=scores,
         n_rows=n,
         unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
+        row_bound=params.covariate_bound,
     )
     return np.asarray(answer)
 

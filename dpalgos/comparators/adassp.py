@@ -151,6 +151,7 @@ def _note_interval(
         # A ridge of a quarter of an eigenvalue hides how far it moves the answer along it.
         unresolved=unresolved_coordinates(eigenvalues - 4 * (ridge / n)[:, None], vectors, gram_std),
         bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
+        row_bound=row,
     )
 
 

@@ -312,7 +312,7 @@ def note_offset_interval(
         squares_std=scores.std,
         offset=offset,
         noise_std=noise_std,
-        share=scores.share,
+        share=scores.share(),
         n_rows=sample.n_rows,
     )
 

@@ -293,7 +293,7 @@ class UserAggregation:
             squares_std=scores.std,
             offset=refined.mean - refined.center,
             noise_std=refined.noise_std,
-            share=scores.share,
+            share=scores.share(),
             n_rows=n_users,
         )
         return refined.mean

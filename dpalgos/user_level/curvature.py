@@ -50,6 +50,11 @@ class ClippedUsers:
         loss = self.objective.loss
         return loss.curvature if loss.curvature < 1 else 0.0
 
+    @property
+    def row_bound(self) -> float:
+        """Return 0: no row is clipped."""
+        return 0.0
+
     def mean_gradient(self, coef: FloatArray) -> FloatArray:
         """Return the mean of clipped gradients at (d, R), (d, R)."""
         gradients = self.objective.gradients(coef)

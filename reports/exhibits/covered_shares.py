@@ -1,4 +1,7 @@
-"""Shows how often intervals cover, beside intervals that leave the noise out, and how wide they are."""
+"""Shows how often intervals cover, beside intervals that leave the noise out, and how wide they are.
+
+A cell covers too rarely where its coverage is below 94 % by more than three standard errors.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,13 @@ from reports.series import View
 from reports.svg import drawing, new_figure
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
+_FEW = 0.9  # of the coordinates without an interval: too few have one to tell
 _CELL = ["estimator", "variant", "calibration", "epsilon", "n"]
 _ROW, _TOP, _WIDTH, _FONT = 19.0, 60.0, 760.0, 11.0
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
-    """Return a picture at the headline's size and ε, a table of all sizes, and one of all cells."""
+    """Return a picture at the headline's size and ε, a table of all estimators, and one of all cells."""
     cells = _cells(view, summary, content)
     if cells.empty:
         return ()
@@ -31,10 +35,10 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     shown = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
     every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
-    low = private[private["coverage"] < 0.94 - 3 * private["coverage_se"].fillna(0)]
+    low = int(private["low"].sum())
     text = (
         f"In {len(private)} private cells with any interval at 95 %, they cover "
-        f"{_percent(float(private['coverage'].mean()))} % on average; in {len(low)} of them less than 94 % "
+        f"{_percent(float(private['coverage'].mean()))} % on average; in {low} of them less than 94 % "
         f"by more than three standard errors. Intervals without the noise, by the book, cover "
         f"{_percent(float(private['naive'].mean()))} %. A coordinate whose error cannot be known has none: "
         f"{_percent(float(every['flagged'].mean()))} % over all private cells."
@@ -55,6 +59,23 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     )
     return (
         Shown("Do the intervals cover?", f"{text} {note}", picture),
+        Shown(
+            "Coverage of every estimator",
+            "Over all panels, sizes and ε. The least coverage and the width are of cells in which more than "
+            "a tenth of the coordinates have an interval; coverage without the noise is of those with any.",
+            columns=(
+                "",
+                "cells",
+                "covered, %",
+                "least, %",
+                "too rarely in",
+                "without the noise, %",
+                "no interval, %",
+                "width over the oracle's, median",
+            ),
+            rows=tuple(_summary(str(name), group) for name, group in every.groupby("title", sort=False)),
+            n_labels=1,
+        ),
         Shown(
             "Coverage and width of every cell",
             "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
@@ -87,6 +108,7 @@ def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.
         for name, variant in zip(cells["estimator"], cells["variant"], strict=True)
     ]
     cells["ratio"] = 1 / (_QUANTILE * cells["pivot"] ** 0.5)
+    cells["low"] = cells["coverage"] < 0.94 - 3 * cells["coverage_se"].fillna(math.inf)
     return cells.sort_values(["panel", "order", "epsilon", "n"], kind="stable")
 
 
@@ -98,6 +120,23 @@ def _percent(value: float, se: float = math.nan) -> str:
     if math.isnan(value):
         return "none"
     return f"{100 * value:.1f}" + (f" ± {100 * se:.1f}" if math.isfinite(se) else "")
+
+
+def _summary(name: str, cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return an estimator's line: all its cells, and the extremes of those with enough intervals."""
+    told = cells[cells["coverage"].notna()]
+    enough = told[told["flagged"] < _FEW]
+    ratio = float(enough["ratio"].median())
+    return (
+        name,
+        f"{len(cells)}",
+        _percent(float(told["coverage"].mean())),
+        _percent(float(enough["coverage"].min())),
+        f"{int(told['low'].sum())}",
+        _percent(float(told["naive"].mean())),
+        _percent(float(cells["flagged"].mean())),
+        "none" if math.isnan(ratio) else f"{ratio:.2f}",
+    )
 
 
 def _row(cell: Any) -> tuple[str, ...]:

@@ -269,6 +269,21 @@ def test_intervals_over_users_count_the_users(aggregation):
     check_coverage(np.array(hits))
 
 
+@pytest.mark.parametrize("name", ["adassp", "dp_linear_regression"])
+def test_rows_that_are_clipped_far_along_a_column_leave_it_without_an_interval(name):
+    """Less than a hundredth of the rows, which say many standard deviations of a row about it."""
+    hits, coef = [], np.array([1.0, -0.5, 0.5])
+    for rng in np.random.default_rng(0).spawn(20):
+        X = rng.standard_normal((20_000, 3))
+        X[:150, 2] = 10.0
+        y = X @ coef + 0.7 * rng.standard_normal(len(X))
+        bounds = {"covariate_bound": 7.0, "response_bound": 12.0}
+        asked = {**REGRESSIONS[name], **bounds, "epsilon": 3.0, "delta": 1e-6, "interval": 0.95}
+        lower, upper = dpalgos.estimate(name, X, y, rng=rng, **asked).interval[:, 2]
+        hits.append(np.isnan(lower) or lower < coef[2] < upper)
+    assert np.mean(hits) > 0.85
+
+
 USERS = {
     "loss": "squared",
     "aggregation": "clipped",

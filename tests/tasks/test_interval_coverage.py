@@ -197,8 +197,10 @@ def test_the_page_tells_coverage_beside_the_naive_one_and_what_has_no_interval()
     view = type("View", (), {"page": Page(), "headline": Setting(1.0, "", "plain")})
     names = {"coverage": COVERAGE, "flagged": FLAGGED, "naive": "coverage_without_noise"}
     content = {**names, "pivot": "squared_error_over_half_width", "n": 500}
-    figure, table = exhibit.draw(view, summary, content)
+    figure, estimators, table = exhibit.draw(view, summary, content)
     assert "cover 80.0 % on average; in 1 of them less than 94 %" in figure.text
+    width = f"{1 / (1.959964 * 0.3**0.5):.2f}"
+    assert estimators.rows == (("AdaSSP", "1", "80.0", "80.0", "1", "40.0", "25.0", width),)
     assert table.rows == (
         ("plain", "AdaSSP", "1", "500", "80.0 ± 1.0", "40.0", "25.0", f"{1 / (1.959964 * 0.3**0.5):.2f}"),
     )
