@@ -22,7 +22,8 @@ _MEAN = (0.05, 0.3)  # in standard deviations of the column
 _LOG_STD = (0.1, 0.3)
 _CORRELATION = 0.1  # on Fisher's scale
 _LOGIT_EXPLAINED = (0.3, 1.5)  # unstated: most tables between .1 and .9
-_EFFECT = 0.25  # of the effects' root mean square
+_EFFECT = 0.35  # of the effects' root mean square, where columns tell different things
+_LEAST_APART = 0.05  # least eigenvalue of correlations for which effects are looked for
 _UNEVEN = 0.3
 _GROUP = 3  # columns that tell much the same, on average
 _MOST_CURVATURE = 0.3
@@ -125,10 +126,7 @@ class Guesses(Strict):
         odds += _LOGIT_EXPLAINED["explained" not in told] * rng.standard_normal()
         drawn["explained"] = float(1 / (1 + np.exp(-odds)))
         if self.effects:
-            size = _EFFECT * float(np.sqrt(np.mean(np.square(list(self.effects.values())))))
-            drawn["effects"] = {
-                name: self.effects.get(name, 0.0) + size * float(rng.standard_normal()) for name in covariates
-            }
+            drawn["effects"] = self._plausible_effects(covariates, drawn["correlations"], rng)
         shape = {
             "curvature": float(rng.uniform(0, _MOST_CURVATURE)),
             "uneven": _UNEVEN * float(rng.standard_normal()),
@@ -145,6 +143,28 @@ class Guesses(Strict):
         room = 0.5 * min(mean - low, column.upper - mean)
         factor = np.exp(_LOG_STD[column.name not in self.std] * rng.standard_normal())
         return float(mean + np.clip(move, -room, room)), float(width if two_values else std * factor)
+
+    def _plausible_effects(
+        self,
+        covariates: Sequence[str],
+        correlations: Sequence[tuple[str, str, float]],
+        rng: np.random.Generator,
+    ) -> dict[str, float]:
+        """Return effects near the stated ones, as far as the response tells them apart.
+
+        Of columns that tell much the same, effects may be large and opposite with hardly a change of the
+        response: with correlations R, errors have the law of R^{-1/2} z, so that the response is as sure in
+        every direction.
+        """
+        place = {name: j for j, name in enumerate(covariates)}
+        matrix = np.eye(len(covariates))
+        for one, other, value in correlations:
+            if one in place and other in place:
+                matrix[place[one], place[other]] = matrix[place[other], place[one]] = value
+        levels, axes = np.linalg.eigh(matrix)
+        size = _EFFECT * float(np.sqrt(np.mean(np.square(list(self.effects.values())))))
+        z = size * rng.standard_normal(len(levels)) / np.sqrt(np.maximum(levels, _LEAST_APART))
+        return {name: self.effects.get(name, 0.0) + float(axes[j] @ z) for name, j in place.items()}
 
     def _plausible_correlations(
         self, names: Sequence[str], rng: np.random.Generator

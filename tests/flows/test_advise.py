@@ -106,7 +106,8 @@ def test_the_error_is_foreseen_where_the_guesses_are_true(tmp_path, home, few_po
     measured = rows.groupby("estimator")["value"].mean()
     assert set(measured.index) == {"preconditioned_regression"}
     each = next(f for f in foreseen.forecasts if (f.n, f.epsilon) == (1800, 0.5))
-    assert each.error == pytest.approx(measured.item(), rel=0.4)
+    # Effects are never taken to be known exactly, so that somewhat more is foreseen than of true ones.
+    assert 0.6 <= each.error / measured.item() <= 2
     assert each.low <= measured.item() <= each.high
 
 
@@ -252,6 +253,11 @@ def test_plausible_guesses_stay_near_what_is_stated(tmp_path):
     assert np.median([each.std["age"] for each in drawn]) == pytest.approx(20, rel=0.05)
     assert np.median([each.explained for each in drawn]) == pytest.approx(0.2, abs=0.02)
     assert np.mean([each.effects["age"] for each in drawn]) == pytest.approx(1.0, abs=0.15)
+    # Of two columns that tell much the same, the sum of effects is surer than the difference.
+    sums, differences = (
+        np.std([each.effects["age"] + sign * each.effects["visits"] for each in drawn]) for sign in (1, -1)
+    )
+    assert 3 < differences / sums < 6
     pairs = [{frozenset(pair[:2]): pair[2] for pair in each.correlations} for each in drawn]
     stated = [each[frozenset(("age", "visits"))] for each in pairs]
     open_ = [each[frozenset(("age", "smoker"))] for each in pairs]
