@@ -43,7 +43,7 @@ from tasks.fetch import fetch
 from tasks.own_parquet import own_parquet
 from tasks.parquet import parquet
 from tasks.problems.own_data import OwnData
-from tasks.report.manifest import last_content, now
+from tasks.report.manifest import earlier_contents, now
 from tasks.report.render import render, write_index
 from tasks.report.shared_reports import share_report
 from tasks.run.audit_cell import audit
@@ -133,7 +133,8 @@ def run_study(
         last = LastResults(run.out / spec.name, {"profile": profile, "replicates": replicates})
         results = run.collected(parts, run.audits(blocks, spec.audit_trials.get(profile), seed))
         shown = run.exhibited(tables, designs, blocks, parts)
-        report = run.rendered(tables, [results, *shown], context | {"not_run": run.not_run})
+        context |= {"not_run": run.not_run, "earlier_contents": run.earlier_contents}
+        report = run.rendered(tables, [results, *shown], context)
         index = write_index(run.out)
         share_report(run.out / spec.name)
         last.tell_drift(spec)
@@ -157,6 +158,7 @@ class _Run:
         self.spec, self.out = spec, out
         self.n_task_runs = 0
         self.not_run: dict[str, str] = {}  # panel → why
+        self.earlier_contents: list[dict[str, str]] = []
         self._task, self._cell = refresh_task, refresh_cell
 
     def table(self, dataset: str, offline: bool, profile: Profile) -> DatasetRef | None:
@@ -188,10 +190,11 @@ class _Run:
         self.n_task_runs += 1
         table = own_parquet(dataset, own)
         self.spec.check_rows(table)
-        last, content = last_content(self.out / self.spec.name, dataset), table.source_sha256
-        if last not in ("", content):
-            file = Path(own.path).name
-            say(f"note: {file} changed since the last run: its sha256 began {last[:8]}, now {content[:8]}")
+        content = table.source_sha256
+        self.earlier_contents = earlier_contents(self.out / self.spec.name, dataset, content)
+        if self.earlier_contents:
+            file, last = Path(own.path).name, self.earlier_contents[-1]["source_sha256"]
+            say(f"note: {file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}")
         for repair in table.repairs:
             say(f"note: {repair.count:,} of {table.rows_read:,} rows left out: {repair.reason}")
         return table

@@ -83,6 +83,8 @@ class Provenance:
         Why a stand-in was used: one sentence per source that could not be reached.
     simulated_too : str
         What other panels simulate, where some have a dataset.
+    earlier : tuple of (str, str)
+        Other contents of a file that changed, which earlier runs read: sha256, and when their last ended.
     """
 
     dataset: str
@@ -99,6 +101,7 @@ class Provenance:
     privacy_unit: str
     reasons: tuple[str, ...] = ()
     simulated_too: str = ""
+    earlier: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

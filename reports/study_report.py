@@ -86,6 +86,7 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "elapsed": duration(page.seconds),
         "started": when(page.started),
         "finished": when(page.finished),
+        "earlier": [(sha256, when(finished)) for sha256, finished in page.dataset.earlier],
         "estimators": tuple(sorted(page.estimators, key=lambda e: (e.order, e.name))),
         "comparisons": noise_comparisons(view.series(head), view.headline_size)
         if head and view.headline_size

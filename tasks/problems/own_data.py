@@ -64,6 +64,11 @@ class OwnColumn(Strict):
             raise ValueError(
                 f"{self.name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}; mend it"
             )
+        if self.center is not None and not self.lower <= self.center <= self.upper:
+            raise ValueError(
+                f"{self.name!r}: center must lie within its bounds {self.lower:g} and {self.upper:g}, got "
+                f"{self.center:g}; mend it"
+            )
         if isinstance(self.impute, str):
             raise ValueError(f"impute of {self.name!r} must be a number, got {self.impute!r}")
         if self.impute is not None and not self.lower <= self.impute <= self.upper:

@@ -43,7 +43,7 @@ def build_page(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        dataset=_provenance(spec, manifest["data"]),
+        dataset=_provenance(spec, manifest),
         estimators=tuple(_estimator(name) for name in dict.fromkeys(item.name for item in estimators)),
         headline={
             "epsilon": head.epsilon,
@@ -127,7 +127,8 @@ def _estimator(name: str) -> EstimatorInfo:
     )
 
 
-def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
+def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
+    data = manifest["data"]
     if not data:
         models = ", ".join(dict.fromkeys(panel.problem.source for panel in spec.panels))
         return Provenance(
@@ -165,6 +166,9 @@ def _provenance(spec: StudySpec, data: list[dict[str, Any]]) -> Provenance:
         privacy_unit=each(dataset.privacy_unit for dataset in datasets),
         reasons=tuple(dict.fromkeys(reason for one in data for reason in one["reasons"])),
         simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
+        earlier=tuple(
+            (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
+        ),
     )
 
 

@@ -21,6 +21,7 @@ NOT_FOR_PUBLICATION = (
     "NOT FOR PUBLICATION: errors are distances to the true answer on data of your own, and answers without "
     "privacy are among them; publish what dpcost release answers"
 )
+_CONTENTS = 5  # of a file that changed, which its report names
 _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 
@@ -38,7 +39,8 @@ def build_manifest(
         Of ``results.parquet``.
     context : dict
         ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``, ``command`` and
-        ``started`` of the run; ``not_run``, panel → why, where some did not.
+        ``started`` of the run; ``not_run``, panel → why, where some did not; ``earlier_contents`` of a file
+        that changed.
     """
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
@@ -59,6 +61,7 @@ def build_manifest(
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "budgets": budget_split(spec),
         "not_run": context.get("not_run", {}),
+        "earlier_contents": context.get("earlier_contents", []),
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             shlex.join(["dpcost", "run", *again, *options]),
@@ -77,13 +80,31 @@ def _code_digests(spec: StudySpec) -> dict[str, str]:
     }
 
 
-def last_content(folder: Path, dataset: str) -> str:
-    """Return the sha256 of the raw file that the report in a folder was made from; empty if there is none."""
+def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
+    """Return which other contents of a file the reports in a folder were made from, the latest last.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Of the report that a run replaces.
+    dataset : str
+    content : str
+        The sha256 of the raw file now.
+
+    Returns
+    -------
+    list of dict
+        ``source_sha256``, and ``finished`` of the last run that read it; of the latest contents alone.
+    """
     try:
-        data = json.loads((folder / "manifest.json").read_bytes())["data"]
-        return str(next(one["source_sha256"] for one in data if one["name"] == dataset))
+        last = json.loads((folder / "manifest.json").read_bytes())
+        sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
+        found = [dict(one) for one in last.get("earlier_contents", [])]
+        found.append({"source_sha256": sha256, "finished": str(last["finished"])})
     except (OSError, ValueError, KeyError, TypeError, StopIteration):
-        return ""
+        return []
+    latest = {one["source_sha256"]: one for one in found}
+    return [one for one in latest.values() if one["source_sha256"] != content][-_CONTENTS:]
 
 
 def now() -> str:

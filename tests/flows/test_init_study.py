@@ -1,5 +1,6 @@
 """From a file of one's own to a study: what `init` writes, what a study file may declare, what is refused."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from flows.init_study import init_study
 from tasks.own_parquet import own_parquet
 from tasks.release import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
-from tasks.report.manifest import last_content
+from tasks.report.manifest import earlier_contents
 from tasks.study import study_file
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -154,6 +155,7 @@ def test_the_page_says_that_it_is_not_for_publication(tmp_path, home):
             "lower = 120 ",
             "'age': lower must be below upper, got 120 and 120",
         ),
+        ("upper = 120", "upper = 120\ncenter = 121", "'age': center must lie within its bounds 0 and 120"),
         ("upper = 120", "uper = 120", "data.columns (age).uper is not a known key; did you mean 'upper'?"),
         (
             "version = 1",
@@ -238,12 +240,25 @@ def test_init_refuses_files_that_make_no_study(tmp_path, content, sentence):
     assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
 
 
-def test_the_content_of_the_last_run_is_found_in_its_manifest(tmp_path):
-    assert last_content(tmp_path, "mine") == ""
-    (tmp_path / "manifest.json").write_text('{"data": [{"name": "mine", "source_sha256": "ab12"}]}')
-    assert (last_content(tmp_path, "mine"), last_content(tmp_path, "other")) == ("ab12", "")
+def test_contents_that_earlier_runs_read_are_found_in_the_manifest_that_the_next_run_replaces(tmp_path):
+    def ran(content, minute):
+        earlier = earlier_contents(tmp_path, "mine", content)
+        manifest = {
+            "data": [{"name": "mine", "source_sha256": content}],
+            "finished": f"2026-11-21T08:0{minute}:00+00:00",
+            "earlier_contents": earlier,
+        }
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        return [(one["source_sha256"], one["finished"][14:16]) for one in earlier]
+
+    assert ran("ab", 1) == []
+    assert ran("ab", 2) == []
+    assert ran("cd", 3) == [("ab", "02")]
+    assert ran("cd", 4) == [("ab", "02")]
+    assert ran("ab", 5) == [("cd", "04")]
+    assert earlier_contents(tmp_path, "other", "ab") == []
     (tmp_path / "manifest.json").write_text('{"data": 3}')
-    assert last_content(tmp_path, "mine") == ""
+    assert ran("ab", 6) == []
 
 
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):

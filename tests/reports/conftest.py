@@ -47,6 +47,7 @@ def standin_page(standin_results):
         source_url="javascript:alert(1)",
         reasons=(HOSTILE,),
         repairs=((HOSTILE, 3),),
+        earlier=(("cd" * 32, "2026-11-21T08:04:00+00:00"), (HOSTILE, "")),
     )
     estimators = tuple(
         replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE, short="<b>short</b>")

@@ -113,6 +113,13 @@ def test_standin_banner_is_everywhere(standin_files, files):
     )
 
 
+def test_a_file_that_changed_is_shown_with_the_contents_that_earlier_runs_read(standin_files, files):
+    for name in ("report.html", "report.md"):
+        text = " ".join(re.sub("<[^>]*>|`", "", standin_files[name].decode()).split())
+        assert re.search(f"in runs until 21 November 2026, 08:04 UTC: SHA-256 {'cd' * 32}", text)
+        assert "another content" not in files[name].decode()
+
+
 def test_figures_carry_alt_text_units_and_direction(files):
     root = ET.fromstring(files["figures/main.svg"])
     assert "the best private estimate is Preconditioned, tight noise with" in root.find(f"{SVG}desc").text
