@@ -26,13 +26,10 @@ A second whitening, inside the first's coordinates, resolves directions that the
 takes its share from the steps: ``n_whitenings=None`` takes it where nμ ≥ 4,000. Between 2,600 and 3,600
 tables differ in whether it helps: weak directions gain from it, and lose what they owe to shrinkage.
 
-The clip levels
-    ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) x^(−1/4) for the rows (a tenth
-    of them, if more, before a second whitening) and 20 (√d/μ) x^(−1/4) for whitened rows and for gradients,
-    x = nμ/489; each found by a binary search of four noisy counts over sixteen public levels; the gradients'
-    level is found at the first step and again at the second.
-    ``"rule"``: C_A = 3 x^0.4, C = 3.2 x^0.85, constants found on the California housing data, hence no
-    independent evidence there.
+The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.regression_levels`)
+    ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at the
+    first step and again at the second.
+    ``"rule"``: constants found on the California housing data, hence no independent evidence there.
     a pair ``(C_A, C)`` of public levels.
 
 With an interval (``interval=.95``) the last step is a whole one, η = 1, from the iterate before it, the first
@@ -58,7 +55,7 @@ preconditioning).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -76,24 +73,28 @@ from dpalgos.intervals import (
 )
 from dpalgos.mechanisms.checks import check_clip
 from dpalgos.mechanisms.clipping import counts_above
-from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
-from dpalgos.mechanisms.shrinkage import james_stein
+from dpalgos.mechanisms.regression_levels import (
+    N_COUNTS,
+    N_SEARCHED_STEPS,
+    RegressionLevels,
+    WantedRows,
+    with_response,
+)
+from dpalgos.mechanisms.shrinkage import averaged_noise_variance, james_stein
 from dpalgos.mechanisms.symmetric import unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.whitened_rows import WhitenedRows
 from dpalgos.params import checked, choice
 from dpalgos.regression_intervals import note_step_interval, unresolved_coordinates
-from dpalgos.sample import Group, Grouped, Sample
+from dpalgos.sample import Group, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
-_ROW_LEVELS = np.geomspace(0.5, 8, 16)  # times √(d + 1)
-_WHITENED_LEVELS = np.geomspace(0.5, 16, 16)  # times √d
-_GRADIENT_LEVELS = np.geomspace(0.15, 24, 16)  # times √d
-_N_COUNTS = counts_needed(16)
-_SEARCHED_STEPS = 2  # the gradients' level is found at the first step and again at the second
 _START_RIDGE = 3.0  # floors of the whitening
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
+
+
+_WANTED = WantedRows()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +108,8 @@ class _Schedule:
     n_steps: int = 5
     level_share: float = 0.1
     whitened_share: float = 0.0
-    # How many rows should be clipped for the moments: a factor on √d/μ, and at least this part of them.
-    rows_wanted: float = 100.0
-    part_wanted: float = 0.0
-    # With an interval only: its share, and the factor on the gradients' level.
     interval_share: float = 0.0
-    widened: float = 1.0
+    wanted: WantedRows = _WANTED
 
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
@@ -130,26 +127,32 @@ class _Schedule:
         spent = {part: share for part, share in shares.items() if share}
         return Budget(epsilon=params.epsilon, delta=params.delta, shares=spent)
 
+    def count_multiplier(self, budget: Budget) -> float:
+        """Return the noise of each count of the searches for levels; 0 where there are none."""
+        n_searches = 1 + N_SEARCHED_STEPS + (self.whitened_share > 0)
+        return budget.gaussian_multiplier("levels", n_searches * N_COUNTS) if self.level_share else 0.0
+
 
 _ONCE = _Schedule(level_share=0.07, moment_share=0.2, growth=1.3, n_averaged=5, step_size=0.8)
 _TWICE = _Schedule(
-    moment_share=0.12, whitened_share=0.13, growth=1.15, n_averaged=5, step_size=0.65, part_wanted=0.1
+    moment_share=0.12,
+    whitened_share=0.13,
+    growth=1.15,
+    n_averaged=5,
+    step_size=0.65,
+    wanted=WantedRows(part=0.1),
 )
 _PUBLIC_LEVELS = _Schedule(level_share=0.0, moment_share=0.2, growth=1.5, n_averaged=2, step_size=0.8)
 # Few rows are clipped, and the last step is a whole one on good moments, so that its error is known.
 _WITH_INTERVAL = _Schedule(
-    rows_wanted=10,
+    wanted=WantedRows(rows=10, widened=2.0),
     moment_share=0.25,
     n_steps=3,
     step_size=1.0,
     growth=2.5,
     n_averaged=1,
     interval_share=INTERVAL_SHARE,
-    widened=2.0,
 )
-# The nμ at which the levels' factors are meant: 488.7 of n = 2,000 rows at ε = 0.5, δ = 10/n^1.1, a cell of
-# the California housing study. Factors and exponents are empirical, found on those data.
-_REFERENCE_SIZE = 489
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,8 +204,8 @@ def witnesses(
     first, last, zero = np.zeros((1, d)), np.zeros((1, d)), np.zeros(1)
     first[0, 0] = last[0, -1] = 1e6
     large = np.full(1, 1e6)
-    if len(published) > _N_COUNTS and params.n_whitenings == 2:
-        vectors = np.linalg.eigh(unsvec(published[_N_COUNTS][:, :1], d + 1)[0, :d, :d])[1]
+    if len(published) > N_COUNTS and params.n_whitenings == 2:
+        vectors = np.linalg.eigh(unsvec(published[N_COUNTS][:, :1], d + 1)[0, :d, :d])[1]
         one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T
     else:
         one, other = first, last
@@ -243,12 +246,14 @@ def preconditioned_regression(
     mu = gaussian_mu(params.epsilon, params.delta)
     schedule = params.schedule(mu * float(sample.n_rows.min()))
     budget = schedule.budget(params)
-    levels = _Levels(sample, params.clip, mu, budget, schedule, transcript)
+    levels = RegressionLevels(
+        sample, params.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
+    )
 
     multiplier = budget.gaussian_multiplier("moments")
     row_level = levels.rows()
     white = first = private_whitening(
-        transcript, sample, _with_response, row_level, noise_multiplier=multiplier
+        transcript, sample, with_response, row_level, noise_multiplier=multiplier
     )
     rows = WhitenedRows(sample, first.matrix)
     if schedule.whitened_share:
@@ -261,15 +266,13 @@ def preconditioned_regression(
             inside=first.matrix,
         )
         rows = WhitenedRows(sample, white.matrix)
-    whitening = white.matrix
     transcript.note("unresolved_directions", white.unresolved)
 
     theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     if params.interval is None:
-        theta = np.linalg.solve(whitening, _start(first))[..., 0].T
-    step, iterates, noise_stds = schedule.step_size, [], []
+        theta = np.linalg.solve(white.matrix, _start(first))[..., 0].T
+    steps: list[_Step] = []
     for t in range(schedule.n_steps):
-        before = theta
         level = levels.gradients(rows, theta, t)
         sensitivity = 2 * level / sample.n_rows
         multiplier = budget.gaussian_multiplier(f"step {t}")
@@ -279,49 +282,77 @@ def preconditioned_regression(
             noise_multiplier=multiplier,
             label="preconditioned gradient",
         )
-        theta = theta + step * released
-        iterates.append(theta)
-        noise_stds.append(multiplier * sensitivity)
+        steps.append(_Step(theta, theta + schedule.step_size * released, level, sensitivity, multiplier))
+        theta = steps[-1].after
 
     if params.interval is not None:
-        parts = budget.gaussian_multiplier
-        clipped = rows.gradient_norms(before).then(
-            lambda group, norms: _clipped(group, norms, level[group.replicates], row_level[group.replicates])
-        )
-        scores = release_score_moments(
-            transcript,
-            rows.clipped_second_moments(before, level),
-            counts_above(clipped, np.zeros_like(level)) / sample.n_rows,
-            bound=level,
-            n_rows=sample.n_rows,
-            multiplier=parts,
-        )
-        note_step_interval(
-            transcript,
-            params.interval,
-            inverse=whitening @ whitening,
-            lever=whitening,
-            step=np.einsum("rij,jr->ir", whitening, theta - before),
-            gram_std=white.noise_std,
-            score_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
-            scores=scores,
-            n_rows=sample.n_rows,
-            unresolved=_unresolved_coordinates(white),
-        )
-        return np.asarray(np.einsum("rij,jr->ir", whitening, theta))
+        _note_interval(transcript, params.interval, budget, sample, rows, white, row_level, steps[-1])
+    else:
+        theta = _averaged(steps, schedule, shrunk=params.shrinkage == "james_stein")
+    return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
+
+
+class _Step(NamedTuple):
+    """A step from one iterate to the next, (d, R) each; its level, sensitivity (R,) and noise multiplier."""
+
+    before: FloatArray
+    after: FloatArray
+    level: FloatArray
+    sensitivity: FloatArray
+    multiplier: float
+
+
+def _averaged(steps: Sequence[_Step], schedule: _Schedule, *, shrunk: bool) -> FloatArray:
+    """Return the share-weighted mean of the last iterates, shrunk by what the noise leaves in it, (d, R)."""
     weights = schedule.step_shares()[-schedule.n_averaged :]
     weights = weights / weights.sum()
-    averaged = sum(
-        weight * iterate for weight, iterate in zip(weights, iterates[-len(weights) :], strict=True)
+    last = steps[-schedule.n_averaged :]
+    averaged = np.asarray(sum(weight * step.after for weight, step in zip(weights, last, strict=True)))
+    if not shrunk:
+        return averaged
+    noise_stds = [step.multiplier * step.sensitivity for step in steps]
+    return james_stein(averaged, averaged_noise_variance(noise_stds, weights, schedule.step_size))
+
+
+def _note_interval(
+    transcript: Transcript,
+    interval: float,
+    budget: Budget,
+    sample: Sample,
+    rows: WhitenedRows,
+    white: Whitening,
+    row_level: FloatArray,
+    last: _Step,
+) -> None:
+    """Release what the last step's error depends on, and note the interval."""
+    clipped = rows.gradient_norms(last.before).then(
+        lambda group, norms: _clipped(group, norms, last.level[group.replicates], row_level[group.replicates])
     )
-    if params.shrinkage == "james_stein":
-        averaged = james_stein(averaged, _noise_variance(noise_stds, weights, step))
-    return np.asarray(np.einsum("rij,jr->ir", whitening, averaged))
+    scores = release_score_moments(
+        transcript,
+        rows.clipped_second_moments(last.before, last.level),
+        counts_above(clipped, np.zeros_like(last.level)) / sample.n_rows,
+        bound=last.level,
+        n_rows=sample.n_rows,
+        multiplier=budget.gaussian_multiplier,
+    )
+    note_step_interval(
+        transcript,
+        interval,
+        inverse=white.matrix @ white.matrix,
+        lever=white.matrix,
+        step=np.einsum("rij,jr->ir", white.matrix, last.after - last.before),
+        gram_std=white.noise_std,
+        score_std=transcript.noise_std(last.sensitivity, last.multiplier, sample.n_features),
+        scores=scores,
+        n_rows=sample.n_rows,
+        unresolved=_unresolved_coordinates(white),
+    )
 
 
 def _clipped(group: Group, norms: FloatArray, level: FloatArray, row_level: FloatArray) -> FloatArray:
     """Return 1 for rows that were clipped, or whose gradient was, else 0, in the shape of ``norms``."""
-    far = np.linalg.norm(_with_response(group), axis=1)[:, None] > row_level
+    far = np.linalg.norm(with_response(group), axis=1)[:, None] > row_level
     return np.asarray(((norms > level) | far) * group.weights)
 
 
@@ -337,98 +368,3 @@ def _start(white: Whitening) -> FloatArray:
 def _unresolved_coordinates(white: Whitening) -> BoolArray:
     d = white.matrix.shape[1]
     return unresolved_coordinates(*np.linalg.eigh(white.moments[:, :d, :d]), white.noise_std)
-
-
-def _with_response(group: Group) -> FloatArray:
-    return np.column_stack([group.X, group.y])
-
-
-class _Levels:
-    """Clip levels: public, by rule, or by private binary search."""
-
-    def __init__(
-        self,
-        sample: Sample,
-        clip: str | tuple[float, float],
-        mu: float,
-        budget: Budget,
-        schedule: _Schedule,
-        transcript: Transcript,
-    ) -> None:
-        self._schedule = schedule
-        self._sample, self._clip, self._mu, self._transcript = sample, clip, mu, transcript
-        self._budget = budget
-        self._scale = sample.n_rows * mu / _REFERENCE_SIZE
-        self._gradient_level: FloatArray = np.empty(0)
-
-    def rows(self) -> FloatArray:
-        """Return the level C_A for the rows [x, y], (R,)."""
-        sample, schedule = self._sample, self._schedule
-        if isinstance(self._clip, tuple):
-            return np.full(sample.n_replicates, self._clip[0])
-        if self._clip == "rule":
-            return 3 * self._scale**0.4
-        norms = sample.grouped(
-            lambda group: np.linalg.norm(_with_response(group), axis=1)[:, None] * group.weights
-        )
-        wanted = np.maximum(self._wanted(schedule.rows_wanted), schedule.part_wanted * sample.n_rows)
-        candidates = _ROW_LEVELS * np.sqrt(sample.n_features + 1)
-        return self._searched(candidates, wanted, norms, "rows above a level")
-
-    def whitened_rows(self, rows: WhitenedRows) -> FloatArray:
-        """Return the level C_B for whitened rows, (R,)."""
-        candidates = _WHITENED_LEVELS * np.sqrt(self._sample.n_features)
-        label = "whitened rows above a level"
-        return self._searched(candidates, self._wanted(20), rows.norms(), label)
-
-    def gradients(self, rows: WhitenedRows, theta: FloatArray, step: int) -> FloatArray:
-        """Return the level C for step ``step``, (R,)."""
-        if isinstance(self._clip, tuple):
-            return np.full(self._sample.n_replicates, self._clip[1])
-        if self._clip == "rule":
-            return 3.2 * self._scale**0.85
-        if step < _SEARCHED_STEPS:
-            found = self._searched(
-                _GRADIENT_LEVELS * np.sqrt(self._sample.n_features),
-                self._wanted(20),
-                rows.gradient_norms(theta),
-                "gradients above a level",
-            )
-            self._gradient_level = found * self._schedule.widened
-        return self._gradient_level
-
-    def _wanted(self, base: float) -> FloatArray:
-        wanted = base * np.sqrt(self._sample.n_features) / self._mu * self._scale**-0.25
-        return np.asarray(np.minimum(wanted, 0.9 * self._sample.n_rows))
-
-    def _searched(
-        self,
-        candidates: FloatArray,
-        wanted: FloatArray,
-        norms: Grouped[FloatArray],
-        label: str,
-    ) -> FloatArray:
-        n_searches = 1 + _SEARCHED_STEPS + (self._schedule.whitened_share > 0)
-        multiplier = self._budget.gaussian_multiplier("levels", n_searches * _N_COUNTS)
-        return search_level(
-            self._transcript,
-            candidates,
-            wanted,
-            lambda level: counts_above(norms, level),
-            noise_multiplier=multiplier,
-            label=label,
-        )
-
-
-def _noise_variance(noise_stds: Sequence[FloatArray], weights: FloatArray, step: float) -> FloatArray:
-    """Return the variance per coordinate that the noise of the steps leaves in the averaged iterate."""
-    n_steps, n_averaged = len(noise_stds), len(weights)
-    variance = np.zeros_like(noise_stds[0])
-    for s, std in enumerate(noise_stds):
-        influence = sum(
-            weights[i] * (1 - step) ** (t - s)
-            for i, t in enumerate(range(n_steps - n_averaged, n_steps))
-            if t >= s
-        )
-        variance += (step * std * influence) ** 2
-    return variance

@@ -290,6 +290,13 @@ FAULTS = (
         certified("preconditioned_regression: whitened twice-tight"),
     ),
     Fault(
+        "searches for the gradients' levels are not paid for",
+        "dpalgos/central/preconditioned_regression.py",
+        "n_searches = 1 + N_SEARCHED_STEPS + ",
+        "n_searches = 1 + ",
+        certified("preconditioned_regression-tight"),
+    ),
+    Fault(
         "a clipped mean of scores moves by the level",
         "dpalgos/central/preconditioned_glm.py",
         "return np.asarray(2 * level / n_rows)",
