@@ -14,7 +14,7 @@ from data.data_errors import DataError
 
 # Numbers of a piece, and the fewest rows: pieces are long enough that Python does not count.
 _PIECE_NUMBERS, _FEWEST_ROWS = 1 << 18, 1024
-BUFFER_BYTES = 1 << 16  # of a column that is read: less than the processor's cache
+BUFFER_BYTES = 1 << 14  # of a column that is read: less than the processor's cache
 
 Columns = dict[str, npt.NDArray[np.generic]]
 T = TypeVar("T")
@@ -49,7 +49,8 @@ class RowBlocks:
         self._path, self._response = path, response
         self._read_columns = [*columns, response] if response else list(columns)
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
+            schema, self._footer = file.schema_arrow, file.metadata
+        self.n_rows = self._footer.num_rows
         for name in self._read_columns:
             if name not in schema.names:
                 raise DataError(f"columns must be columns of {path.name}, got {name!r}")
@@ -62,7 +63,9 @@ class RowBlocks:
 
     def _pieces(self) -> Iterator[Columns | tuple[Columns, npt.NDArray[np.generic]]]:
         size = max(_FEWEST_ROWS, 1 << (_PIECE_NUMBERS // len(self._read_columns)).bit_length() - 1)
-        with pq.ParquetFile(self._path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
+        with pq.ParquetFile(
+            self._path, metadata=self._footer, pre_buffer=False, buffer_size=BUFFER_BYTES
+        ) as file:
             for batch in file.iter_batches(size, columns=self._read_columns, use_threads=False):
                 columns = {
                     name: batch.column(name).to_numpy(zero_copy_only=False) for name in self._read_columns

@@ -19,7 +19,7 @@ In double precision the factor is below 1 + 10⁻⁵, like the rounding of every
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,11 +36,28 @@ _BLOCK_ELEMENTS = 1 << 16
 Blocks = Callable[[], Iterable[object]]
 # Which rows, the rows, and their responses if they come along.
 Piece = tuple[slice, FloatArray, FloatArray | None]
-# The same with an array (m,) per column in the place of the rows.
-ColumnPiece = tuple[slice, list[FloatArray], FloatArray | None]
 # Rows as a stream gives them: an array (m, d), or its columns.
 Given = FloatArray | list[FloatArray]
 A = TypeVar("A", FloatArray, BoolArray)
+
+
+class ColumnPiece(NamedTuple):
+    """Some rows as an array (m,) per column, in the precision in which they are read.
+
+    Attributes
+    ----------
+    rows : slice
+        Which rows.
+    columns : list of (m,) arrays
+    squares : (m,) float64 array
+        Squared ℓ2 norms of the rows; whoever takes the piece may write here.
+    responses : (m,) array or None
+    """
+
+    rows: slice
+    columns: list[FloatArray]
+    squares: FloatArray
+    responses: FloatArray | None
 
 
 class Rows(ABC):
@@ -158,7 +175,7 @@ class StreamedRows(Rows):
             dtypes.update(array.dtype for array in _arrays(values))
             if n_rows is not None:
                 break
-            self._check(values, responses)
+            self._check_parts(values, responses)
             largest = max(largest, largest_magnitude("X", _arrays(values)))
             n += _height(values)
         else:
@@ -178,6 +195,7 @@ class StreamedRows(Rows):
         beside = np.empty(size)
         start, filled = 0, 0
         for values, responses in self._given():
+            self._check_values(_arrays(values))
             taken, height = 0, _height(values)
             while taken < height:
                 step = min(size - filled, height - taken)
@@ -199,21 +217,29 @@ class StreamedRows(Rows):
             yield self._put_together(start, buffer[:filled], beside[:filled])
 
     def column_pieces(self) -> Iterator[ColumnPiece]:
-        """Yield the rows, at most a block of them, as arrays of their columns, and their responses."""
-        start = 0
+        """Yield the rows, at most a block of them, as columns; squares are overwritten by the next piece.
+
+        Squares of the squares, a single product, tell that all entries are finite: no other pass over them.
+        """
+        start, size = 0, self.block_size
+        buffer: FloatArray = np.empty((2, size))
         for values, responses in self._given():
-            columns = values if isinstance(values, list) else list(values.T)
-            for top in range(0, _height(values), self.block_size):
-                chosen = slice(top, min(top + self.block_size, _height(values)))
-                own = None if responses is None else responses[chosen]
-                yield slice(start + top, start + chosen.stop), [column[chosen] for column in columns], own
-            start += _height(values)
+            whole, height = values if isinstance(values, list) else list(values.T), _height(values)
+            for top in range(0, height, size):
+                stop = min(top + size, height)
+                columns = [column[top:stop] for column in whole]
+                squares = _row_squares(columns, *buffer[:, : stop - top])
+                if self.largest < np.inf or not float(np.dot(squares, squares)) <= LARGEST_VALUE**4:
+                    self._check_values(columns)
+                own = None if responses is None else responses[top:stop]
+                yield ColumnPiece(slice(start + top, start + stop), columns, squares, own)
+            start += height
 
     def _given(self) -> Iterator[tuple[Given, FloatArray | None]]:
-        """Yield what the stream gives, checked, and refuse more or fewer rows than there are."""
+        """Yield what the stream gives, all but the entries of rows checked; refuse more or fewer rows."""
         n = 0
         for values, responses in map(_parted, self._read()):
-            self._check(values, responses)
+            self._check_parts(values, responses)
             n += _height(values)
             yield values, responses
         if n != len(self):
@@ -222,8 +248,8 @@ class StreamedRows(Rows):
     def _put_together(self, start: int, buffer: FloatArray, beside: FloatArray) -> Piece:
         return slice(start, start + len(buffer)), buffer, beside if self.responds else None
 
-    def _check(self, values: Given, responses: FloatArray | None) -> None:
-        """Refuse what would escape earlier decisions."""
+    def _check_parts(self, values: Given, responses: FloatArray | None) -> None:
+        """Refuse other columns than before, and responses that come only sometimes or are not finite."""
         if _width(values) != self.shape[1]:
             widths = sorted({self.shape[1], _width(values)})
             raise InputError(f"X must have the same columns in every block, got {widths} columns")
@@ -231,9 +257,12 @@ class StreamedRows(Rows):
             raise InputError("X must bring responses with every block or with none, got some of each")
         if responses is not None:
             _check_magnitudes("y", [responses])
+
+    def _check_values(self, arrays: list[FloatArray]) -> None:
+        """Refuse entries that are not finite, or that would escape decisions of the first pass."""
         if self.largest == np.inf:
-            _check_magnitudes("X", _arrays(values))
-        elif largest_magnitude("X", _arrays(values)) > self.largest:
+            _check_magnitudes("X", arrays)
+        elif largest_magnitude("X", arrays) > self.largest:
             raise InputError(
                 "X must give the same rows in every pass, got a larger value than in the first one; "
                 "return the same blocks whenever it is called"
@@ -266,6 +295,14 @@ def _parted(piece: object) -> tuple[Given, FloatArray | None]:
             f"y must have one entry per row of X, got {len(responses)} entries for {_height(values)} rows"
         )
     return values, responses
+
+
+def _row_squares(columns: list[FloatArray], squares: FloatArray, scratch: FloatArray) -> FloatArray:
+    """Return ``squares`` (m,), the rows' squared norms in double precision; both arrays are written to."""
+    np.multiply(columns[0], columns[0], out=squares, dtype=float)
+    for column in columns[1:]:
+        np.add(squares, np.multiply(column, column, out=scratch, dtype=float), out=squares)
+    return squares
 
 
 def _arrays(values: Given) -> list[FloatArray]:

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from dpalgos.blocked_design import (
+    ColumnPiece,
     HeldRows,
     Rows,
     StreamedRows,
@@ -333,16 +334,18 @@ class Sample:
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
             yield Group(everybody, rows, X, y, weights)
 
-    def column_pieces(self) -> Iterator[tuple[list[FloatArray], FloatArray, FloatArray | None]]:
-        """Yield streamed rows as arrays of their columns (m,), their responses, and weights (m, R) or None.
+    def column_pieces(self) -> Iterator[tuple[ColumnPiece, FloatArray, FloatArray | None]]:
+        """Yield streamed rows as arrays of their columns, with their responses and weights (m, R) or None.
 
-        Columns are in the precision in which they are read; no weights mean that all are one.
+        No weights mean that all are one.
         """
         assert isinstance(self.rows, StreamedRows)
-        for rows, columns, own in self.rows.column_pieces():
-            responses = own if self._held_y is None else self._held_y[rows]
-            y = np.zeros(len(columns[0])) if responses is None else responses.astype(np.float64, copy=False)
-            yield columns, y, None if self.row_mask is None else self.row_mask[rows].astype(float)
+        self.check_response()
+        for piece in self.rows.column_pieces():
+            responses = piece.responses if self._held_y is None else self._held_y[piece.rows]
+            assert responses is not None
+            weights = None if self.row_mask is None else self.row_mask[piece.rows].astype(float)
+            yield piece, responses.astype(np.float64, copy=False), weights
 
     def _per_group(self, group: Group) -> int:
         return self.n_replicates if group.weights.shape[1] == 1 else 1

@@ -51,53 +51,48 @@ def row_moments(
     X, y = sample.X, sample.response()
     rows = X if row_bound is None else clip_rows_l2(X, row_bound)
     responses = y if response_bound is None else truncate(y, response_bound)
-    return _products(sample, np.column_stack([rows, response_scale * responses]), sample.float_mask)
+    moments = _products(np.column_stack([rows, response_scale * responses]), sample.float_mask)
+    return np.broadcast_to(moments, (sample.n_replicates, *moments.shape[-2:]))
 
 
 def _streamed(
     sample: Sample, row_bound: float | None, response_bound: float | None, response_scale: float
 ) -> FloatArray:
     total: FloatArray | float = 0.0
-    size = sample.rows.block_size
-    buffer: FloatArray = np.empty((size, sample.n_features + 1), order="F")
-    scratch: FloatArray = np.empty((2, size))
-    for columns, y, weights in sample.column_pieces():
-        z = buffer[: len(y)]
-        factors = 1.0 if row_bound is None else _clip_factors(columns, row_bound, *scratch[:, : len(y)])
-        for j, column in enumerate(columns):
-            np.multiply(column, factors, out=z[:, j], dtype=float)
+    size, p = sample.rows.block_size, sample.n_features + 1
+    buffer: FloatArray = np.empty(size * p)
+    for piece, y, weights in sample.column_pieces():
+        # Contiguous, however few rows there are.
+        columns = buffer[: len(y) * p].reshape(p, len(y))
+        factors = 1.0 if row_bound is None else _clip_factors(piece.squares, row_bound)
+        for column, clipped in zip(piece.columns, columns, strict=False):
+            np.multiply(column, factors, out=clipped, dtype=float)
         if response_bound is not None:
-            y = np.clip(y, -response_bound, response_bound, out=z[:, -1])
+            y = np.clip(y, -response_bound, response_bound, out=columns[-1])
         if response_bound is None or response_scale != 1:
-            np.multiply(y, response_scale, out=z[:, -1])
-        total = total + _products(sample, z, weights)
-    return np.asarray(total)
+            np.multiply(y, response_scale, out=columns[-1])
+        total = total + _products(columns.T, weights)
+    return np.broadcast_to(total, (sample.n_replicates, p, p))
 
 
-def _clip_factors(
-    columns: list[FloatArray], bound: float, factors: FloatArray, scratch: FloatArray
-) -> FloatArray:
-    """Return ``factors`` (m,), at most 1, that clip rows to an ℓ2 norm; both arrays are written to."""
-    np.multiply(columns[0], columns[0], out=factors, dtype=float)
-    for column in columns[1:]:
-        np.add(factors, np.multiply(column, column, out=scratch, dtype=float), out=factors)
-    np.maximum(np.sqrt(factors, out=factors), bound, out=factors)
-    return np.divide(bound, factors, out=factors)
+def _clip_factors(squares: FloatArray, bound: float) -> FloatArray:
+    """Return factors (m,), at most 1, that clip rows of these squared ℓ2 norms, in the same array."""
+    norms = np.sqrt(squares, out=squares)
+    return np.divide(bound, np.maximum(norms, bound, out=norms), out=norms)
 
 
-def _products(sample: Sample, z: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Return the sums of z z' for rows z (m, p) and weights (m, R), or None for ones, (R, p, p).
+def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Return the sums of z z' for rows z (m, p) and weights (m, R), (R, p, p); (p, p) if they are None, ones.
 
     All replicates are one matrix product: (p(p + 1)/2 products of columns) × weights.
     """
     p = z.shape[1]
     if weights is None:
         narrow = p <= _NARROW and z.flags.f_contiguous
-        moments = dgemm(1.0, z, z, trans_a=True) if narrow else z.T @ z
-        return np.broadcast_to(moments, (sample.n_replicates, p, p))
+        return np.asarray(dgemm(1.0, z, z, trans_a=True) if narrow else z.T @ z)
     first, second = np.triu_indices(p)
     packed = weights.T @ (z[:, first] * z[:, second])
-    moments = np.empty((sample.n_replicates, p, p))
+    moments = np.empty((weights.shape[1], p, p))
     moments[:, first, second] = packed
     moments[:, second, first] = packed
     return moments

@@ -16,7 +16,7 @@ from tests.bench.goals import Goal
 TEXT_BYTES = 1_000_000_000
 
 _CHILD = """
-import json, resource, sys, time
+import json, sys, time
 from dataclasses import replace
 from pathlib import Path
 from data.raw_files import RawFile
@@ -28,7 +28,7 @@ raw = RawFile("swarm", str(archive), "0" * 64, "", "uci_zip", "mirror")
 start = time.perf_counter()
 ref = to_parquet(replace(get_dataset("swarm"), n_rows=n_rows), raw, home=archive.parent)
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = peak_memory() / 2**20
 print(json.dumps({"seconds": seconds, "peak_mib": peak, "n_rows": ref.n_rows}))
 """
 

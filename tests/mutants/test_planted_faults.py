@@ -994,12 +994,34 @@ FAULTS = (
         "        array = array.view()\n",
         ("tests/dpalgos/test_blocked_design.py",),
     ),
-    Fault(
-        "streamed rows are not checked in later passes",
-        "dpalgos/blocked_design.py",
-        "            self._check(values, responses)\n            n += _height(values)\n            yield",
-        "            n += _height(values)\n            yield",
-        ("tests/dpalgos/test_blocked_design.py",),
+    *(
+        Fault(what, "dpalgos/blocked_design.py", old, new, (f"tests/dpalgos/{test}.py",))
+        for what, old, new, test in (
+            (
+                "streamed rows are not checked in later passes",
+                "            self._check_values(_arrays(values))\n",
+                "",
+                "test_blocked_design",
+            ),
+            (
+                "streamed columns are not checked in later passes",
+                "if self.largest < np.inf or not float(np.dot(squares, squares)) <= LARGEST_VALUE**4:",
+                "if False:",
+                "test_blocked_design",
+            ),
+            (
+                "responses that come along are not checked",
+                '            _check_magnitudes("y", [responses])\n',
+                "            pass\n",
+                "test_blocked_design",
+            ),
+            (
+                "a column does not count in the norm",
+                "in columns[1:]:",
+                "in columns[2:]:",
+                "mechanisms/test_row_moments",
+            ),
+        )
     ),
     Fault(
         "large values of a stream are not looked at",
@@ -1019,15 +1041,14 @@ FAULTS = (
         for what, old, new in (
             (
                 "streamed rows are not clipped",
-                "np.multiply(column, factors, out=z[:, j], dtype=float)",
-                "z[:, j] = column",
+                "np.multiply(column, factors, out=clipped, dtype=float)",
+                "clipped[:] = column",
             ),
             (
                 "streamed rows are clipped to twice their bound",
-                "_clip_factors(columns, row_bound, *",
-                "_clip_factors(columns, 2 * row_bound, *",
+                "_clip_factors(piece.squares, row_bound)",
+                "_clip_factors(piece.squares, 2 * row_bound)",
             ),
-            ("a column does not count in the norm", "in columns[1:]:", "in columns[2:]:"),
             ("streamed responses are not truncated", "np.clip(y, -response_bound", "np.clip(y, -1e300"),
         )
     ),
@@ -1041,7 +1062,7 @@ FAULTS = (
     Fault(
         "a stream may grow",
         "dpalgos/blocked_design.py",
-        'elif largest_magnitude("X", _arrays(values)) > self.largest:',
+        'elif largest_magnitude("X", arrays) > self.largest:',
         "elif False:",
         ("tests/dpalgos/test_blocked_design.py",),
     ),
