@@ -107,7 +107,10 @@ def audit(
     if seed < 0:
         raise InputError(f"--seed must be a whole number of at least 0, got {seed}; pass e.g. --seed 1")
     found = []
-    asked: dict[str, Any] = {} if interval is None else {"interval": interval}
+    asked: dict[str, Any] = {}
+    if interval is not None:
+        own = {} if "interval" not in chosen.forms else dict(chosen.forms["interval"].keywords)
+        asked = {**own, "interval": interval}
     for calibration in chosen.calibrations if interval is None else ("tight",):
         rng = np.random.default_rng(seed)
         result = audit_estimator(

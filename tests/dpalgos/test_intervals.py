@@ -474,11 +474,12 @@ def test_what_has_no_interval_says_why(case):
         )
 
 
-def test_every_private_interval_is_a_form_that_the_contract_tests():
+def test_every_private_interval_is_a_form_that_the_contract_and_the_audits_test():
     for estimator in dpalgos.catalog():
         if estimator.private:
-            tested = any(form.keywords.get("interval") for form in estimator.forms.values())
+            tested = "interval" in estimator.forms
             assert estimator.has_interval == tested, estimator.name
+            assert not tested or estimator.forms["interval"].keywords["interval"] == 0.95
             assert not (estimator.has_interval and estimator.no_interval), estimator.name
 
 

@@ -13,7 +13,7 @@ from dpalgos.sample import Sample
 PRIVATE = [
     (variant, c)
     for e in dpalgos.catalog()
-    if e.relation is Relation.CENTRAL
+    if e.relation in (Relation.CENTRAL, Relation.USER)
     for variant in e.variants
     for c in variant.calibrations
 ]
@@ -45,11 +45,14 @@ def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
     params = build_params(estimator, {**estimator.example, **budget})
     rng, n, d, n_replicates = np.random.default_rng(0), 60, 3, 4
     X = np.clip(rng.uniform(-1, 1, (n, d)) + 0.8, -1, 1)  # means that stand out from the noise
-    recorded = AuditTranscript(BatchNoise(rng, n_replicates), Relation.CENTRAL)
-    answer = run(estimator, Sample(X, X[:, 0], n_replicates=n_replicates), params, recorded)
+    whose = np.arange(n) // 2 if estimator.relation is Relation.USER else None
+    recorded = AuditTranscript(BatchNoise(rng, n_replicates), estimator.relation)
+    sample = Sample(X, X[:, 0], n_replicates=n_replicates, user_ids=whose)
+    answer = run(estimator, sample, params, recorded)
 
-    other = Sample(scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n), n_replicates=n_replicates)
-    replayed = AuditTranscript(BatchNoise(rng, n_replicates), Relation.CENTRAL, recorded.published)
+    rows, responses = scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n)
+    other = Sample(rows, responses, n_replicates=n_replicates, user_ids=whose)
+    replayed = AuditTranscript(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
     np.testing.assert_array_equal(run(estimator, other, params, replayed), answer)
     assert len(replayed.releases) == len(recorded.releases)
     # Sensitivities, hence noise scales, and whatever the run reports follow from the history too.
