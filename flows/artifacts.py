@@ -95,7 +95,12 @@ class ProgressArtifact:
 
 @_best_effort
 def attach_report(spec: StudySpec, report: Path) -> None:
-    """Attach the report as Markdown, with a link to its page where the server shows that."""
+    """Attach the report as Markdown, with a link to its page where the server shows that.
+
+    One of a table of one's own stays where it is: the server may be a team's.
+    """
+    if spec.own is not None:
+        return
     shown = os.environ.get(REPORTS_URL) if from_server() else None
     folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
     create_markdown_artifact(
@@ -146,7 +151,8 @@ class LastResults:
             return
         cells = list(dict.fromkeys(row["cell"] for row in different))
         say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
-        self._attach(spec, different)
+        if spec.own is None:
+            self._attach(spec, different)
         context = FlowRunContext.get()
         if from_server() and context is not None:
             tell_drift(spec.name, cells, context.flow_run)

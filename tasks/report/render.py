@@ -66,11 +66,15 @@ def load_exhibits(folder: Path) -> dict[str, Any]:
 
 
 def write_index(out: Path) -> Path:
-    """Write the page over all studies from the cards that lie beside their reports."""
+    """Write the page over all studies from the cards that lie beside their reports.
+
+    It is its owner's alone while a study's folder is: cards tell what came out.
+    """
     paths = sorted(out.glob("*/card.json"))
+    private = any(not path.parent.stat().st_mode & 0o077 for path in paths)
     cards = [card for path in paths if (card := card_of(_content(path), str(path)))]
     for name, content in render_index(cards).items():
-        atomic_write(out / name, content)
+        atomic_write(out / name, content, private=private)
     return out / "index.html"
 
 

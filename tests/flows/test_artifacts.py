@@ -1,4 +1,5 @@
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -90,6 +91,20 @@ def test_the_same_result_and_one_within_its_error_bars_are_not_told(tmp_path, sh
     left(tmp_path, values)
     last.tell_drift(HOUSING)
     assert (shown, capsys.readouterr().err) == ([], "")
+
+
+def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, shown, monkeypatch, capsys):
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda **told: shown.append(told))
+    monkeypatch.setattr(artifacts, "standalone_markdown", lambda *_: "what came out")
+    own = Mock(own=object())
+    own.name = "mine"
+    left(tmp_path, [1.0] * 29 + [1.1])
+    last = LastResults(tmp_path, SETTINGS)
+    left(tmp_path, [9.0] * 29 + [9.1])
+    last.tell_drift(own)
+    artifacts.attach_report(own, tmp_path / "report.html")
+    assert shown == []
+    assert "note: cells of mine beyond the error bars of the last run: 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("before", ["none", "damaged", "no manifest", "another profile"])

@@ -939,6 +939,20 @@ FAULTS = (
         ("tests/data/test_shared_store.py",),
     ),
     Fault(
+        "the index of private reports is anybody's",
+        "tasks/report/render.py",
+        "content, private=private)\n    return out",
+        "content)\n    return out",
+        ("tests/tasks/test_tasks.py",),
+    ),
+    Fault(
+        "the report of a table of one's own goes to the server",
+        "flows/artifacts.py",
+        "    if spec.own is not None:\n        return\n",
+        "",
+        ("tests/flows/test_artifacts.py",),
+    ),
+    Fault(
         "a server stores text that it cannot give back",
         "flows/request_text.py",
         "ud[89ab][0-9a-f]{2}\\\\ud[c-f][0-9a-f]{2}|u(?!0000|d[89a-f])[0-9a-f]{4}",

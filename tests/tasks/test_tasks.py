@@ -12,6 +12,7 @@ from data.refs import DatasetRef
 from data.store import store_dir
 from data.table_design import read_prepared_table
 from flows.find_study import find_study
+from reports.index import Card
 from reports.results import timings_path
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import intact, located
@@ -192,6 +193,18 @@ def test_a_damaged_card_is_left_out_of_the_index(tmp_path, caplog):
     (tmp_path / "other" / "card.json").write_text("{")
     assert write_index(tmp_path).exists()
     assert "dpcost report other" in caplog.text
+
+
+def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
+    for study, mode in (("mine", 0o700), ("housing", 0o755)):
+        (tmp_path / study).mkdir()
+        (tmp_path / study).chmod(mode)
+        card = Card(study, study, "0.1", "real", "2026-11-20T10:00:00+00:00", 1.0, "", "x", "smoke")
+        (tmp_path / study / "card.json").write_text(card.to_json())
+    assert write_index(tmp_path).stat().st_mode & 0o077 == 0
+    (tmp_path / "mine" / "card.json").unlink()
+    (tmp_path / "usual").touch()
+    assert write_index(tmp_path).stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
