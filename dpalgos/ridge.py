@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpalgos.design import Design
 from dpalgos.families import Family
 from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.sample import Design, Sample
+from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _MOST_PRODUCTS = 1000

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.design import Design
 from dpalgos.families import Family
 from dpalgos.mechanisms.clipping import clip_rows_l2
-from dpalgos.sample import Design, Sample
+from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array that fits the cache beside its companions

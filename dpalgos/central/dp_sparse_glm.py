@@ -37,6 +37,7 @@ from functools import partial
 import numpy as np
 
 from dpalgos.catalog import Neighbors, register
+from dpalgos.design import Design
 from dpalgos.families import Family, family_names, get_family
 from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.mechanisms.clipping import project_l2_ball
@@ -50,7 +51,7 @@ from dpalgos.mechanisms.noisy_iht import (
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.risk import wide_gradient
-from dpalgos.sample import Design, Sample
+from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 SPARSE_FAMILIES = tuple(name for name in family_names() if name != "multinomial")

@@ -52,6 +52,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
+from dpalgos.design import Design
 from dpalgos.errors import InputError
 from dpalgos.families import Family, get_family
 from dpalgos.mechanisms.batched_top_k import batch_events, batch_multipliers, batch_sizes, batched_top_k
@@ -60,7 +61,7 @@ from dpalgos.mechanisms.clipping import clip_factor
 from dpalgos.mechanisms.selected_columns import SelectedColumns
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, checked, choice, count, positive
-from dpalgos.sample import Design, Sample
+from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last

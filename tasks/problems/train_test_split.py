@@ -10,8 +10,8 @@ import numpy as np
 import dpalgos
 from data.prepared_table import PreparedTable, draw_training_rows
 from data.refs import FramesRef
+from dpalgos.design import Design
 from dpalgos.families import get_family
-from dpalgos.sample import Design
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.work_units import Block, row_generators

@@ -18,7 +18,8 @@ import dpalgos
 from data.data_errors import DataError
 from data.row_groups import RowBlocks, read_ahead
 from dpalgos.blocked_design import HeldRows, StreamedRows, StreamRefused
-from dpalgos.sample import Design, Sample
+from dpalgos.design import Design
+from dpalgos.sample import Sample
 
 PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
 LINEAR = {"epsilon": 2.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.5}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpalgos.blocked_design import HeldRows
-from dpalgos.sample import Design, Sample
+from dpalgos.design import Design
+from dpalgos.sample import Sample
 
 N, D, R = 700, 30, 3
 

@@ -9,10 +9,11 @@ from dpalgos.api import build_params, run
 from dpalgos.central.dp_sparse_linear_regression import step_sensitivity
 from dpalgos.comparators.private_frank_wolfe_lasso import score_sensitivity
 from dpalgos.comparators.screened_sparse_regression import moment_sensitivity
+from dpalgos.design import Design
 from dpalgos.mechanisms.noisy_iht import planned_multipliers
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.noise_source import NoNoise
-from dpalgos.sample import Design, Sample
+from dpalgos.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
