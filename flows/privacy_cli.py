@@ -68,7 +68,7 @@ def release(
         shown = "" if ends is None else "".join(f"{'?' if end is None else f'{end:.6g}':>14}" for end in ends)
         typer.echo(f"{column:<24}{value:>14.6g}{shown}")
     if answer.interval_note:
-        typer.echo(f"? {answer.interval_note}")
+        typer.echo(answer.interval_note.replace("is nan", "is ?", 1))
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
     typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
     typer.echo(

@@ -15,6 +15,7 @@ from reports.numbers import num, setting, times
 from reports.series import Series, View
 
 _BEYOND = 16.0  # how far beyond the largest size the last slope is followed
+_BEYOND_EPSILON = 4.0  # how far beyond the largest ε
 
 
 def enough_epsilon(view: View) -> str:
@@ -41,10 +42,14 @@ def enough_epsilon(view: View) -> str:
             f"{start} From ε = {setting(first)} on,{least} privacy adds less than that ({num(parts[first])})."
         )
     last = max(parts)
-    return (
+    text = (
         f"{start} Privacy adds more at every ε that was tried; {times(parts[last] / chance)} times as much "
-        f"at ε = {setting(last)}."
+        f"at ε = {setting(last)}"
     )
+    needed = first_below(chance, list(parts.items()), _BEYOND_EPSILON)
+    if math.isfinite(needed):
+        return f"{text}. It would add as much at about ε = {needed:.1g}, if errors go on falling as they do."
+    return f"{text}."
 
 
 def rows_for_the_same(view: View) -> str:
