@@ -22,7 +22,7 @@ from tasks.problems.guesses import Guesses
 
 _SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
-_FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
+FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
 _ROWS_FOR_LINES = 20_000  # are enough to tell a curve from a line
 _FARTHEST = 3.0  # standard deviations at which uneven scatter grows no more
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
@@ -134,7 +134,7 @@ class DeclaredRows:
         rng: np.random.Generator,
     ) -> np.ndarray:
         share, curved = guesses.explained, guesses.curvature
-        spread = _FAMILY_SPREAD.get(self.family, 1.0)
+        spread = FAMILY_SPREAD.get(self.family, 1.0)
         u = spread * (index * np.sqrt(share / (1 - share)) + curve * np.sqrt(curved))
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
