@@ -33,8 +33,9 @@ copies of one column. With ``n_screenings`` = 2, half of them are selected first
 covariance with the residual.
 
 ``fit="preconditioned"``: on S, instead of steps with one fixed step size, `preconditioned_glm` of the columns
-divided by √m, at the ε of its share of ρ = μ²/2 (of the last screening .7, of those before .3 in all). For
-correlated columns, which one step size does not suit; for independent ones it is worse than ``"steps"``.
+divided by √m, at the ε of its share of ρ = μ²/2 (of the last screening .85, of those before .15 in all). For
+correlated columns, which one step size does not suit, and of which near copies serve as well, so that the
+selection gets less of the budget; for independent ones it is worse than ``"steps"``.
 """
 
 from collections.abc import Sequence
@@ -68,8 +69,13 @@ _GROWTH = 3.0  # of the steps' shares, from the first to the last
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _FACTOR_ROUNDS, _LARGEST_FACTOR = 20, 2.0  # of a single step
-_EARLY_FITS = 0.3  # share of the preconditioned fits before the last one
+_SELECTION_SHARE, _SELECTION_SHARE_OF_COPIES = 0.5, 0.2
+_EARLY_FITS = 0.15  # share of the preconditioned fits before the last one
 _PREDICTOR_BOUND = float(np.log(3))
+
+
+def _probability_or_none(name: str, value: float | None) -> float | None:
+    return None if value is None else check_probability(name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +115,11 @@ class ScreenedSparseGLMParams(PrivateParams):
     step_size: float | None = positive("η; None: 1 / (ψ''(0) m)", default=None, optional=True)
     n_averaged: int = count("how many of the last iterates are averaged", default=1)
     n_screenings: int = count("in how many rounds the coordinates are selected", default=1)
-    selection_share: float = checked("share of ρ for the selection", check_probability, default=0.5)
+    selection_share: float | None = checked(
+        "share of ρ for the selection; None: ½, or .2 before a preconditioned fit",
+        _probability_or_none,
+        default=None,
+    )
     threshold: float | None = positive(
         "coefficients below this many standard deviations of noise and sampling become 0; None: all stay",
         default=3.0,
@@ -143,6 +153,12 @@ class ScreenedSparseGLMParams(PrivateParams):
     def curvature(self) -> float:
         """γ = ψ''(0) m, of the loss at 0 in a typical coordinate."""
         return self.second_moment * float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
+
+    @property
+    def share_selected(self) -> float:
+        """Share of ρ for the selection: little where near copies of a column serve as well."""
+        usual = _SELECTION_SHARE if self.fit == "steps" else _SELECTION_SHARE_OF_COPIES
+        return usual if self.selection_share is None else self.selection_share
 
     @property
     def step(self) -> float:
@@ -246,7 +262,7 @@ def screened_sparse_glm(
     check_how_many("sparsity", params.sparsity, sample.n_features)
     sizes = screening_sizes(params)
     selections, fits = planned_multipliers(
-        params.epsilon, params.delta, sizes, fit_shares(params), params.selection_share
+        params.epsilon, params.delta, sizes, fit_shares(params), params.share_selected
     )
     coef: FloatArray = np.empty((0, sample.n_replicates))
     selected = _Selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), params)

@@ -373,8 +373,26 @@ def test_on_correlated_columns_a_preconditioned_fit_gains_from_epsilon_and_from_
         ).estimate
         return ((X[test] @ coef > 0) != (y[test][:, None] > 0.5)).mean()
 
-    fitted = {"fit": "preconditioned", "n_screenings": 2, "selection_share": 0.3}
+    fitted = {"fit": "preconditioned", "n_screenings": 2}
     most, less, few = (misclassified(*at, **fitted) for at in ((2.0, 40), (0.5, 40), (2.0, 10)))
     assert most < less - 0.003
     assert most < few - 0.003
     assert most < misclassified(2.0, 40) - 0.003  # steps of one size
+
+
+def test_before_a_preconditioned_fit_the_selection_needs_little_of_the_budget():
+    keywords = {"family": "logistic", "covariate_bound": 4.0, "covariate_second_moment": 1.0, "sparsity": 40}
+    keywords |= {"fit": "preconditioned", "n_screenings": 2, "epsilon": 0.5, "delta": 1 / 4000**2}
+
+    def misclassified(seed, **share):
+        X, y = near_copies(6000, d=120, seed=seed)
+        rng = np.random.default_rng(2)
+        coef = dpalgos.estimate(
+            "screened_sparse_glm", X[:4000], y[:4000], rng=rng, replicates=8, **keywords, **share
+        ).estimate
+        return ((X[4000:] @ coef > 0) != (y[4000:, None] > 0.5)).mean()
+
+    usual, half = (
+        np.mean([misclassified(s, **share) for s in (1, 2)]) for share in ({}, {"selection_share": 0.5})
+    )
+    assert usual < half - 0.002
