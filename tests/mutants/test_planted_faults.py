@@ -146,6 +146,22 @@ FAULTS = (
         ("tests/flows/test_own_users.py::test_a_wrong_declaration_of_users_is_one_sentence",),
     ),
     Fault(
+        "a row with a gap adds to a released regression",
+        "tasks/release_table.py",
+        "np.zeros((len(read.kept), X.shape[1] + 1))",
+        "np.ones((len(read.kept), X.shape[1] + 1))",
+        (
+            "tests/flows/test_declared_release.py::test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays",
+        ),
+    ),
+    Fault(
+        "a released mean is of as many rows as have no gap",
+        "tasks/release_table.py",
+        "if read.repairs and (not y or user_id):",
+        "if read.repairs and user_id:",
+        ("tests/flows/test_declared_release.py::test_rows_with_gaps_are_never_dropped_from_a_mean",),
+    ),
+    Fault(
         "a declared release is in units that the data decide",
         "tasks/release_table.py",
         "X = np.column_stack([(table[name] - c) / s for",
