@@ -1,7 +1,7 @@
 """``dpcost cache``: what is stored, whether it is whole, and what may go."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,16 @@ cache_app.callback(invoke_without_command=True)(help_without_command)
 
 @cache_app.command("list")
 def cache_list(as_json: AsJson = False) -> None:
-    """List the stored results."""
+    """List the stored results; of blocks also what ran, where, and how long it took on one core."""
     from flows.inventory import entries
 
     rows = [entry.to_dict() for entry in entries(home())]
-    print_rows(rows, as_json, lambda row: f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}")
+    print_rows(rows, as_json, _row)
+
+
+def _row(row: dict[str, Any]) -> str:
+    made = f"  {row['what']}: {row['seconds']:.1f} s on {row['where']}" if row["what"] else ""
+    return f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}{made}"
 
 
 @cache_app.command("verify")

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,11 @@ class CacheEntry:
         Of its file; empty if the record cannot be read.
     used : str
         When it was made or last found; UTC, ISO 8601.
+    what, where : str
+        Of a block, its study, size and estimators, and the machine and process that computed it last; empty
+        for other results.
+    seconds : float or None
+        What that took on one core.
     """
 
     name: str
@@ -39,6 +44,9 @@ class CacheEntry:
     bytes: int
     path: str
     used: str
+    what: str = ""
+    where: str = ""
+    seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -121,4 +129,9 @@ def _entry(path: Path, home: Path) -> CacheEntry:
         return CacheEntry(path.name, "damaged" if in_cache else "stale", about.st_size, str(file), used)
     files = [file, *(file.parent / name for name in record.get("beside", {}))]
     size = about.st_size + sum(each.stat().st_size for each in files)
-    return CacheEntry(path.name, "current" if is_current(record) else "stale", size, str(file), used)
+    state, made = "current" if is_current(record) else "stale", record.get("made")
+    entry = CacheEntry(path.name, state, size, str(file), used)
+    if not isinstance(made, dict):
+        return entry
+    where = f"{made.get('host')} (process {made.get('process')})"
+    return replace(entry, what=str(made.get("what")), where=where, seconds=record.get("seconds"))

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import socket
 from pathlib import Path
 
 import pandas as pd
@@ -29,6 +31,7 @@ def run_block(
 
     With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
     Beside the rows lie measured times and, where the problem tells, which columns were selected how often.
+    The record says what ran, where and for how long.
     """
     one_blas_thread()
     key.require_same_code()
@@ -51,7 +54,8 @@ def run_block(
         atomic_write(file, content)
     digests = {file.name: hashlib.sha256(content).hexdigest() for file, content in beside.items()}
     rows = validate_results(rows)
-    return written(key, target, to_parquet_bytes(rows), seconds=seconds, beside=digests)
+    made = {"what": f"{block.study} {block.title}", "host": socket.gethostname(), "process": os.getpid()}
+    return written(key, target, to_parquet_bytes(rows), seconds=seconds, made=made, beside=digests)
 
 
 def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:

@@ -67,6 +67,18 @@ def test_states(stocked):
     }
 
 
+def test_the_list_says_of_a_block_what_ran_where_and_how_long(stocked, command_line):
+    made = {"what": "small public:n=100 · ols", "host": "vm", "process": 7}
+    rows = stocked / "cache" / "blocks" / "a.parquet"
+    store(stocked, key("a"), written(UNCACHED, rows, b"rows", seconds=1.25, made=made))
+    first = next(entry for entry in entries(stocked) if entry.name == key("a"))
+    assert (first.what, first.where, first.seconds) == ("small public:n=100 · ols", "vm (process 7)", 1.25)
+    status, out, _ = command_line("cache", "list")
+    assert status == 0
+    assert f"kB  {key('a')}  small public:n=100 · ols: 1.2 s on vm (process 7)\n" in out
+    assert f"kB  {key('c')}\n" in out
+
+
 def test_pruning_keeps_what_is_current_and_every_report(stocked):
     removed, freed = prune(stocked, stocked.parent / "out", everything=False)
     assert removed == 4

@@ -1,5 +1,7 @@
 """The tasks without an orchestrator: ``task.fn`` is the function itself."""
 
+import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
@@ -94,7 +96,13 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
     path = tmp_path / "block.parquet"
     record = run_block.fn(UNCACHED, block, ready, str(path))
     assert intact(record)
+    assert record["made"] == {
+        "what": f"{block.study} {block.title}",
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+    }
     first = pd.read_parquet(timings_path(path))
+    assert record["seconds"] == first["seconds"].sum()
     chosen = block.cells[-1].key
     again = run_block.fn(UNCACHED, block, ready, str(path), chosen)
     second = pd.read_parquet(timings_path(path))
