@@ -4,9 +4,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from reports import palette
 from reports.chart import PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
+from reports.figures import draw
 from reports.label_placement import clearest, interpolate_log, spread
 from reports.numbers import setting
 
@@ -79,6 +81,16 @@ def test_at_least_three_labels_tell_the_scale_of_a_logarithmic_axis(low, high, s
 
 def test_interpolation_outside_is_nan():
     assert math.isnan(interpolate_log([1, 2], [1, 2])(3))
+
+
+@pytest.mark.parametrize(("size", "told"), [(WIDE, True), (PANEL, False)])
+def test_a_long_axis_name_stays_within_the_figure_and_says_the_direction_where_it_fits(size, told):
+    name = "ℓ2 distance to the answer of all rows, per standard deviation of a column"
+    spec = LineFigure((), (), (0.1, 1.0), (100.0, 1000.0), (), "m", name)
+    fig = draw(spec, size)
+    (text,) = (each for each in fig.texts if each.get_text().startswith(name))
+    assert ("lower is better" in text.get_text()) == told
+    assert text.get_window_extent(FigureCanvasAgg(fig).get_renderer()).x1 <= fig.bbox.x1
 
 
 def test_limits_do_not_squash(results, page):
