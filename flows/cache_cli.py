@@ -15,7 +15,7 @@ cache_app.callback(invoke_without_command=True)(help_without_command)
 
 @cache_app.command("list")
 def cache_list(as_json: AsJson = False) -> None:
-    """List the stored results; of blocks also what ran, where, and how long it took on one core."""
+    """List the stored results; of blocks also what ran, where, and how long it took."""
     from flows.inventory import entries
 
     rows = [entry.to_dict() for entry in entries(home())]

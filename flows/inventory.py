@@ -36,7 +36,7 @@ class CacheEntry:
         Of a block, its study, size and estimators, and the machine and process that computed it last; empty
         for other results.
     seconds : float or None
-        What that took on one core.
+        What that took, by the clock.
     """
 
     name: str
