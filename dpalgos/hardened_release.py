@@ -179,6 +179,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
 def _made_up(
     estimator: Estimator, n_rows: int, n_features: int, n_users: int | None, streamed: bool
 ) -> Sample:
+    """Return made-up numbers that pass for all rows there are: how a budget is spent may follow that."""
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
     ids = None
     if estimator.relation is Relation.USER:
@@ -190,9 +191,12 @@ def _made_up(
     y = None if estimator.task == "mean" else rng.integers(0, 2, n)
     if streamed:
         pieces = [X if y is None else (X, y)]
-        return Sample(StreamedRows(lambda: pieces, n))
-    made_up = Sample(X, y, user_ids=ids)
-    check_users(estimator, made_up)
+        made_up = Sample(StreamedRows(lambda: pieces, n))
+    else:
+        made_up = Sample(X, y, user_ids=ids)
+        check_users(estimator, made_up)
+    if ids is None:
+        made_up.n_rows = np.full(1, float(n_rows))
     return made_up
 
 

@@ -5,6 +5,7 @@ from scipy.stats import kstest, laplace, norm
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, PureEvent
 from dpalgos.accounting.odometer import Spending, spending
+from dpalgos.blocked_design import StreamedRows
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.mechanisms.secure import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
 from dpalgos.sample import Sample
@@ -88,6 +89,18 @@ def test_answers_lie_on_the_public_grid():
     step = grid_step(plan.events[0].l2_sensitivity * 1000 / len(X), 4)
     index = draw_release(plan, Sample(X)).estimate / step
     np.testing.assert_array_equal(index, np.rint(index))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
+    """Where a budget's parts depend on the number of rows, plans are made for as many as there are."""
+    X, y = data("preconditioned_regression", n=5000, d=2)
+    budget = {"epsilon": 8.0, "delta": 1e-6}  # two whitenings, where a plan for 1,000 rows has one
+    sample = Sample(StreamedRows(lambda: [(X, y)])) if streamed else Sample(X, y)
+    plan = plan_release("preconditioned_regression", 5000, 2, budget, streamed=streamed)
+    assert "second moments of whitened rows" in {event.label for event in plan.events}
+    drawn = draw_release(plan, sample).events
+    assert [event.label for event in drawn] == [event.label for event in plan.events]
 
 
 def test_the_plan_does_not_depend_on_the_data():

@@ -704,6 +704,13 @@ FAULTS = (
         ("tests/dpalgos/test_hardened_release.py",),
     ),
     Fault(
+        "a release is planned for a thousand rows",
+        "dpalgos/hardened_release.py",
+        "np.full(1, float(n_rows))",
+        "np.full(1, float(n))",
+        ("tests/dpalgos/test_hardened_release.py",),
+    ),
+    Fault(
         "hardened choices count one direction",
         "dpalgos/mechanisms/secure.py",
         "return event, step, 2 * (sensitivity / step + 2) / spent",
