@@ -16,9 +16,10 @@ from dpalgos.typing import FloatArray
 def clipped_score_moments(
     sample: Sample, coef: FloatArray, covariate_bound: float, response_bound: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of s s' over clipped scores s, (R, d, d), and the share of rows clipped anywhere, (R,).
+    """Return the mean of s s' over clipped scores s, (R, d, d), and the share of rows clipped, (R,).
 
-    Responses beyond ±B_y count as clipped, since the estimators truncate them.
+    A row that was as long as B_x, or with a score beyond B_x B_y, counts once; one of which only the response
+    was truncated to ±B_y counts half, since its covariates are those of any row.
 
     Parameters
     ----------
@@ -35,8 +36,9 @@ def clipped_score_moments(
         chosen = group.replicates
         residual = group.y[:, None] - X @ coef[:, chosen]
         factor = clip_factor(np.abs(residual) * np.linalg.norm(X, axis=1)[:, None], bound)
-        cut = (np.abs(group.y) > response_bound) | (np.linalg.norm(group.X, axis=1) > covariate_bound)
-        clipped[chosen] += (((factor < 1) | cut[:, None]) * group.weights).sum(axis=0)
+        long = np.linalg.norm(group.X, axis=1) > covariate_bound
+        counted = np.maximum(0.5 * (np.abs(group.y) > response_bound), long)
+        clipped[chosen] += (np.maximum(factor < 1, counted[:, None]) * group.weights).sum(axis=0)
         packed[chosen] += ((residual * factor) ** 2 * group.weights).T @ (X[:, first] * X[:, second])
     moments = np.empty((sample.n_replicates, d, d))
     moments[:, first, second] = packed
