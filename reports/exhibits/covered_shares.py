@@ -65,6 +65,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
             "a tenth of the coordinates have an interval; coverage without the noise is of those with any.",
             columns=(
                 "",
+                "",
                 "cells",
                 "covered, %",
                 "least, %",
@@ -73,8 +74,10 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
                 "no interval, %",
                 "width over the oracle's, median",
             ),
-            rows=tuple(_summary(str(name), group) for name, group in every.groupby("title", sort=False)),
-            n_labels=1,
+            rows=tuple(
+                _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)
+            ),
+            n_labels=2,
         ),
         Shown(
             "Coverage and width of every cell",
@@ -122,13 +125,13 @@ def _percent(value: float, se: float = math.nan) -> str:
     return f"{100 * value:.1f}" + (f" ± {100 * se:.1f}" if math.isfinite(se) else "")
 
 
-def _summary(name: str, cells: pd.DataFrame) -> tuple[str, ...]:
+def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
     """Return an estimator's line: all its cells, and the extremes of those with enough intervals."""
     told = cells[cells["coverage"].notna()]
     enough = told[told["flagged"] < _FEW]
     ratio = float(enough["ratio"].median())
     return (
-        name,
+        *map(str, name),
         f"{len(cells)}",
         _percent(float(told["coverage"].mean())),
         _percent(float(enough["coverage"].min())),
