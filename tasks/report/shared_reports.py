@@ -2,7 +2,8 @@
 
 import json
 import logging
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 
 from data.data_errors import StoreError
 from data.shared_store import (
@@ -14,6 +15,7 @@ from data.shared_store import (
     shared_files,
     write_shared,
 )
+from data.store import REPORTS
 from reports.index import render_index
 from tasks.report.render import card_of
 
@@ -26,6 +28,7 @@ _log = logging.getLogger(__name__)
 def share_report(folder: Path) -> None:
     """Copy a study's results and report to the shared store, if there is one, and write the index there.
 
+    Those of ``reports/out`` lie at the same place below `FOLDER`, others below the name of their folder.
     Every file appears whole, and the page is one file. The manifest that lies there goes first and the new
     one comes last: while there is none, the files beside a page may be of two runs. Links are left out. A
     report that is not for publication, of a table of one's own, stays. A store that cannot be used is a
@@ -39,8 +42,9 @@ def share_report(folder: Path) -> None:
     if not shared_address() or "warning" in json.loads((folder / MANIFEST).read_bytes()):
         return
     try:
-        _copy(folder)
-        _write_index()
+        top = _place(folder.parent)
+        _copy(folder, f"{top}/{folder.name}")
+        _write_index(top)
     except StoreError as error:
         _log.warning(
             "the report of %s lies in %s alone: %s. To copy it to %s, run: dpcost report %s",
@@ -48,8 +52,14 @@ def share_report(folder: Path) -> None:
         )
 
 
-def _copy(folder: Path) -> None:
-    place = f"{FOLDER}/{folder.name}"
+def _place(out: Path) -> str:
+    """Return where the shared store has the reports of a folder."""
+    whole = out.resolve()
+    below = whole.relative_to(REPORTS.resolve()) if whole.is_relative_to(REPORTS.resolve()) else whole.name
+    return (PurePosixPath(FOLDER) / below).as_posix()
+
+
+def _copy(folder: Path, place: str) -> None:
     found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if _is_of_report(path)]
     names = [path.as_posix() for path in found]
     before = [file.name.removeprefix(f"{place}/") for file in shared_files(place)]
@@ -65,9 +75,10 @@ def _is_of_report(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and not path.name.startswith(".")
 
 
-def _write_index() -> None:
-    """Write the page over all studies whose reports lie in the shared store."""
-    cards = [file.name for file in shared_files(FOLDER) if file.name.endswith("/card.json")]
+def _write_index(top: str) -> None:
+    """Write the page over all studies whose reports lie in a folder of the shared store."""
+    card = re.compile(rf"{re.escape(top)}/[^/]+/card\.json")
+    cards = [file.name for file in shared_files(top) if card.fullmatch(file.name)]
     found = [card_of(content, name) for name, content in sorted(read_all_shared(cards).items())]
     for name, content in render_index([card for card in found if card]).items():
-        write_shared(f"{FOLDER}/{name}", content)
+        write_shared(f"{top}/{name}", content)

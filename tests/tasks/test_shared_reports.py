@@ -12,20 +12,21 @@ FILES = {"report.html": b"<html>", "figures/main.svg": b"<svg/>", "results.parqu
 
 
 @pytest.fixture
-def report(tmp_path):
-    """A function that writes a report of a study, and returns its folder."""
+def report(tmp_path, monkeypatch):
+    """A function that writes a report of a study below ``reports/out``, and returns its folder."""
+    monkeypatch.setattr("tasks.report.shared_reports.REPORTS", tmp_path / "out")
 
-    def write(study="small", title="A small study", **files):
+    def write(study="small", title="A small study", out="out", **files):
         card = Card(
             study, title, "0.1", "real", "2026-11-20T10:00:00+00:00", 1.0, "", f"{study}/report.html", ""
         )
         manifest = json.dumps({"title": title}).encode()
         content = {**FILES, **files, "card.json": card.to_json().encode(), "manifest.json": manifest}
         for name, each in content.items():
-            path = tmp_path / "out" / study / name
+            path = tmp_path / out / study / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(each)
-        return tmp_path / "out" / study
+        return tmp_path / out / study
 
     return write
 
@@ -46,6 +47,21 @@ def test_a_report_and_an_index_over_all_lie_in_the_shared_store(in_shared_store,
     assert 'href="small/report.html"' in index
     assert 'href="other/report.html"' in index
     assert "Another &lt;study&gt;" in index
+
+
+@pytest.mark.parametrize("in_shared_store", ["file"], indirect=True)
+def test_a_run_on_trial_and_one_for_another_folder_replace_no_report(in_shared_store, report):
+    share_report(report())
+    before = below(in_shared_store(), "reports/small") | {"index": in_shared_store()["reports/index.html"]}
+    share_report(report(title="On trial", out="out/trial"))
+    share_report(report(title="Elsewhere", out="mine"))
+    stored = in_shared_store()
+    assert below(stored, "reports/small") | {"index": stored["reports/index.html"]} == before
+    for place, title in (("trial", b"On trial"), ("mine", b"Elsewhere")):
+        assert title in stored[f"reports/{place}/index.html"]
+        assert title in stored[f"reports/{place}/small/manifest.json"]
+    share_report(report("other"))
+    assert b"On trial" not in in_shared_store()["reports/index.html"]
 
 
 def test_a_report_is_replaced_and_nothing_of_the_last_one_stays(in_shared_store, report):
