@@ -109,7 +109,7 @@ GLMS = [  # where noise, and where sampling error, decides
     ("preconditioned_glm", "logistic", 30.0, {}),
     ("preconditioned_glm", "poisson", 1.0, {}),
     ("preconditioned_glm", "poisson", 30.0, {}),
-    ("objective_perturbation_glm", "logistic", 2.0, {"covariate_bound": 4.5}),
+    ("objective_perturbation_glm", "logistic", 1.0, {"covariate_bound": 4.5}),
     ("objective_perturbation_glm", "logistic", 30.0, {"covariate_bound": 4.5}),
     ("dp_glm", "logistic", 2.0, {**ROWS, "step_size": 4.0}),
     ("dp_glm", "logistic", 30.0, {**ROWS, "step_size": 4.0}),
