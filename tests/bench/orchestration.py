@@ -1,13 +1,15 @@
 """What orchestration costs beside the blocks: 2,000 cells, two workers, threads and Dask, two databases.
 
 Processor time is compared, not the clock: of runs with all that they started and their server's, and of the
-same tasks called as plain functions in one process. What a study of few blocks takes is taken off both, so
-that what is left is the cost of further blocks; starting the program and its workers is stated beside it.
+same tasks called as plain functions, in as many processes at once as there are workers. What a study of few
+blocks takes is taken off both, so that what is left is the cost of further blocks; starting the program and
+its workers is stated beside it.
 """
 
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -136,17 +138,21 @@ class _Plain:
 
 
 def _plainly(home: Path, study: Path) -> _Plain:
-    """Compute a study and its page in a process of its own, one block after another, as plain functions."""
-    environment = os.environ | {"DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    out = subprocess.run(
-        [sys.executable, "-m", "tests.bench.plain_study", str(study), str(REPS), str(SEED)],
-        cwd=PROJECT_ROOT,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
+    """Compute a study and its page as plain functions, in a process of its own.
+
+    As many such processes run at once as there are workers, which share the machine's caches as well.
+    """
+    command = [sys.executable, "-m", "tests.bench.plain_study", str(study), str(REPS), str(SEED)]
+    environments = (
+        os.environ | {"DPCOST_HOME": str(home / str(each)), "OMP_NUM_THREADS": "1"} for each in range(WORKERS)
     )
-    return _Plain(**json.loads(out.stdout.splitlines()[-1]))
+    running = [
+        subprocess.Popen(command, cwd=PROJECT_ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        for environment in environments
+    ]
+    found = [json.loads(each.communicate()[0].splitlines()[-1]) for each in running]
+    assert not any(each.returncode for each in running)
+    return _Plain(**found[0] | {"seconds": statistics.mean(each["seconds"] for each in found)})
 
 
 def _run(home: Path, study: Path, engine: str, settings: dict[str, str]) -> tuple[float, float]:
