@@ -46,20 +46,20 @@ def audited(estimator, calibration, seed, **options):
     )
 
 
-# Half a minute each: every trial selects and fits rows of its own.
-SLOW = {"screened_sparse_glm"}
+# Half a minute each: every trial selects, fits or draws rows of its own.
+SLOW = {"screened_sparse_glm", "bootstrap_regression: interval"}
+# One replicate after another, as users are.
+ONE_BY_ONE = {"bootstrap_regression: interval", "ldp_nldp_public: interval"}
 
 
 @pytest.mark.parametrize(
     ("estimator", "calibration"),
-    [pytest.param(e, c, marks=[pytest.mark.slow] * (e.name in SLOW)) for e, c in PRIVATE],
+    [pytest.param(e, c, marks=[pytest.mark.slow] * bool({e.name, e.label} & SLOW)) for e, c in PRIVATE],
     ids=lambda value: getattr(value, "label", value),
 )
 def test_no_false_alarm(estimator, calibration):
-    # Users tell what they tell one replicate after another.
-    result = audited(
-        estimator, calibration, 0, n_trials=1_000 if estimator.relation is Relation.USER else 10_000
-    )
+    few = estimator.relation is Relation.USER or estimator.label in ONE_BY_ONE
+    result = audited(estimator, calibration, 0, n_trials=1_000 if few else 10_000)
     assert not result.violated, result
     assert result.epsilon_lower_bound <= result.certified_epsilon
 
