@@ -17,6 +17,7 @@ half of their standard error.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,49 @@ _LEVELS = np.geomspace(0.3, 30, 16)  # times d and the curvature at the middle
 def curvature_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
     """Return √2 L/n, (R,): ψ'' u u' of norm L each, of rows whose u are orthogonal."""
     return np.asarray(np.sqrt(2) * level / n_rows)
+
+
+class ReleasedCurvature(NamedTuple):
+    """A mean curvature with its noise, and its inverse.
+
+    Attributes
+    ----------
+    eigenvalues, vectors : (R, d), (R, d, d) arrays
+        Of what was released.
+    raised : (R, d) array
+        The eigenvalues, at least what stands out from the noise.
+    inverse : (R, d, d) array
+        By the raised eigenvalues.
+    noise_std : (R,) array
+        σ, of the noise in svec.
+    """
+
+    eigenvalues: FloatArray
+    vectors: FloatArray
+    raised: FloatArray
+    inverse: FloatArray
+    noise_std: FloatArray
+
+
+def release_curvature(
+    transcript: Transcript,
+    curvature: FloatArray,
+    largest: FloatArray,
+    n_units: FloatArray,
+    multiplier: float,
+    *,
+    label: str = CURVATURE,
+) -> ReleasedCurvature:
+    """Release the mean (R, d, d) of units' curvatures, of Frobenius norms at most ``largest`` (R,)."""
+    sensitivity = curvature_sensitivity(largest, n_units)
+    released = transcript.gaussian(
+        svec(curvature), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
+    )
+    d, std = curvature.shape[-1], transcript.noise_std(sensitivity, multiplier, len(released))
+    eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
+    raised = np.maximum(eigenvalues, resolved_floor(d, std)[:, None])
+    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return ReleasedCurvature(eigenvalues, vectors, raised, inverse, std)
 
 
 def last_step(
@@ -88,14 +132,10 @@ def last_step(
         noise_multiplier=times * multiplier("curvature levels"),
         label=CURVATURE_COUNTS,
     )
-    sensitivity, z = curvature_sensitivity(largest, n_rows), multiplier("curvature")
-    released = transcript.gaussian(
-        svec(curvature.clipped_mean(largest)), l2_sensitivity=sensitivity, noise_multiplier=z, label=CURVATURE
+    released = release_curvature(
+        transcript, curvature.clipped_mean(largest), largest, n_rows, multiplier("curvature")
     )
-    gram_std = transcript.noise_std(sensitivity, z, len(released))
-    eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
-    raised = np.maximum(eigenvalues, resolved_floor(d, gram_std)[:, None])
-    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    inverse = released.inverse
     step = np.einsum("rij,jr->ir", inverse, score)
 
     at = scores.at(theta)
@@ -108,7 +148,9 @@ def last_step(
         multiplier=multiplier,
     )
     whitening = scores.whitening
-    unresolved = unresolved_coordinates(eigenvalues, whitening @ vectors, gram_std)
+    unresolved = unresolved_coordinates(
+        released.eigenvalues, whitening @ released.vectors, released.noise_std
+    )
     bent = np.linalg.norm(whitening, axis=2).T * (step**2).sum(axis=0) / 4
     note_step_interval(
         transcript,
@@ -117,7 +159,7 @@ def last_step(
         outer=whitening,
         lever=whitening @ inverse,
         step=step,
-        gram_std=gram_std,
+        gram_std=released.noise_std,
         score_std=score_std,
         scores=moments,
         n_rows=n_rows,

@@ -19,11 +19,10 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.glm_intervals import CURVATURE, curvature_sensitivity
+from dpalgos.glm_intervals import CURVATURE, ReleasedCurvature, release_curvature
 from dpalgos.intervals import release_score_moments
-from dpalgos.mechanisms.symmetric import svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.regression_intervals import note_step_interval, resolved_floor, unresolved_coordinates
+from dpalgos.regression_intervals import note_step_interval, unresolved_coordinates
 from dpalgos.typing import FloatArray
 
 
@@ -74,6 +73,7 @@ def step_with_interval(
     multiplier: Callable[[str], float],
     output_std: FloatArray | float = 0.0,
     ridge: FloatArray | float = 0.0,
+    label: str = CURVATURE,
 ) -> FloatArray:
     """Return β̂ (d, R), whose half widths are told.
 
@@ -90,18 +90,19 @@ def step_with_interval(
     output_std, ridge : (R,) arrays or float
         Standard deviation of noise in θ itself, of which ĝ does not know, and the ridge with which θ was
         found.
+    label : str
+        Of the release of the curvature.
     """
-    d, n_units = len(theta), model.n_units
-    largest = np.full_like(n_units, model.curvature_bound)
-    sensitivity, z = curvature_sensitivity(largest, n_units), multiplier(CURVATURE)
-    released = transcript.gaussian(
-        svec(model.mean_curvature(theta)), l2_sensitivity=sensitivity, noise_multiplier=z, label=CURVATURE
+    n_units = model.n_units
+    curvature = release_curvature(
+        transcript,
+        model.mean_curvature(theta),
+        np.full_like(n_units, model.curvature_bound),
+        n_units,
+        multiplier(CURVATURE),
+        label=label,
     )
-    gram_std = transcript.noise_std(sensitivity, z, len(released))
-    eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
-    raised = np.maximum(eigenvalues, resolved_floor(d, gram_std)[:, None])
-    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    step = -np.einsum("rij,jr->ir", inverse, gradient)
+    step = -np.einsum("rij,jr->ir", curvature.inverse, gradient)
     answer = theta + step
     scores = release_score_moments(
         transcript,
@@ -110,19 +111,19 @@ def step_with_interval(
         n_rows=n_units,
         multiplier=multiplier,
     )
-    score_std = np.hypot(gradient_std, output_std * (raised[:, -1] + ridge))
+    score_std = np.hypot(gradient_std, output_std * (curvature.raised[:, -1] + ridge))
     note_step_interval(
         transcript,
         level,
-        inverse=inverse,
-        lever=inverse,
+        inverse=curvature.inverse,
+        lever=curvature.inverse,
         step=step,
-        gram_std=gram_std,
+        gram_std=curvature.noise_std,
         score_std=score_std,
         scores=scores,
         n_rows=n_units,
-        unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
-        bias=_bent(model, inverse, raised, vectors, step, score_std, scores.moments) / 2,
+        unresolved=unresolved_coordinates(curvature.eigenvalues, curvature.vectors, curvature.noise_std),
+        bias=_bent(model, curvature, step, score_std, scores.moments) / 2,
         row_bound=model.row_bound * np.sqrt(model.bend or 1.0),  # the curvature is ψ'' times second moments
     )
     return np.asarray(answer)
@@ -130,9 +131,7 @@ def step_with_interval(
 
 def _bent(
     model: BoundedScores,
-    inverse: FloatArray,
-    eigenvalues: FloatArray,
-    vectors: FloatArray,
+    curvature: ReleasedCurvature,
     step: FloatArray,
     score_std: FloatArray,
     moments: FloatArray,
@@ -140,7 +139,7 @@ def _bent(
     """Return ¼ E δ'Hδ in units of a white direction, (d, R); 0 where the curvature is constant."""
     if model.bend == 0:
         return np.zeros_like(step)
-    along = np.einsum("rij,ir->rj", vectors, step)
-    size = (eigenvalues * along**2).sum(axis=1) + score_std**2 * (1 / eigenvalues).sum(axis=1)
-    size += np.einsum("rij,rji->r", inverse, moments) / model.n_units
-    return np.asarray(np.sqrt(np.einsum("rjj->jr", inverse) / model.bend) * size / 4)
+    along, raised = np.einsum("rij,ir->rj", curvature.vectors, step), curvature.raised
+    size = (raised * along**2).sum(axis=1) + score_std**2 * (1 / raised).sum(axis=1)
+    size += np.einsum("rij,rji->r", curvature.inverse, moments) / model.n_units
+    return np.asarray(np.sqrt(np.einsum("rjj->jr", curvature.inverse) / model.bend) * size / 4)

@@ -119,8 +119,9 @@ def launch(
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_shared_store()
-    if engine.startswith("dask://"):
-        check_workers(_scheduler(engine))
+    scheduler = _scheduler(engine)
+    if scheduler:
+        check_workers(scheduler)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
@@ -132,7 +133,7 @@ def launch(
         prompt_end(way_out),
         journal.exclusive_run(home(), say),
         prefect_server(home(), say=say, when_lost=way_out) as api_url,
-        watched_scheduler(_scheduler(engine), way_out) if engine.startswith("dask://") else nullcontext(),
+        watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
     ):
         from prefect import tags
 
@@ -145,8 +146,7 @@ def launch(
         if engine != "local":
             from flows.dask_runner import dask_runner
 
-            runner = dask_runner(workers, _scheduler(engine) if engine.startswith("dask://") else None)
-            run_one = run_study.with_options(task_runner=runner)
+            run_one = run_study.with_options(task_runner=dask_runner(workers, scheduler))
         outcome: dict[str, Any] = {}
         try:
             for study in studies:
@@ -197,5 +197,6 @@ def _deliver_logs() -> None:
     APILogWorker.drain_all(timeout=5)
 
 
-def _scheduler(engine: str) -> str:
-    return f"tcp://{engine.removeprefix('dask://')}"
+def _scheduler(engine: str) -> str | None:
+    """Return the address of the scheduler that an engine names, if it names one."""
+    return engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None

@@ -53,14 +53,14 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
 from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.errors import InputError
-from dpalgos.intervals import IntervalParams, interval_multiplier, release_score_moments
+from dpalgos.glm_intervals import CURVATURE
+from dpalgos.intervals import IntervalParams, interval_multiplier
 from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
 from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
 from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.newton_intervals import step_with_interval
 from dpalgos.params import count, positive
-from dpalgos.regression_intervals import note_step_interval, resolved_floor, unresolved_coordinates
 from dpalgos.sample import Sample
 from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
@@ -180,7 +180,7 @@ def dp_linear_regression(
         steps.append((coef, released, np.broadcast_to(sensitivity, sample.n_rows.shape)))
         coef = project_l2_ball(coef - step * released, params.coef_bound)
     if params.interval is not None:
-        return _with_interval(sample, params, params.interval, steps, multiplier, coef, transcript)
+        return _with_interval(sample, params, params.interval, steps, multiplier, transcript)
     return coef
 
 
@@ -190,53 +190,59 @@ def _with_interval(
     level: float,
     steps: Sequence[tuple[FloatArray, FloatArray, FloatArray]],
     multiplier: float,
-    coef: FloatArray,
     transcript: Transcript,
 ) -> FloatArray:
     """Return the answer whose half widths are told: a Newton step from the mean iterate, on released X'X/n.
 
     ``steps`` are the iterates, the gradients released there, and their sensitivities.
     """
-    row, n, d = params.covariate_bound, sample.n_rows, sample.n_features
     before, gradients, sensitivities = (np.stack(parts) for parts in zip(*steps, strict=True))
     weights = sensitivities**-2.0 / (sensitivities**-2.0).sum(axis=0)
     start, gradient = ((weights[:, None, :] * values).sum(axis=0) for values in (before, gradients))
-    score_std = transcript.noise_std(1.0, multiplier, d) * np.sqrt(
-        ((weights * sensitivities) ** 2).sum(axis=0)
-    )
-
     whole = noise_multiplier(params.epsilon, params.delta)
-    z, sensitivity = whole / float(np.sqrt(_GRAM_SHARE)), gram_sensitivity(row) / n
-    gram = row_moments(sample, row, params.response_bound)[:, :d, :d] / n[:, None, None]
-    released = transcript.gaussian(svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z, label=GRAM)
-    gram_std = transcript.noise_std(sensitivity, z, len(released))
-    eigenvalues, vectors = np.linalg.eigh(unsvec(released, d))
-    raised = np.maximum(eigenvalues, resolved_floor(d, gram_std)[:, None])
-    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    step = -np.einsum("rij,jr->ir", inverse, gradient)
-    answer = start + step
-
-    scores = release_score_moments(
-        transcript,
-        *clipped_score_moments(sample, answer, row, params.response_bound),
-        bound=np.full_like(n, row * params.response_bound),
-        n_rows=n,
-        multiplier=interval_multiplier(whole),
-    )
-    note_step_interval(
+    rest = interval_multiplier(whole)
+    return step_with_interval(
         transcript,
         level,
-        inverse=inverse,
-        lever=inverse,
-        step=step,
-        gram_std=gram_std,
-        score_std=score_std,
-        scores=scores,
-        n_rows=n,
-        unresolved=unresolved_coordinates(eigenvalues, vectors, gram_std),
-        row_bound=params.covariate_bound,
+        model=_BoundedRegression(sample, params.covariate_bound, params.response_bound),
+        theta=start,
+        gradient=gradient,
+        gradient_std=transcript.noise_std(1.0, multiplier, sample.n_features)
+        * np.sqrt(((weights * sensitivities) ** 2).sum(axis=0)),
+        multiplier=lambda part: whole / float(np.sqrt(_GRAM_SHARE)) if part == CURVATURE else rest(part),
+        label=GRAM,
     )
-    return np.asarray(answer)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundedRegression:
+    """Rows clipped to c_x, responses to ±R, as :class:`dpalgos.newton_intervals.BoundedScores` wants them."""
+
+    sample: Sample
+    row_bound: float
+    response_bound: float
+    bend = 0.0
+
+    @property
+    def n_units(self) -> FloatArray:
+        return self.sample.n_rows
+
+    @property
+    def curvature_bound(self) -> float:
+        return self.row_bound**2
+
+    @property
+    def score_bound(self) -> float:
+        return self.row_bound * self.response_bound
+
+    def mean_curvature(self, coef: FloatArray) -> FloatArray:
+        """Return X'X/n, the same everywhere."""
+        d, n = len(coef), self.n_units[:, None, None]
+        return row_moments(self.sample, self.row_bound, self.response_bound)[:, :d, :d] / n
+
+    def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return those of clipped scores, and the share of rows clipped."""
+        return clipped_score_moments(self.sample, coef, self.row_bound, self.response_bound)
 
 
 def gradient_sensitivity(
