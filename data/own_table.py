@@ -30,6 +30,7 @@ from data.user_table import opened_table
 ColumnType = Literal["number", "whole number", "text", "empty"]
 Missing = Literal["refuse", "drop"]
 
+MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
 _LARGEST_ID = 2.0**53  # beyond it two whole numbers may be one in double precision
 
@@ -278,8 +279,8 @@ def _without_gaps(
             kept &= ~gap
     if repairs and missing == "refuse":
         raise DataError(
-            f"{path}: {repairs[0].reason} in {repairs[0].count:,} of {n_rows:,} rows; mend them, take "
-            'missing = "drop", or give the column impute = a public constant'
+            f"{path}: {_counted([(repair.reason, repair.count) for repair in repairs], n_rows)}; mend them, "
+            'take missing = "drop", or give the column impute = a public constant'
         )
     if not kept.any():
         raise DataError(
@@ -336,21 +337,28 @@ def _refuse_undeclared(
     n_rows: int,
 ) -> None:
     """Refuse what no declaration allows; cells that are missing are another matter."""
-    faults: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for column in columns:
         found = values[column.name]
         if column.categories:
-            faults[f"column {column.name!r} is none of its categories"] = int((found == _UNLISTED).sum())
+            counts[f"column {column.name!r} is none of its categories"] = int((found == _UNLISTED).sum())
         else:
             outside = np.isfinite(found) & ((found < column.lower) | (found > column.upper))
-            faults[f"text or infinity in number column {column.name!r}"] = int(np.isinf(found).sum())
-            faults[f"column {column.name!r} is outside its declared bounds"] = int(outside.sum())
-    for fault, count in faults.items():
-        if count:
-            raise DataError(
-                f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend the file or [[data.columns]]"
-                + " (capitals and spaces count)" * ("categories" in fault)
-            )
+            counts[f"text or infinity in number column {column.name!r}"] = int(np.isinf(found).sum())
+            counts[f"column {column.name!r} is outside its declared bounds"] = int(outside.sum())
+    faults = [(fault, count) for fault, count in counts.items() if count]
+    if faults:
+        raise DataError(
+            f"{path}: {_counted(faults, n_rows)}; mend the file or [[data.columns]]"
+            + " (capitals and spaces count)" * any("categories" in fault for fault, _ in faults)
+        )
+
+
+def _counted(faults: Sequence[tuple[str, int]], n_rows: int) -> str:
+    """Return what is wrong in how many rows, in words."""
+    shown = ", ".join(f"{fault} in {count:,}" for fault, count in faults[:MOST_FAULTS])
+    more = f", and {len(faults) - MOST_FAULTS} more such faults" * (len(faults) > MOST_FAULTS)
+    return f"{shown} of {n_rows:,} rows{more}"
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:

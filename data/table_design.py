@@ -81,9 +81,11 @@ def prepare_table(
         )
     values = table[list(names)].to_numpy(dtype=np.float64)
     mean, std = values.mean(axis=0), values.std(axis=0)
-    for name, spread in zip(names, std, strict=True):
-        if not spread > 0:
-            raise DataError(f"column {name!r} of {dataset.name} is constant; leave it out")
+    if constant := [name for name, spread in zip(names, std, strict=True) if not spread > 0]:
+        raise DataError(
+            f"{dataset.name} has columns that are constant: {', '.join(map(repr, constant))}; leave them out "
+            "(of 'column=category' the category)"
+        )
     center, scale = mean, std
     if units == "public":
         for column in columns:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
@@ -23,6 +24,8 @@ from data.row_groups import BUFFER_BYTES, read_ahead
 SUFFIXES = (".csv", ".parquet")
 BLOCK_BYTES = 8 * 2**20
 BATCH_ROWS = 65_536
+SEPARATORS = (",", ";", "\t")
+DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$"
 
 
 def load_user_table(
@@ -62,7 +65,8 @@ def check_user_table(
     Parameters
     ----------
     path : pathlib.Path or str
-        Ends in ``.csv`` (with a header, comma-separated, UTF-8) or ``.parquet``.
+        Ends in ``.csv`` (UTF-8, with a header; separated by commas, tabs, or semicolons and then with
+        decimal commas or points) or ``.parquet``.
     columns : sequence of str
         Columns of numbers; by default all but `labels`.
     labels : sequence of str
@@ -221,20 +225,47 @@ def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
 
 
 def _csv(path: Path, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
-    """Return the header and the rows, all cells as text: what they mean is for `data.canonical` to say."""
+    """Return the header and the rows, all cells as text: what they mean is for `data.canonical` to say.
+
+    The header says what separates cells. Where it is the semicolon, a comma within a number is its decimal
+    point, as spreadsheets write it in many languages.
+    """
+    first = handle.readline()
     try:
-        names = next(csv.reader([handle.readline().decode("utf-8-sig")]), [])
-    except UnicodeDecodeError:
+        mark = _separator(first.decode("utf-8-sig"))
+        lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
+        names = next(csv.reader(lines, delimiter=mark), [])
+    except (UnicodeDecodeError, csv.Error):
         raise _malformed(path) from None
     if not names:
         raise DataError(f"{path} is empty; it needs a header and at least one row")
     if not handle.peek(1):  # type: ignore[attr-defined]
         return names, iter(())
-    return names, arrow_csv.open_csv(
+    batches = arrow_csv.open_csv(
         handle,
         read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
+    return names, map(_with_decimal_points, batches) if mark == ";" else batches
+
+
+def _separator(header: str) -> str:
+    """Return what separates the names of a header: the mark that is most frequent outside quotes."""
+    outside = "".join(header.split('"')[::2])
+    return max(SEPARATORS, key=outside.count)
+
+
+def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines that belong to the header because a quoted name goes on there."""
+    quotes = first.count(b'"')
+    while quotes % 2 and (line := handle.readline()):
+        quotes += line.count(b'"')
+        yield line
+
+
+def _with_decimal_points(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pc.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2") for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

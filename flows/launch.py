@@ -19,12 +19,13 @@ from data.shared_store import check_shared_store
 from data.store import REPORTS, atomic_write, home, private_folder
 from flows import journal
 from flows.dask_cluster import check_workers, watched_scheduler
-from flows.find_study import SCORECARD
+from flows.find_study import SCORECARD, find_study
 from flows.forced_shutdown import leave, prompt_end
 from flows.progress import say
 from flows.server_process import prefect_server, wait_until_recorded
 from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
+from tasks.own_parquet import stored_own_table
 from tasks.run.memory import MAX_WORKERS
 from tasks.study.spec import MAX_REPLICATES, PROFILES
 
@@ -128,44 +129,51 @@ def launch(
     threads = workers if engine == "local" else None
     given = {name: value for name, value in {**options, "workers": threads}.items() if value is not None}
     way_out = partial(leave, home())
-    with (
-        _full_disk_told(),
-        prompt_end(way_out),
-        journal.exclusive_run(home(), say),
-        prefect_server(home(), say=say, when_lost=way_out) as api_url,
-        watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
-    ):
-        from prefect import tags
+    with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
+        _check_own_tables(studies)
+        with (
+            prefect_server(home(), say=say, when_lost=way_out) as api_url,
+            watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
+        ):
+            from prefect import tags
 
-        from flows.run_scorecard import run_scorecard
-        from flows.study import run_study
+            from flows.run_scorecard import run_scorecard
+            from flows.study import run_study
 
-        journal.mark_dead_runs(home(), api_url, say)
-        journal.mark_unregistered_runs(home(), api_url, say)
-        run_one = run_study
-        if engine != "local":
-            from flows.dask_runner import dask_runner
+            journal.mark_dead_runs(home(), api_url, say)
+            journal.mark_unregistered_runs(home(), api_url, say)
+            run_one = run_study
+            if engine != "local":
+                from flows.dask_runner import dask_runner
 
-            run_one = run_study.with_options(task_runner=dask_runner(workers, scheduler))
-        outcome: dict[str, Any] = {}
-        try:
-            for study in studies:
-                flow = run_scorecard if study == SCORECARD else run_one
-                asked = given | {"study": study, "out": None if out is None else str(out)}
-                taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
-                with tags(journal.home_tag(home())):
-                    outcome = dict(flow(**taken))
-                wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
-                journal.reported(home(), outcome["flow_run_id"])
-                say(f"{outcome['headline']}\nreport: {outcome['report']}")
-            if folder := _full_disk():
-                say(
-                    f"note: the disk of {folder} is full; the results are whole, but what is kept of this "
-                    "run may not be; free some space"
-                )
-        finally:
-            _deliver_logs()
+                run_one = run_study.with_options(task_runner=dask_runner(workers, scheduler))
+            outcome: dict[str, Any] = {}
+            try:
+                for study in studies:
+                    flow = run_scorecard if study == SCORECARD else run_one
+                    asked = given | {"study": study, "out": None if out is None else str(out)}
+                    taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
+                    with tags(journal.home_tag(home())):
+                        outcome = dict(flow(**taken))
+                    wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
+                    journal.reported(home(), outcome["flow_run_id"])
+                    say(f"{outcome['headline']}\nreport: {outcome['report']}")
+                if folder := _full_disk():
+                    say(
+                        f"note: the disk of {folder} is full; the results are whole, but what is kept of "
+                        "this run may not be; free some space"
+                    )
+            finally:
+                _deliver_logs()
     return str(outcome["index"])
+
+
+def _check_own_tables(studies: Sequence[str]) -> None:
+    """Read files of one's own, which the runs then find stored: faults are told before a server starts."""
+    for study in studies:
+        spec = None if study == SCORECARD else find_study(study)
+        if spec is not None and spec.own is not None:
+            spec.check_rows(stored_own_table(spec.name, spec.own))
 
 
 @contextmanager

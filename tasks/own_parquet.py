@@ -15,6 +15,17 @@ from tasks.problems.own_data import OwnData
 @guarded
 def own_parquet(name: str, own: OwnData) -> DatasetRef:
     """Return the table's reference; a table stored before from the same content is reused if whole."""
+    return stored_own_table(name, own)
+
+
+def stored_own_table(name: str, own: OwnData) -> DatasetRef:
+    """Check a table against its declarations and store it, unless it is stored already.
+
+    Raises
+    ------
+    DataError
+        The file is not as declared.
+    """
     columns = [column.declared for column in own.columns]
     return own_table_to_parquet(
         name,

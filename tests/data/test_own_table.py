@@ -48,7 +48,9 @@ def test_categories_become_columns_of_zero_and_one(tmp_path: Path) -> None:
 
 def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path) -> None:
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
-    with pytest.raises(DataError, match="blank or NaN in column age in 1 of 3 rows"):
+    with pytest.raises(
+        DataError, match="blank or NaN in column age in 1, blank or NaN in column region in 1 of 3 rows"
+    ):
         stored(path, [AGE, REGION])
     ref = stored(path, [AGE, REGION], "drop")
     assert (ref.n_rows, [repair.count for repair in ref.repairs]) == (1, [1, 1])
@@ -84,6 +86,21 @@ def test_what_is_not_as_declared_is_one_sentence_without_a_value(
     assert sentence in str(refused.value)
     told = str(refused.value).split("table.csv")[1]
     assert not [value for value in ("east,", "131", "old,") if value in told]
+
+
+def test_all_columns_at_fault_are_told_at_once(tmp_path: Path) -> None:
+    path = written(tmp_path, "region,age\neast,1\nwest,131\nwest,NA\n")
+    with pytest.raises(
+        DataError, match=r"'region' is none of its categories in 1, column 'age' is outside .* in 1 of 3 rows"
+    ):
+        stored(path, [REGION, AGE])
+    path = written(tmp_path, "region,age\n,1\nwest,NA\nwest,NA\n")
+    with pytest.raises(DataError, match="column region in 1, blank or NaN in column age in 2 of 3 rows"):
+        stored(path, [REGION, AGE])
+    names = [f"x{j}" for j in range(7)]
+    path = written(tmp_path, ",".join(names) + "\n" + 3 * (",".join(["5"] * 7) + "\n"))
+    with pytest.raises(DataError, match=r"'x4' is outside .* of 3 rows, and 2 more such faults"):
+        stored(path, [DeclaredColumn(name=name) for name in names])
 
 
 def test_a_table_with_a_gap_in_every_row_is_refused(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def test_faulty_questions_are_one_sentence(table: pd.DataFrame, changes: Any, me
 def test_faulty_tables_are_one_sentence(table: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"lacks \['population'\]; run `dpcost ingest housing --again`"):
         build(table.drop(columns="population"))
-    with pytest.raises(DataError, match="column 'population' of housing is constant") as caught:
-        build(table.assign(population=123456.789))
+    with pytest.raises(DataError, match="constant: 'population', 'households'; leave them out") as caught:
+        build(table.assign(population=123456.789, households=1.0))
     assert "123456.789" not in str(caught.value)
 
 

@@ -61,6 +61,30 @@ def test_a_faulty_file_is_one_sentence_without_values(tmp_path: Path, text: str,
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x,"y, or\nz"\n1.5,-2\n.25,3e2\n',
+        '\ufeffx;"y, or\nz"\n1,5;-2\n,25; 3,0e2\n',
+        'x;"y, or\nz"\n1.5;-2\n0.25;300\n',
+        'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n',
+    ],
+)
+def test_the_header_says_what_separates_cells(tmp_path: Path, text: str) -> None:
+    found = load_user_table(csv(tmp_path, text)).to_dict("list")
+    assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
+
+
+def test_commas_stay_where_no_decimal_point_is_meant(tmp_path: Path) -> None:
+    file = csv(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
+    assert load_user_table(file, ["x"], labels=["who"])["who"].to_list() == ["1,2 and 3", "1.000,5"]
+
+
+def test_a_header_whose_quotes_do_not_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
+        load_user_table(csv(tmp_path, 'x,"y\n' + "1,2\n" * 40_000), ["x"])
+
+
 def test_files_that_are_no_tables(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.csv is not a file; check the path"):
         load_user_table(tmp_path / "none.csv", ["x"])

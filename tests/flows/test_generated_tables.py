@@ -107,9 +107,10 @@ def computed_when_mended(file, folder, n_columns):
             return computed(file, folder)[2]
         except MENDABLE as refused:
             head, *blocks = file.read_text().split("[[data.columns]]\n")
-            if constant := re.search(r"^column (.+) of mine is constant; leave it out$", str(refused)):
-                name = ast.literal_eval(constant[1]).rpartition("=")[0] or ast.literal_eval(constant[1])
-                kept = [each for each in blocks if tomllib.loads(each.splitlines()[0])["name"] != name]
+            if constant := re.search(r"^mine has columns that are constant: (.+); leave them", str(refused)):
+                named = ast.literal_eval(f"[{constant[1]}]")
+                names = [name.rpartition("=")[0] or name for name in named]
+                kept = [each for each in blocks if tomllib.loads(each.splitlines()[0])["name"] not in names]
                 if len(kept) == len(blocks) or blocks[-1] not in kept:  # the last one holds the rest
                     raise
                 text = "[[data.columns]]\n".join([head, *kept])

@@ -3,9 +3,12 @@ import socket
 from collections import namedtuple
 from unittest.mock import Mock
 
+import numpy as np
+import pandas as pd
 import pytest
+from own_tables import initialised
 
-from data.data_errors import StoreError
+from data.data_errors import DataError, StoreError
 from flows import dask_cluster, launch
 from flows.launch import OptionError, check_engine, check_folder, check_options
 from flows.supervision import ServerError
@@ -120,3 +123,12 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
     monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
     with pytest.raises(StoreError, match=f"the disk of {home} is full; free some space"):
         launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path)
+
+
+def test_a_faulty_file_of_ones_own_is_told_before_a_server_starts(home, tmp_path, monkeypatch):
+    study = initialised(tmp_path, pd.DataFrame({"age": np.arange(20.0), "cost": np.ones(20)}), bounds=(0, 18))
+    server = Mock()
+    monkeypatch.setattr(launch, "prefect_server", server)
+    with pytest.raises(DataError, match="column 'age' is outside its declared bounds in 1 of 20 rows"):
+        launch.launch([str(study)], {}, workers=1, engine="local", out=tmp_path / "out")
+    server.assert_not_called()
