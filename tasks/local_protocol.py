@@ -27,7 +27,7 @@ from dpalgos.api import build_params
 from dpalgos.local.exchange import device_report, mean_reports, report_epsilon
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups
 from tasks.faults import SpecError
-from tasks.release import StrictModel, public_keywords, read_config
+from tasks.release_config import StrictModel, public_keywords, read_config
 
 _INSTEAD = "[protocol] says what a report costs, and nothing else does"
 

@@ -11,7 +11,7 @@ from own_tables import completed, computed, edited, manifest_of, refusal, report
 from flows.find_study import find_study
 from flows.init_study import init_study
 from tasks.own_parquet import own_parquet
-from tasks.release import ReleaseConfig, read_config
+from tasks.release_config import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.study import study_file

@@ -11,7 +11,7 @@ from data.own_table import count_users, read_declared
 from data.refs import UserTableRef
 from flows.find_study import find_study
 from flows.init_study import init_study
-from tasks.release import ReleaseConfig, read_config
+from tasks.release_config import ReleaseConfig, read_config
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
 

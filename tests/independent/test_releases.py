@@ -12,6 +12,7 @@ from accountant import epsilon_of_rho, rho_of
 import dpalgos
 import tasks.release
 from data.ledger import open_ledger
+from tasks.release_config import is_bound
 
 N_FAST = 60
 HEADER = '[dataset]\nname = "people"\n[columns]\n'
@@ -64,7 +65,7 @@ class Configurations:
             known, chosen = ["value_bound"], {"value_bound": 1.0}
         tables = {"bounds": {}, "params": {}}
         for key, value in chosen.items():
-            tables["bounds" if tasks.release.is_bound(key) else "params"][key] = value
+            tables["bounds" if is_bound(key) else "params"][key] = value
         for _ in range(self.chance.choice((0, 0, 0, 1, 1, 2))):
             table = tables[self.chance.choice(("bounds", "params"))]
             key = self.chance.choice((*known, *known, *RESERVED, "no_such", "value_bound"))
