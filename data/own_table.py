@@ -25,6 +25,7 @@ from data.ingest import keep_reference, stored_table
 from data.refs import DatasetRef, UserTableRef
 from data.store import atomic_write, sha256_file, store_dir
 from data.table import Repair
+from data.user_ids import UserIds
 from data.user_table import opened_table
 
 ColumnType = Literal["number", "whole number", "text", "empty"]
@@ -32,7 +33,6 @@ Missing = Literal["refuse", "drop"]
 
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
-_LARGEST_ID = 2.0**53  # beyond it two whole numbers may be one in double precision
 
 
 def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
@@ -62,7 +62,7 @@ def count_users(path: Path, user_id: str) -> int:
     DataError
         There is no such column, or an id is missing or of another kind than the others.
     """
-    ids = _Ids(path, user_id)
+    ids = UserIds(path, user_id)
     with opened_table(path) as (names, batches):
         ids.check_name(names)
         for batch in batches:
@@ -177,7 +177,7 @@ def read_declared(
     DataError
         The file is not as declared.
     """
-    ids = _Ids(path, user_id) if user_id else None
+    ids = UserIds(path, user_id) if user_id else None
     values, rows_read = _values(path, columns, ids, watch)
     _refuse_other_size(path, "rows", rows_read, n_rows)
     _refuse_undeclared(path, columns, values, rows_read)
@@ -187,69 +187,6 @@ def read_declared(
         _refuse_other_size(path, "users", int(users.max()) + 1, n_users)
         table[user_id] = np.unique(users[kept], return_inverse=True)[1]
     return DeclaredTable(table=table, kept=kept, repairs=repairs)
-
-
-class _Ids:
-    """The ids of users, read piece by piece and turned into numbers 0, 1, …; no message holds one.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    column : str
-    """
-
-    def __init__(self, path: Path, column: str) -> None:
-        self._path, self._column = path, column
-        self._pieces: list[npt.NDArray[np.float64]] = []
-        self._texts: dict[str, int] = {}
-        self._n_texts = self._n_missing = self._n_odd = 0
-
-    def check_name(self, names: Sequence[str]) -> None:
-        """Refuse a file without the column."""
-        if self._column not in names:
-            raise DataError(
-                f"{self._path} has no column {self._column!r} among its {len(names)}; correct user_id"
-            )
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Read the ids of some rows."""
-        cells = _cells(self._path, batch, self._column)
-        known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
-        are_texts = cells.texts >= 0
-        piece = cells.numbers.copy()
-        piece[are_texts] = np.array([*known, 0])[cells.texts[are_texts]]
-        self._pieces.append(piece)
-        self._n_missing += int(cells.missing.sum())
-        self._n_texts += int(are_texts.sum())
-        numbers = cells.numbers[~are_texts & ~cells.missing]
-        self._n_odd += int(((np.abs(numbers) > _LARGEST_ID) | (numbers != np.rint(numbers))).sum())
-
-    def codes(self) -> npt.NDArray[np.int64]:
-        """Return whose row each is.
-
-        Raises
-        ------
-        DataError
-            An id is missing, or numbers and text are mixed: one user might stand there under two ids.
-        """
-        ids = np.concatenate([np.zeros(0), *self._pieces])
-        where = f"{self._path}: the column of user ids {self._column!r}"
-        if self._n_missing:
-            raise DataError(
-                f"{where} has no id in {self._n_missing:,} of {len(ids):,} rows; give each row its user's "
-                "id, or take those rows out of the file"
-            )
-        if 0 < self._n_texts < len(ids):
-            raise DataError(
-                f"{where} mixes numbers with text, which {self._n_texts:,} of {len(ids):,} rows hold, so "
-                "that a user might have two ids; write all ids one way, e.g. with a letter before each"
-            )
-        if self._n_odd:
-            raise DataError(
-                f"{where} has fractions, or numbers beyond 2^53, in {self._n_odd:,} of {len(ids):,} rows; "
-                "ids must be whole numbers or text, so write e.g. a letter before each"
-            )
-        return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
 
 
 def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) -> None:
@@ -299,7 +236,7 @@ def _without_gaps(
 def _values(
     path: Path,
     columns: Sequence[DeclaredColumn],
-    ids: _Ids | None,
+    ids: UserIds | None,
     watch: Callable[[pa.RecordBatch], None] | None,
 ) -> tuple[dict[str, npt.NDArray[np.float64]], int]:
     """Return the columns as numbers, or as numbers of their categories; how many rows there are.

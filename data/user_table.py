@@ -32,7 +32,6 @@ def load_user_table(
     path: Path | str,
     columns: Sequence[str] = (),
     *,
-    labels: Sequence[str] = (),
     watch: Callable[[pa.RecordBatch], None] | None = None,
 ) -> pd.DataFrame:
     """Read the named columns of a CSV or Parquet file and refuse every fault: :func:`check_user_table`.
@@ -40,12 +39,10 @@ def load_user_table(
     Returns
     -------
     pandas.DataFrame
-        `columns` as ``float64``, then `labels` as they are.
+        `columns` as ``float64``.
     """
     pieces: dict[str, list[Any]] = defaultdict(list)
-    check_user_table(
-        path, columns, labels=labels, watch=watch, take=lambda name, values: pieces[name].append(values)
-    )
+    check_user_table(path, columns, watch=watch, take=lambda name, values: pieces[name].append(values))
     # Each column's pieces are let go once they are one array.
     return pd.DataFrame({name: np.concatenate(pieces.pop(name)) for name in list(pieces)}, copy=False)
 
@@ -54,7 +51,6 @@ def check_user_table(
     path: Path | str,
     columns: Sequence[str] = (),
     *,
-    labels: Sequence[str] = (),
     watch: Callable[[pa.RecordBatch], None] | None = None,
     take: Callable[[str, Any], None] | None = None,
 ) -> int:
@@ -68,9 +64,7 @@ def check_user_table(
         Ends in ``.csv`` (UTF-8, with a header; separated by commas, tabs, or semicolons and then with
         decimal commas or points) or ``.parquet``.
     columns : sequence of str
-        Columns of numbers; by default all but `labels`.
-    labels : sequence of str
-        Columns that may hold anything but blanks, e.g. user identifiers; of a CSV file they are text.
+        Columns of numbers; by default all.
     watch : callable
         Is shown every piece of the table, with all columns and as the file has them, e.g. to fingerprint it.
     take : callable
@@ -84,16 +78,15 @@ def check_user_table(
     """
     path = Path(path)
     with opened_table(path) as (names, batches):
-        for name in (*columns, *labels):
+        for name in columns:
             if name not in names:
                 raise DataError(
                     f"{path} has no column {name!r} among its {len(names)}; check the header and the spelling"
                 )
-        wanted = list(columns) or [name for name in names if name not in labels]
+        wanted = list(columns) or names
         # A column that the caller did not name might be called after a value.
         shown = {
-            name: repr(name) if columns or name in labels else f"number {position + 1}"
-            for position, name in enumerate((*wanted, *labels))
+            name: repr(name) if columns else f"number {position + 1}" for position, name in enumerate(wanted)
         }
         faults: Counter[str] = Counter()
         n_rows = 0
@@ -101,18 +94,12 @@ def check_user_table(
             n_rows += batch.num_rows
             if watch:
                 watch(batch)
-            for name in (*wanted, *labels):
+            for name in wanted:
                 cells = _cells(batch, name, f"{path}: lists or records in column {shown[name]}")
-                blank = cells.missing
-                if name in labels:
-                    if take:
-                        take(name, batch.column(name).to_numpy(zero_copy_only=False))
-                    faults[f"blank in column {shown[name]}"] += int(blank.sum())
-                    continue
                 if take:
                     take(name, cells.numbers)
                 faults[f"text in number column {shown[name]}"] += int((cells.texts >= 0).sum())
-                faults[f"blank or NaN in column {shown[name]}"] += int(blank.sum())
+                faults[f"blank or NaN in column {shown[name]}"] += int(cells.missing.sum())
                 faults[f"infinity in column {shown[name]}"] += int(np.isinf(cells.numbers).sum())
     if not n_rows:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")

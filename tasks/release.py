@@ -11,14 +11,15 @@ import pandas as pd
 import pyarrow as pa
 
 from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
+from data.user_ids import UserIds
 from data.user_table import UserFileRows, check_user_table, load_user_table
-from dpalgos import InputError, Sample
+from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.blocked_design import StreamedRows, StreamRefused
+from dpalgos.catalog import Estimator
 from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.intervals import NOTE
 from dpalgos.typing import FloatArray
-from dpalgos.user_rows import user_codes
 from tasks.problems.own_data import OwnData
 from tasks.release_config import ReleaseConfig, public_keywords, read_release
 from tasks.release_table import FileUnits, ReleaseTable, table_as_declared
@@ -91,6 +92,7 @@ def release(
     """
     asked, own = read_release(config, interval)
     budget = ledger.budget(asked.dataset.name)
+    _check_task(get_estimator(estimator), asked)
     given = _read(ledger, data, asked, own, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
@@ -98,7 +100,6 @@ def release(
     n_users = int(sample.user_codes.max()) + 1 if sample.user_codes is not None else None
     _check_plan(plan, epsilon, delta)
     _warn_of_large_delta(delta, n_users or given.n_rows, "users" if n_users else "rows")
-    _check_task(plan, asked)
     check_data(plan, sample)
     request = Request(
         dataset=asked.dataset.name,
@@ -163,6 +164,7 @@ class _Given:
     content: Fingerprint
     n_rows: int
     numbers: pd.DataFrame | UserFileRows | ReleaseTable
+    ids: np.ndarray | None  # (n,) whose rows they are, where whole users are protected
     units: FileUnits
 
 
@@ -174,13 +176,17 @@ def _read(
     progress: Callable[[int], None] | None,
 ) -> _Given:
     """Read the file once; of a Parquet file keep no number, for rows of whole users cannot be streamed."""
-    reader = None
+    reader, user_id = None, asked.columns.user_id
+    ids = UserIds(data, user_id) if user_id and not own else None
     n_rows = 0
 
     def watch(batch: pa.RecordBatch) -> None:
         nonlocal reader, n_rows
         reader = reader or ledger.fingerprinter(batch.schema.names)
         reader.add(batch)
+        if ids:
+            ids.check_name(batch.schema.names)
+            ids.add(batch)
         n_rows += batch.num_rows
         if progress:
             progress(n_rows)
@@ -198,10 +204,10 @@ def _read(
         check_user_table(data, _numbers(asked), watch=watch)
         numbers.unchanged()
     else:
-        labels = [asked.columns.user_id] if asked.columns.user_id else []
-        numbers = load_user_table(data, _numbers(asked), labels=labels, watch=watch)
+        numbers = load_user_table(data, _numbers(asked), watch=watch)
     assert reader is not None
-    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers, units=units)
+    codes = numbers.ids if isinstance(numbers, ReleaseTable) else ids.codes() if ids else None
+    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers, ids=codes, units=units)
 
 
 def _numbers(asked: ReleaseConfig) -> list[str]:
@@ -212,11 +218,11 @@ def _planned(
     estimator: str, keywords: dict[str, Any], given: _Given, asked: ReleaseConfig
 ) -> tuple[ReleasePlan, Sample]:
     """Plan a release and return its data: streamed where the estimator takes them so, else in memory."""
-    n_rows, d, numbers = given.n_rows, len(given.units.names), given.numbers
+    n_rows, d, numbers, ids = given.n_rows, len(given.units.names), given.numbers, given.ids
+    n_users = None if ids is None else int(ids.max()) + 1
     if isinstance(numbers, ReleaseTable):
-        n_users = None if numbers.ids is None else int(numbers.ids.max()) + 1
         plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
-        return plan, Sample(numbers.X, numbers.y, user_ids=numbers.ids)
+        return plan, Sample(numbers.X, numbers.y, user_ids=ids)
     if isinstance(numbers, UserFileRows):
         try:
             plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
@@ -226,8 +232,6 @@ def _planned(
             numbers.unchanged()
     else:
         table = numbers
-    ids = table[asked.columns.user_id].to_numpy() if asked.columns.user_id else None
-    n_users = None if ids is None else int(user_codes(ids, n_rows).max()) + 1
     plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
     y = table[asked.columns.y].to_numpy() if asked.columns.y else None
     return plan, Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
@@ -302,11 +306,14 @@ def _warn_of_large_delta(delta: float, n: int, units: str) -> None:
         )
 
 
-def _check_task(plan: ReleasePlan, asked: ReleaseConfig) -> None:
-    name = plan.estimator.name
-    if plan.estimator.task == "mean" and asked.columns.y:
+def _check_task(estimator: Estimator, asked: ReleaseConfig) -> None:
+    """Refuse columns that do not go with a private estimator; no other is planned."""
+    name = estimator.name
+    if not estimator.private:
+        return
+    if estimator.task == "mean" and asked.columns.y:
         raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
-    if asked.columns.user_id and plan.estimator.unit_of_privacy != "user":
+    if asked.columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
-    if plan.estimator.task != "mean" and not asked.columns.y:
+    if estimator.task != "mean" and not asked.columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")

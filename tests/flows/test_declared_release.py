@@ -125,7 +125,7 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
             "mine-release",
             'y = "cost"',
             'y = "cost"\nuser_id = "other"',
-            "must be the study file's, 'none', got",
+            "columns.user_id must be left out for preconditioned_regression",
         ),
         ("mine", "upper = 120", 'upper = "?"', "upper is yours to declare"),
         ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
@@ -218,4 +218,7 @@ def test_whole_users_are_released_as_declared(tmp_path, ledger):
     answer = asked(tmp_path, ledger, "user_level_mean")
     assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
     assert ledger.charges("mine")[0].accounting["unit"] == "user by person"
+    edited(tmp_path / "mine-release.toml", 'user_id = "person"', 'user_id = "nobody"')
+    with pytest.raises(SpecError, match="must be the study file's, 'person', got 'nobody'"):
+        asked(tmp_path, ledger, "user_level_mean")
     assert table_schema(tmp_path / "table.csv")[1] == 4000

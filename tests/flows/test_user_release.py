@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tasks.release
+
 MEAN = """
 [dataset]
 name = "visits"
@@ -99,6 +101,29 @@ def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bou
     assert len(shown["charges"]) == 1
 
 
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("{}", "{}.0", "0{}", " {}", "+{}", "{}e0"),
+        ("Zo\u00eb {}", "Zoe\u0308 {}", " Zo\u00eb {}"),
+    ],
+)
+def test_an_id_that_is_written_in_several_ways_is_one_user(dpcost, tmp_path, monkeypatch, spellings):
+    """Else half of a person's rows would be protected as if the other half were somebody else's."""
+    drawn = []
+    real = tasks.release.draw_release
+    monkeypatch.setattr(
+        tasks.release, "draw_release", lambda plan, sample: drawn.append(sample) or real(plan, sample)
+    )
+    person = np.repeat(np.arange(1, 501), len(spellings))
+    table = pd.DataFrame({"hours": 1.0, "steps": 2.0}, index=range(len(person)))
+    table["person"] = [spellings[k % len(spellings)].format(code) for k, code in enumerate(person)]
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    status, _, err = ask(dpcost, tmp_path / "visits.csv", tmp_path, epsilon=19)
+    assert status == 0, err
+    assert drawn[0].user_codes.tolist() == (person - 1).tolist()
+
+
 def test_bad_input_costs_nothing(dpcost, visits, tmp_path):
     table = pd.read_csv(visits)
     one, blank = tmp_path / "one.csv", tmp_path / "blank.csv"
@@ -111,7 +136,7 @@ def test_bad_input_costs_nothing(dpcost, visits, tmp_path):
         (visits, {"bounds": BOUNDS + "\nsamples_per_user = 3"}, "samples_per_user = 3 must be the most rows"),
         (visits, {"epsilon": 0.01}, "from 3000 users: about"),
         (one, {}, "at least two users"),
-        (blank, {}, "blank in column 'person' in 1 of 17,997 rows"),
+        (blank, {}, "has no id in 1 of 17,997 rows"),
     ):
         status, _, err = ask(dpcost, data, tmp_path, **change)
         assert (status, message in err) == (2, True), (message, err)

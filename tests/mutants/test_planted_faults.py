@@ -133,10 +133,17 @@ FAULTS = (
     # Tables of one's own.
     Fault(
         "a user of two pieces of a file is two users",
-        "data/own_table.py",
+        "data/user_ids.py",
         "known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]",
         "known = [k + 10**6 * len(self._pieces) for k in range(len(cells.values))]",
         ("tests/flows/test_own_users.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
+    ),
+    Fault(
+        "ids of users are compared as they are written",
+        "data/user_ids.py",
+        "cells = canonical_cells(batch.column(self._column))",
+        'cells = canonical_cells(pa.array([f"id {one}" for one in batch.column(self._column).to_pylist()]))',
+        ("tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",),
     ),
     Fault(
         "a study of users runs estimators that protect a row",
@@ -167,6 +174,16 @@ FAULTS = (
         "X = np.column_stack([(table[name] - c) / s for",
         "X = np.column_stack([(table[name] - table[name].mean()) / s for",
         ("tests/flows/test_declared_release.py::test_a_row_changes_its_own_row_and_no_other",),
+    ),
+    Fault(
+        "what stands for missing cells is no part of the question",
+        "tasks/release_table.py",
+        '**({"imputed": imputed} if imputed else {}),',
+        "",
+        (
+            "tests/flows/test_declared_release.py::"
+            "test_another_constant_for_missing_cells_is_another_question",
+        ),
     ),
     Fault(
         "units are no part of the question",
