@@ -39,7 +39,7 @@ class FileUnits:
     factor, offset : (k,) array
         ``factor * answer + offset`` is in the units of the file; factors are positive.
     declared : dict
-        Units and categories, which make another question of the same columns.
+        Units, categories and what stands for missing cells, which make another question of the same columns.
     """
 
     names: tuple[str, ...]
@@ -132,10 +132,12 @@ def table_as_declared(
     units = [_unit(columns[name]) for name in names]
     X = np.column_stack([(table[name] - c) / s for name, (c, s) in zip(names, units, strict=True)])
     ids = table[own.user_id] if own.user_id else None
+    imputed = {column.name: column.impute for column in used if column.impute is not None}
     declared = {
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
         "categories": {column.name: list(column.categories) for column in used if column.categories},
         **({"missing": own.missing} if own.missing != "refuse" else {}),
+        **({"imputed": imputed} if imputed else {}),
     }
     scales = np.array([s for _, s in units])
     if not y:

@@ -93,6 +93,19 @@ def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path
     assert other.spent_epsilon > first.spent_epsilon
 
 
+def test_another_constant_for_missing_cells_is_another_question(tmp_path, ledger):
+    table = people()
+    table.loc[:1999, "age"] = np.nan
+    file = study(tmp_path, table)
+    means = {}
+    for age in (20, 100):
+        edited(file, "upper = 120", f"upper = 120\nimpute = {age}")
+        means[age] = asked(tmp_path, ledger, "dp_mean").estimate["age"]
+        assert asked(tmp_path, ledger, "dp_mean").replayed
+        edited(file, f"\nimpute = {age}", "")
+    assert means[100] - means[20] == pytest.approx(40, abs=2)
+
+
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     spec = find_study(str(study(tmp_path, response="cost")))
     table, path = people(), tmp_path / "table.csv"
