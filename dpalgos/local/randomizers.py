@@ -10,7 +10,8 @@ report z̃ in R^p with E z̃ = z, such that the laws of the reports of any two z
 The first two have, relative to a law that does not depend on z, a density of e^ε units in a region that z
 decides and of one unit outside of it, so that any two z differ by e^ε and no more. A vector shorter than r
 is first replaced by r v or −r v, v = z/‖z‖, with probabilities ½ ± ‖z‖/(2r): unbiased, and mixtures of laws
-that differ by e^ε at most do so too.
+that differ by e^ε at most do so too. One that is shorter than 10⁻⁶⁰ r is taken for zero, whose v is the first
+axis: squares of shorter ones underflow, so that v would be no unit vector, and its region another one.
 
 ``exact`` draws from the operating system, and leaks nothing through the last bits of floats: a point of the
 sphere (or a Gaussian vector) is drawn without knowing z; z decides only whether it is kept, by one
@@ -41,6 +42,7 @@ from dpalgos.noise_source import Noise
 from dpalgos.typing import FloatArray
 
 ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
+_SHORTEST = 1e-60  # of a vector that has a direction, in radii
 _LARGEST_THRESHOLD = 12.0
 _DRAWS_AT_ONCE = 2**20
 
@@ -319,11 +321,13 @@ def _all_replicates(values: FloatArray, noise: Noise) -> FloatArray:
 
 
 def _directions(values: FloatArray, radius: float, noise: Noise) -> FloatArray:
-    """Return random unit vectors (m, p, R) with mean z/r: ± z/‖z‖, and ± the first axis where z = 0."""
+    """Return random unit vectors (m, p, R) of mean z/r: ± z/‖z‖, and ± the first axis where z counts as 0."""
     norms = np.sqrt(np.einsum("mpr,mpr->mr", values, values))
+    norms = np.where(norms > _SHORTEST * radius, norms, 0.0)
     plus = noise.uniform(len(values)) < 0.5 + norms / (2 * radius)
-    along = values * (np.where(plus, 1.0, -1.0) / np.where(norms > 0, norms, 1.0))[:, None, :]
-    along[:, 0, :] += np.where(norms > 0, 0.0, np.where(plus, 1.0, -1.0))
+    sign = np.where(plus, 1.0, -1.0)
+    along = values * (sign / np.where(norms > 0, norms, np.inf))[:, None, :]
+    along[:, 0, :] += np.where(norms > 0, 0.0, sign)
     return np.asarray(along)
 
 
@@ -331,6 +335,7 @@ def _secret_direction(value: FloatArray, randomizer: HalfSpaceRandomizer | CapRa
     """:func:`_directions` for one vector (p,), from the operating system."""
     _checked(value[None, :, None], randomizer)
     norm = float(np.linalg.norm(value))
+    norm = norm if norm > _SHORTEST * randomizer.radius else 0.0
     sign = 1.0 if _secret_coin(min(0.5 + norm / (2 * randomizer.radius), 1.0)) else -1.0
     if norm > 0:
         return np.asarray(value * (sign / norm))

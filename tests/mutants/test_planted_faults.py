@@ -80,6 +80,14 @@ def hardened_law(*forms):
 
 
 FAULTS = (
+    # Devices.
+    Fault(
+        "the direction of a vector whose squares underflow is no unit vector",
+        "dpalgos/local/randomizers.py",
+        "_SHORTEST = 1e-60",
+        "_SHORTEST = 0.0",
+        ("tests/dpalgos/local/test_randomizers.py",),
+    ),
     # Whole users.
     Fault(
         "a user moves a ball's mean by its radius",

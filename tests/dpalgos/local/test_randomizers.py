@@ -13,6 +13,8 @@ from dpalgos.local.randomizers import (
     CapRandomizer,
     GaussianReport,
     HalfSpaceRandomizer,
+    _directions,
+    _secret_direction,
     pure_randomizer,
 )
 from dpalgos.noise_source import Noise, NoNoise
@@ -71,6 +73,17 @@ def _unbiased_with_the_stated_variance(kind, p, epsilon, n):
         randomizer.variance(0.78), abs=5 * squared.std() / np.sqrt(n) + 1e-9
     )
     assert randomizer.noise_std**2 * p == pytest.approx(randomizer.variance(0.0))
+
+
+@pytest.mark.parametrize("length", [1e-30, 1.5719e-162, 1e-200, 5e-324])
+@pytest.mark.parametrize("p", [1, 40])
+def test_the_region_of_a_vector_whose_squares_underflow_is_as_likely_as_any_other(p, length):
+    """At ε = 8 a device's reports of x = 1.57e-162 and of x = -1 were 9.4 apart: v was .707 long."""
+    z = np.full((1, p, 1), length / np.sqrt(p))
+    z[0, 0] = length
+    assert np.linalg.norm(_directions(z, 1.0, noise())[0, :, 0]) == pytest.approx(1.0, rel=1e-12)
+    cap = CapRandomizer(epsilon=8.0, radius=10.0, size=p)
+    assert np.linalg.norm(_secret_direction(z[0, :, 0], cap)) == pytest.approx(1.0, rel=1e-12)
 
 
 @pure
