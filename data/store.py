@@ -87,6 +87,26 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
+def closed_folder(folder: Path) -> Path:
+    """Create a folder that its owner alone can enter, or close one that others can, and return it.
+
+    Raises
+    ------
+    StoreError
+        It is another account's, or its file system is read-only.
+    """
+    mode = private_folder(folder).stat().st_mode
+    if mode & 0o077:
+        try:
+            folder.chmod(mode & 0o700)
+        except OSError as error:
+            raise StoreError(
+                f"{folder} can be entered by others and cannot be closed ({error.strerror}), and private "
+                "data would lie there; run chmod 700 on it, or set DPCOST_HOME to a folder of your own"
+            ) from None
+    return folder
+
+
 def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, private: bool = False) -> None:
     """Write a file so that nobody ever sees a part of it, not even after a power cut.
 

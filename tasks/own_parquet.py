@@ -6,7 +6,7 @@ from prefect import task
 
 from data.own_table import own_table_to_parquet
 from data.refs import DatasetRef
-from data.store import home
+from data.store import closed_folder, home, store_dir
 from tasks.faults import guarded
 from tasks.problems.own_data import OwnData
 
@@ -21,11 +21,15 @@ def own_parquet(name: str, own: OwnData) -> DatasetRef:
 def stored_own_table(name: str, own: OwnData) -> DatasetRef:
     """Check a table against its declarations and store it, unless it is stored already.
 
+    What the home keeps of it, and of answers without noise, is from then on its owner's alone.
+
     Raises
     ------
     DataError
         The file is not as declared.
     """
+    for folder in (store_dir(home()), home() / "cache"):
+        closed_folder(folder)
     columns = [column.declared for column in own.columns]
     return own_table_to_parquet(
         name,

@@ -278,6 +278,15 @@ def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, h
     assert keys(moved)[0] != here[0]
 
 
+def test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own(tmp_path, home):
+    for folder in (home / "store" / "parquet", home / "cache"):  # of an earlier study of public data
+        folder.mkdir(parents=True)
+    spec = find_study(str(study(tmp_path, response="cost")))
+    table = own_parquet.fn(spec.name, spec.own)
+    assert Path(table.path).is_relative_to(home / "store")
+    assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
+
+
 def test_init_overwrites_nothing(tmp_path):
     file = study(tmp_path, response="cost")
     before = file.read_text()
