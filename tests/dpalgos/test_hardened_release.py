@@ -45,8 +45,8 @@ def test_draws_follow_the_discrete_distribution(sampler, log_density):
     grid, cdf = discrete_cdf(scale, 200, log_density)
     observed = np.searchsorted(np.sort(draws), grid, side="right") / n
     distance = np.abs(observed - cdf).max()
-    # Kolmogorov's bound is conservative for a discrete law; the critical value at level 1e-6.
-    assert distance < np.sqrt(np.log(2 / 1e-6) / (2 * n))
+    # Kolmogorov's bound is conservative for a discrete law; the critical value at level 1e-10.
+    assert distance < np.sqrt(np.log(2 / 1e-10) / (2 * n))
     wrong = discrete_cdf(scale * 1.05, 200, log_density)[1]
     assert np.abs(observed - wrong).max() > distance
 
@@ -56,7 +56,8 @@ def test_a_fine_grid_looks_continuous():
 
     dp.enable_features("contrib")
     draws = np.array(gaussian_sampler(1e5)([0] * 20_000)) / 1e5
-    assert kstest(draws, "norm").pvalue > 1e-4
+    assert kstest(draws, "norm").pvalue > 1e-10
+    assert kstest(1.2 * draws, "norm").pvalue < 1e-10
 
 
 @pytest.mark.parametrize("name", RELEASABLE)
@@ -73,13 +74,13 @@ def test_a_release_proves_what_was_asked(name):
 
 
 def test_hardened_noise_is_little_more_than_needed():
-    X, _ = data("dp_mean", d=100)
+    X, _ = data("dp_mean", n=200, d=2000)  # 30,000 draws: 3 % are seven standard errors
     plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
-    draws = np.array([draw_release(plan, Sample(X)).estimate for _ in range(50)])
+    draws = np.array([draw_release(plan, Sample(X)).estimate for _ in range(15)])
     std = np.std(draws - X.mean(axis=0))
     seeded = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(0), **BUDGET, value_bound=1.0)
     exact = seeded.events[0].noise_multiplier * seeded.events[0].l2_sensitivity
-    assert 0.98 * plan.inflation < std / exact < 1.02 * plan.inflation
+    assert 0.97 * plan.inflation < std / exact < 1.03 * plan.inflation
     assert 1 < plan.inflation < 1.3
 
 
@@ -167,7 +168,7 @@ def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
     # The exponential mechanism with range ε0: probabilities proportional to exp(ε0 score / 2Δ).
     law = np.exp(0.25 * scores[:, 0])
     law /= law.sum()
-    assert np.abs(counts / 4000 - law).max() < 5 * np.sqrt(0.25 / 4000)
+    assert np.abs(counts / 4000 - law).max() < 6.5 * np.sqrt(0.25 / 4000)
     by_magnitude = BoundedRangeEvent(label="s", epsilon=50.0, sensitivity=1.0, count=2, by_magnitude=True)
     chosen = SecureTranscript().choose(scores, None, by_magnitude)
     assert chosen[:, 0].tolist() == [2, 1]

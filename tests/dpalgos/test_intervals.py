@@ -511,7 +511,7 @@ def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
         float(hardened.gaussian(np.zeros((1, 1)), l2_sensitivity=0.01, noise_multiplier=3.0, label="v")[0, 0])
         for _ in range(2000)
     ]
-    assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.08)
+    assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.11)
 
 
 def test_half_widths_are_notes_so_that_replays_compare_them():

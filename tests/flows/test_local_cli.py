@@ -71,7 +71,7 @@ def test_the_server_estimates_from_reports_alone(played, dpcost):
     assert status == 0
     errors = np.array([answer["estimate"][c] for c in "abc"]) - [0.6, -0.4, 0]
     standard = np.array([answer["standard_error"][c] for c in "abc"])
-    assert (np.abs(errors) < 5 * standard + 0.03).all()
+    assert (np.abs(errors) < 7 * standard + 0.03).all()
     assert (standard < 0.2).all()
     assert 3.99 < answer["certified_epsilon"] <= 4
     assert (answer["n_reports"], answer["n_shortened"]) == (N, 0)
@@ -126,7 +126,7 @@ def test_rounds_hand_out_what_the_next_group_answers(data, dpcost, tmp_path):
     status, out, _ = dpcost("aggregate", reports[1], "--json")
     answer = json.loads(out)
     assert (answer["round"], answer["n_rounds"], len(answer["estimate"])) == (2, 2, 3)
-    assert abs(answer["estimate"]["a"] - 0.6) < 5 * answer["standard_error"]["a"] + 0.05
+    assert abs(answer["estimate"]["a"] - 0.6) < 7 * answer["standard_error"]["a"] + 0.05
     assert "round 1 of 2" in dpcost("aggregate", reports[0])[1]
 
     status, _, err = dpcost("aggregate", reports[0], "--state", states[1])
@@ -142,7 +142,7 @@ def test_public_rows_travel_with_the_message(data, dpcost, tmp_path):
     assert dpcost("report", "--config", config, "--data", data, "--out", tmp_path / "r.arrow")[0] == 0
     (tmp_path / "public.csv").unlink()
     answer = json.loads(dpcost("aggregate", tmp_path / "r.arrow", "--json")[1])
-    assert abs(answer["estimate"]["a"] - 0.6) < 5 * answer["standard_error"]["a"] + 0.05
+    assert abs(answer["estimate"]["a"] - 0.6) < 7 * answer["standard_error"]["a"] + 0.05
 
 
 def changed(table, path, **parts):
