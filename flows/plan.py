@@ -55,7 +55,7 @@ def plan_study(
         "workers": workers,
         "seconds": wall_seconds(costs, workers) + around,
         "bytes": memory_at_once(costs, workers) + _AROUND_BYTES,
-        "panels": [_of_panel(panel.name, costs) for panel in spec.panels],
+        "panels": [_of_panel(panel.name, costs) for panel in spec.panels_at(profile)],
     }
 
 
@@ -76,7 +76,7 @@ def described(plan: dict[str, Any]) -> str:
 def _with_tables(spec: StudySpec, profile: Profile, offline: bool) -> tuple[StudySpec, dict[str, DatasetRef]]:
     """Bring the study's tables; a panel is left out where nothing may stand in for its data."""
     tables: dict[str, DatasetRef] = {}
-    for dataset in spec.datasets:
+    for dataset in spec.datasets_at(profile):
         if spec.own and dataset == spec.name:
             tables[dataset] = own_parquet.fn(dataset, spec.own)
             continue

@@ -120,9 +120,9 @@ def run_study(
                     "note: your table and results on it go to DPCOST_STORE, too: keep it as safe as the "
                     "table; the report stays here"
                 )
-        found = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets}
+        found = {dataset: run.table(dataset, offline, profile) for dataset in spec.datasets_at(profile)}
         tables = {dataset: table for dataset, table in found.items() if table is not None}
-        designs = {panel.name: run.design(tables, panel) for panel in run.spec.panels}
+        designs = {panel.name: run.design(tables, panel) for panel in run.spec.panels_at(profile)}
         blocks = run.spec.blocks(
             profile,
             replicates=replicates,

@@ -40,7 +40,8 @@ def write_report(
     """Write everything of a report but the results table itself, the manifest last."""
     out = results_path.parent
     results = pd.read_parquet(results_path)
-    spec = spec.without_panels(manifest.get("not_run", {}))
+    run = {panel.name for panel in spec.panels_at(manifest["profile"])} - set(manifest.get("not_run", {}))
+    spec = spec.without_panels({panel.name for panel in spec.panels} - run)
     page = build_page(spec, results, manifest, load_exhibits(out))
     files = render_study(results, page)
     card = card_from(page, results, files.get(CARD_FIGURE))

@@ -254,7 +254,15 @@ class StudySpec(Strict):
     @property
     def datasets(self) -> tuple[str, ...]:
         """The datasets that the study reads; none if all data are simulated."""
-        found = [panel.problem.source for panel in self.panels if not panel.problem.simulated]
+        return self.datasets_at("paper")
+
+    def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
+        """Return the panels that a profile runs."""
+        return tuple(panel for panel in self.panels if panel.smoke or profile != "smoke")
+
+    def datasets_at(self, profile: Profile) -> tuple[str, ...]:
+        """Return the datasets that a profile reads; none if all their data are simulated."""
+        found = [panel.problem.source for panel in self.panels_at(profile) if not panel.problem.simulated]
         return tuple(dict.fromkeys(found))
 
     def about(self, dataset: str) -> Dataset:
@@ -338,8 +346,8 @@ class StudySpec(Strict):
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
         wanted = [
             panel.problem.stand_in_rows(profile)
-            for panel in self.panels
-            if panel.problem.source == dataset and (panel.smoke or profile != "smoke")
+            for panel in self.panels_at(profile)
+            if panel.problem.source == dataset
         ]
         some = [rows for rows in wanted if rows is not None]
         return max(some) if len(some) == len(wanted) else None
@@ -352,9 +360,7 @@ class StudySpec(Strict):
         ``data_sources`` says which datasets are not the real ones.
         """
         found = []
-        for panel in self.panels:
-            if profile == "smoke" and not panel.smoke:
-                continue
+        for panel in self.panels_at(profile):
             grid, problem = self.grid_at(panel, profile), panel.problem
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))

@@ -173,6 +173,11 @@ def test_every_study_loads_and_expands(name):
         blocks = study.blocks(profile, replicates=replicates, seed=1)
         assert len({block.key for block in blocks}) == len(blocks)
         assert {block.problem == study.panel(block.panel).problem for block in blocks} == {True}
+        read = {block.dataset for block in blocks if not block.problem.simulated}
+        assert set(study.datasets_at(profile)) == read, (
+            "a run brings the datasets of its blocks and no others"
+        )
+        assert all(study.stand_in_rows(dataset, profile) != 0 for dataset in read)
         counted = {}
         for block in blocks:
             for cell in block.cells:
