@@ -7,6 +7,7 @@ import textwrap
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
 from reports import label_placement, palette
 from reports.chart import LETTER, Frame, Reference, line_color, means, text_color
@@ -148,7 +149,7 @@ def add_words(fig: Figure, frame: Frame) -> None:
         6 / width,
         1 - (size.top - 10) / height,
         spec.y_label + direction,
-        fontsize=font * 0.95,
+        fontsize=_fitting(spec.y_label, font * 0.95, width - 12),
         linespacing=1.2,
         color=palette.INK,
         ha="left",
@@ -167,6 +168,11 @@ def add_words(fig: Figure, frame: Frame) -> None:
     )
     if note:
         fig.text(middle, 7 / height, note, fontsize=font * 0.85, color=palette.WARN, ha="center", va="bottom")
+
+
+def _fitting(text: str, font: float, width: float) -> float:
+    """Return a font size, at most `font`, at which a line of text is no wider than `width`."""
+    return font * min(1.0, width / TextPath((0, 0), text, size=font).get_extents().width)
 
 
 def add_banner(fig: Figure, text: str, x: float, y: float, font: float) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from reports.error_curve import first_below
-from reports.headline import rank
-from reports.numbers import num, setting, times
+from reports.numbers import error_bar, num, setting, times
+from reports.ranking import population_error, privacy_part, rank
 from reports.series import Series, View
 
 _BEYOND = 16.0  # how far beyond the largest size the last slope is followed
@@ -21,13 +21,15 @@ _BEYOND_EPSILON = 4.0  # how far beyond the largest ε
 def enough_epsilon(view: View) -> str:
     """Say from which ε on privacy adds less error than chance does; empty where that cannot be told."""
     where, m = view.headline, view.headline_size
-    if where is None or m is None or (chance := _chance(view, m)) is None:
+    if where is None or m is None or (chance := population_error(view, m)) is None:
         return ""
-    parts = {}
+    parts, deviations = {}, {}
     for each in view.settings:
         best = rank(view.series(each), m).best
         if (each.rule, each.prepare) == (where.rule, where.prepare) and best is not None:
-            parts[each.epsilon] = _part(view, best[1].mean, m)
+            parts[each.epsilon] = part = privacy_part(view, best[1].mean, m)
+            # p = √(E² − e²) moves by E/p where E moves by one; e hardly moves.
+            deviations[each.epsilon] = best[1].mean * best[1].se / part if part > 0 else 0.0
     if not parts:
         return ""
     start = (
@@ -38,9 +40,11 @@ def enough_epsilon(view: View) -> str:
     if enough:
         first = enough[0]
         least = " the smallest that was tried," if first == min(parts) else ""
-        return (
-            f"{start} From ε = {setting(first)} on,{least} privacy adds less than that ({num(parts[first])})."
-        )
+        added, deviation = parts[first], deviations[first]
+        told = chance - added > 2 * deviation or not math.isfinite(deviation)
+        amount = "less than that" if told else "about as much or less"
+        near = "" if told else f", standard error {error_bar(deviation, added)}"
+        return f"{start} From ε = {setting(first)} on,{least} privacy adds {amount} ({num(added)}{near})."
     last = max(parts)
     text = (
         f"{start} Privacy adds more at every ε that was tried; {times(parts[last] / chance)} times as much "
@@ -55,7 +59,7 @@ def enough_epsilon(view: View) -> str:
 def rows_for_the_same(view: View) -> str:
     """Say how many rows a private estimate needs to be as good as the headline's rows are without privacy."""
     where, m = view.headline, view.headline_size
-    if where is None or m is None or (chance := _chance(view, m)) is None:
+    if where is None or m is None or (chance := population_error(view, m)) is None:
         return ""
     ranking = rank(view.series(where), m)
     best = ranking.best
@@ -78,28 +82,13 @@ def rows_for_the_same(view: View) -> str:
     return f"{text} More than {times(_BEYOND)} times as many {units} would be needed to make up for it."
 
 
-def _chance(view: View, m: float) -> float | None:
-    """Return s(m), the error of the best non-private estimate on rows of a large population."""
-    population = view.page.population[0]
-    best = rank(view.series(view.headline), m).non_private
-    if best is None or not m < population or not best[1].mean > 0:
-        return None
-    return best[1].mean / math.sqrt(1 - m / population)
-
-
-def _part(view: View, error: float, m: float) -> float:
-    """Return p(m) of a private error."""
-    best = rank(view.series(view.headline), m).non_private
-    return math.sqrt(max(error**2 - (best[1].mean if best else 0.0) ** 2, 0.0))
-
-
 def _population_errors(view: View, series: Series) -> dict[float, float]:
     """Return √(s² + p²) of an estimator by size: its error about a large population."""
     found = {}
     for point in series.points:
-        chance = _chance(view, point.x) if point.answered else None
+        chance = population_error(view, point.x) if point.answered else None
         if chance is not None:
-            found[point.x] = math.hypot(chance, _part(view, point.mean, point.x))
+            found[point.x] = math.hypot(chance, privacy_part(view, point.mean, point.x))
     return found
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from reports.noise_notes import noise_comparisons, noise_sentence
 from reports.numbers import count, error_bar, num, rule_text, setting, times, words
 from reports.page import Guide, Provenance, StudyPage
+from reports.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
 from reports.series import Point, Series, Setting, View
 
 
@@ -48,59 +49,6 @@ class PageHeadline:
     tiles: tuple[Tile, ...]
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Who is where at one size: private series from best to worst, non-private ones, the zero vector.
-
-    Where some keep a stronger promise than others, `private` holds the strongest one's only (local, where
-    nobody is trusted, before user-level, before central), and `weaker` the best of the others.
-    """
-
-    private: tuple[tuple[Series, Point], ...]
-    weaker: tuple[Series, Point] | None
-    non_private: tuple[Series, Point] | None
-    zero: float
-
-    @property
-    def best(self) -> tuple[Series, Point] | None:
-        """The private series with the smallest mean error."""
-        return self.private[0] if self.private else None
-
-    @property
-    def worse_than_zero(self) -> tuple[Series, ...]:
-        """Private series whose mean error exceeds the zero vector's."""
-        return tuple(s for s, p in self.private if p.mean > self.zero)
-
-
-_STRONGEST_FIRST = ("local", "user", "central")
-
-
-def strongest_promise(series: Sequence[Series]) -> str:
-    """Return the privacy model, among those of the private series, that trusts least and protects most."""
-    models = {s.info.privacy_model for s in series if s.role == "private"}
-    return next((model for model in _STRONGEST_FIRST if model in models), "")
-
-
-def rank(series: Sequence[Series], x: float) -> Ranking:
-    """Rank the series of a setting by mean error at size `x`."""
-    answered = [(s, p) for s in series if (p := s.at(x)) is not None and p.answered]
-    ordered = sorted(answered, key=lambda pair: pair[1].mean)
-    promise = strongest_promise(series)
-    every = [pair for pair in ordered if pair[0].role == "private"]
-    private = tuple(pair for pair in every if pair[0].info.privacy_model == promise)
-    weaker = [pair for pair in every if pair[0].info.privacy_model != promise]
-    without = [pair for pair in ordered if pair[0].role == "nonprivate"]
-    zero = [pair[1].mean for pair in ordered if pair[0].role == "zero"]
-    if not zero:
-        zero = [p.mean for s in series if s.role == "zero" for p in s.points if p.answered]
-    return Ranking(
-        private,
-        weaker[0] if weaker else None,
-        without[0] if without else None,
-        zero[0] if zero else math.nan,
-    )
-
-
 def condition(view: View, where: Setting) -> str:
     """Write a setting: "ε = 0.5, δ = 10/m¹·¹"."""
     return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.rule)}"
@@ -122,7 +70,7 @@ def build_headline(view: View) -> PageHeadline:
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
-        tiles=_tiles(ranking),
+        tiles=_tiles(view, x, ranking),
     )
 
 
@@ -143,10 +91,26 @@ def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
         text += f" With a weaker promise ({series.full}) it would be {num(other.mean)}."
     if ranking.non_private is not None:
         series, other = ranking.non_private
-        text += f" Without privacy ({series.full}) it would be {num(other.mean)}."
+        text += f" Without privacy ({series.full}) it would be {num(other.mean)}{_nearly_all(view, x)}."
     if math.isfinite(ranking.zero):
         text += f" Answering zero without looking at the data gives {num(ranking.zero)}."
     return text
+
+
+def _nearly_all(view: View, m: float) -> str:
+    """Say why the error without privacy is small where the rows are most of those it is compared with."""
+    if (chance := _chance_of_most(view, m)) is None:
+        return ""
+    population, units = view.page.population
+    return (
+        f", since {setting(m)} are most of the {population:,} {units} that it is compared with; about a "
+        f"large population it would be {num(chance)}"
+    )
+
+
+def _chance_of_most(view: View, m: float) -> float | None:
+    """Return the error without privacy about a large population, where m rows are most of all; else None."""
+    return population_error(view, m) if m >= view.page.population[0] / 2 else None
 
 
 def _verdict(ranking: Ranking) -> str:
@@ -171,6 +135,7 @@ def _verdict(ranking: Ranking) -> str:
 def best_by_size(view: View, series: Sequence[Series]) -> str:
     """Say which private estimator has the smallest mean error at which sizes, and where zero wins."""
     runs: dict[str, list[float]] = {}
+    ties: dict[str, list[float]] = {}
     zero_wins: list[float] = []
     name = ""
     sizes = sorted({p.x for s in series for p in s.points})
@@ -181,6 +146,8 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
         best, point = ranking.best
         name = best.full
         runs.setdefault(best.label, []).append(x)
+        for other in tied_with_best(ranking):
+            ties.setdefault(other.label, []).append(x)
         if point.mean > ranking.zero:
             zero_wins.append(x)
     if not runs:
@@ -191,6 +158,9 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     else:
         listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in runs.items())
         text = f"The smallest private error comes from: {listed}."
+    if ties:
+        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in ties.items())
+        text += f" These repetitions cannot tell it from others, within two standard errors: {listed}."
     answered = sum(len(xs) for xs in runs.values())
     if 0 < len(zero_wins) < answered:
         text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
@@ -279,7 +249,7 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
     return tuple(out)
 
 
-def _tiles(ranking: Ranking) -> tuple[Tile, ...]:
+def _tiles(view: View, x: float, ranking: Ranking) -> tuple[Tile, ...]:
     tiles = []
     best, other = ranking.best, ranking.non_private
     if best is not None:
@@ -289,8 +259,11 @@ def _tiles(ranking: Ranking) -> tuple[Tile, ...]:
     if other is not None:
         tiles.append(Tile(num(other[1].mean), f"without privacy: {other[0].full}", "nonprivate"))
     if best is not None and other is not None and other[1].mean > 0:
-        ratio = best[1].mean / other[1].mean
-        tiles.append(Tile(times(ratio), "times the error without privacy", "cost"))
+        ratio, where = best[1].mean / other[1].mean, ""
+        if (chance := _chance_of_most(view, x)) is not None:
+            ratio = math.hypot(chance, privacy_part(view, best[1].mean, x)) / chance
+            where = ", about a large population"
+        tiles.append(Tile(times(ratio), f"times the error without privacy{where}", "cost"))
     if math.isfinite(ranking.zero):
         tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
     return tuple(tiles)

@@ -23,6 +23,8 @@ class EstimatorInfo:
         Stable number in the catalogue; it decides the colour on the whole site (see `palette`).
     short : str
         Name in figures and tables where `title` is too long; empty means `title`.
+    settings : tuple of str
+        Its public keywords in this study, a line per form.
     """
 
     name: str
@@ -35,6 +37,7 @@ class EstimatorInfo:
     summary: str
     order: int
     short: str = ""
+    settings: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -229,6 +232,8 @@ class StudyPage:
         What that layout shows beside the results table.
     warning : str
         What must be said above everything else.
+    measured : str
+        How an error comes about and what it is, in sentences.
     """
 
     name: str
@@ -266,6 +271,7 @@ class StudyPage:
     layout: str = "error_page"
     layout_facts: AttackFacts | None = None
     warning: str = ""
+    measured: str = ""
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""

@@ -86,4 +86,5 @@ def slot(order: int) -> int:
 
 def marker(order: int, form: int) -> str:
     """Return the marker of an estimator's line: it tells forms apart, and estimators that share a colour."""
-    return MARKERS[(form + 3 * (order // len(SERIES))) % len(MARKERS)]
+    times = order // len(SERIES)  # that the colours were gone through; after seven times markers are moved on
+    return MARKERS[(form + 3 * times + times // len(MARKERS)) % len(MARKERS)]

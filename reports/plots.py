@@ -13,11 +13,12 @@ from reports.certified import CertifiedFigure, certified_range, draw_certified
 from reports.chart import PANEL_REACH, LineFigure, Reference, Size
 from reports.exhibits import draw_exhibits
 from reports.figures import draw
-from reports.headline import condition, guides_of, rank
+from reports.headline import condition, guides_of
 from reports.limit_table import limit_table
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
 from reports.picture import Picture, Shown, banner
+from reports.ranking import rank
 from reports.series import Series, Setting, View
 from reports.slope_table import slope_table
 from reports.tables import flagged_sizes

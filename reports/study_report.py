@@ -147,8 +147,10 @@ def guarantees(page: StudyPage) -> tuple[PrivacyPromise, ...]:
     for info in sorted(page.estimators, key=lambda e: (e.order, e.name)):
         if info.privacy_model not in {"none", ""}:
             grouped.setdefault((info.privacy_model, info.unit, info.neighbors), []).append(info.label)
+    data = page.dataset
+    whose = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
     return tuple(
-        PrivacyPromise(tuple(names), _MODELS.get(model, model), unit, neighbors)
+        PrivacyPromise(tuple(names), _MODELS.get(model, model), unit + whose, neighbors)
         for (model, unit, neighbors), names in grouped.items()
     )
 

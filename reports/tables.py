@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from reports.headline import condition, rank
+from reports.headline import condition
 from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
 from reports.page import split_variant
+from reports.ranking import rank
 from reports.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
 
 

@@ -99,10 +99,15 @@ def stylesheet() -> Markup:
 
 
 def manifest_rows(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Flatten a manifest into (name, value) pairs with readable names."""
-    return tuple(_flatten(manifest, ()))
+    """Flatten what a page shows nowhere else of a manifest into (name, value) pairs with readable names."""
+    return tuple(_flatten({key: value for key, value in manifest.items() if key not in _SHOWN}, ()))
 
 
+# What the page says in its own words.
+_SHOWN = {
+    *("budgets", "command", "finished", "machine", "not_run", "earlier_contents", "profile"),
+    *("rerun_commands", "started", "warning"),
+}
 _NAMES = {
     "sha256": "SHA-256",
     "python": "Python",

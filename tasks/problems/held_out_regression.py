@@ -54,6 +54,17 @@ class HeldOutRegression(TrainTestSplit):
     panel_word: ClassVar[str] = "table"
 
     @property
+    def measured(self) -> str:
+        """How rows are left out, and in which units coefficients are compared."""
+        return (
+            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
+            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
+            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
+            "column over that of the response. An excess risk is the mean squared error on the rows left out "
+            "less that of least squares on the same n rows, in squared public units of the response."
+        )
+
+    @property
     def metric(self) -> str:
         """Distance to the coefficients of all rows."""
         return "l2_error"

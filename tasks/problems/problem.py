@@ -191,6 +191,11 @@ class Problem(Strict, ABC):
         """The headline metric."""
         return "l2_error"
 
+    @property
+    def measured(self) -> str:
+        """How an error comes about and what it is, in sentences for the report."""
+        return ""
+
     # A study file is read.
 
     def check(self, n: int, task: str) -> None:

@@ -44,6 +44,14 @@ class SimulatedProblem(Problem):
         """Name of the model."""
         return self.model
 
+    @property
+    def measured(self) -> str:
+        """That rows are drawn anew, and that the truth is known."""
+        return (
+            "In every repetition rows are drawn anew, the same for all estimators, and private ones draw new "
+            "noise. An error compares an answer with the parameter that the rows were drawn with."
+        )
+
     def modules(self) -> tuple[str, ...]:
         """Return this module and the model's."""
         return (*super().modules(), models()[self.model])

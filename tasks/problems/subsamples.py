@@ -94,6 +94,22 @@ class Subsamples(RegisteredTableProblem):
         return self.own.units if self.own else (self.about.n_rows, "rows")
 
     @property
+    def measured(self) -> str:
+        """How rows are drawn, and in which units answers are compared."""
+        units = self.population[1]
+        if not self.response:
+            answer, scale = "mean", "each column counted in its standard deviations"
+        else:
+            answer = "coefficients, the intercept left out"
+            scale = "each coefficient times the standard deviation of its column"
+            scale += "" if self.family else ", over that of the response"
+        return (
+            f"In every repetition m of the {units} are drawn without return, the same for all estimators, "
+            f"and private ones draw new noise. An error is the ℓ2 distance of an answer ({answer}) from the "
+            f"answer without privacy on all {units}, {scale}."
+        )
+
+    @property
     def has_deletion_shifts(self) -> bool:  # type: ignore[override]
         """Whether the answer is least squares, whose rows can be deleted by formula."""
         return self.task == "linear_regression" and not self.user_id

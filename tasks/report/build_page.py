@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.audit.deletion_shifts import two_point_bound
+from reports.numbers import num
 from reports.page import (
     Assumption,
     BudgetPart,
@@ -23,7 +24,7 @@ from reports.page import (
 )
 from tasks.rules import delta_at
 from tasks.run.deletion_influence import METRIC as DELETION_SHIFT
-from tasks.study.panel import Panel
+from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
 
@@ -44,7 +45,10 @@ def build_page(
         title=spec.title,
         question=spec.question.strip(),
         dataset=_provenance(spec, manifest),
-        estimators=tuple(_estimator(name) for name in dict.fromkeys(item.name for item in estimators)),
+        estimators=tuple(
+            _estimator(name, [item for item in estimators if item.name == name])
+            for name in dict.fromkeys(item.name for item in estimators)
+        ),
         headline={
             "epsilon": head.epsilon,
             "delta_label": _rule_text(head.delta, symbol),
@@ -89,6 +93,7 @@ def build_page(
         layout=problem.layout,
         layout_facts=problem.layout_facts(spec, results),
         warning=manifest.get("warning", ""),
+        measured=problem.measured,
     )
 
 
@@ -108,7 +113,7 @@ def _remarks(status: str, message: str) -> tuple[str, ...]:
     return (message,) if status == "ok" and message else ()
 
 
-def _estimator(name: str) -> EstimatorInfo:
+def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
     entry = dpalgos.get_estimator(name)
     required = [item["name"] for item in entry.to_dict()["parameters"] if item["required"]]
     return EstimatorInfo(
@@ -124,7 +129,14 @@ def _estimator(name: str) -> EstimatorInfo:
         ),
         summary=entry.summary,
         order=entry.order,
+        settings=tuple(dict.fromkeys(_settings(item) for item in items if item.params)),
     )
+
+
+def _settings(item: EstimatorSpec) -> str:
+    """Return a form's public keywords: "residual-clipped: covariate_bound = 3.0, residual_bound = 1.0"."""
+    keywords = ", ".join(f"{key} = {value}" for key, value in item.params.items())
+    return f"{item.form}: {keywords}" if item.form else keywords
 
 
 def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
@@ -220,12 +232,12 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
         shift = cast(float, row.value)
         what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
         answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
-        text = f"Deleting {what} of {row.n:,} moves {answer} by {shift:.3f}."
+        text = f"Deleting {what} of {row.n:,} moves {answer} by {num(shift)}."
         if deleted == 1:
             bound = two_point_bound(shift, epsilon)
             text += (
                 f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
-                f"{bound:.3f} on average, both on these data and on the data without that row."
+                f"{num(bound)} on average, both on these data and on the data without that row."
             )
         drawn = row.variant == spec.headline.panel and deleted in (1, 10)
         findings.append(

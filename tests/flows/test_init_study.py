@@ -108,6 +108,10 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     assert page.warning.startswith("NOT FOR PUBLICATION")
     assert page.dataset.privacy_unit == "one row, a person"
     assert page.dataset.source_sha256 == table.source_sha256
+    assert (
+        "coefficients, the intercept left out) from the answer without privacy on all rows" in page.measured
+    )
+    assert page.estimator("adassp").settings == ("covariate_bound = sqrt(d), response_bound = 2.0",)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,17 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):
     assert far.endswith("6.0 times as much at ε = 2.")
 
 
+def test_where_repetitions_cannot_tell_what_privacy_adds_from_chance_the_page_says_so(results, page):
+    def view():
+        return view_of(results, page, lambda m, e: 0.99 * chance(m) * 2 / e)
+
+    assert "privacy adds less than that" in enough_epsilon(view())
+    unsure = view()
+    unsure.table.loc[unsure.table["role"] == "private", "se"] = 0.05 * chance(20_000)
+    told = enough_epsilon(unsure)
+    assert f"privacy adds about as much or less ({num(0.99 * chance(20_000))}, standard error 0.00" in told
+
+
 def test_rows_that_make_up_for_privacy_follow_from_how_errors_fall(results, page):
     # E² = s² (1 + 3) at ε = 0.5: four times as many rows.
     told = rows_for_the_same(view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e))

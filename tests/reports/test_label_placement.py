@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -7,10 +8,12 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from reports import palette
-from reports.chart import PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
+from reports.chart import CARD, PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
 from reports.figures import draw
 from reports.label_placement import clearest, interpolate_log, spread
 from reports.numbers import setting
+from reports.results import summarise
+from reports.series import View
 
 PLACES = st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=12)
 
@@ -94,9 +97,6 @@ def test_a_long_axis_name_stays_within_the_figure_and_says_the_direction_where_i
 
 
 def test_limits_do_not_squash(results, page):
-    from reports.results import summarise
-    from reports.series import View
-
     view = View.build(summarise(results), page)
     series = view.series(view.headline)
     low, high = error_limits([series])
@@ -111,5 +111,19 @@ def test_colours_are_stable_and_distinct():
     assert [palette.slot(i) for i in (0, 6, 7)] == [0, 6, 0]
     assert palette.marker(0, 0) != palette.marker(7, 0)
     assert palette.marker(2, 0) != palette.marker(2, 1)
+    assert palette.marker(5, 0) != palette.marker(54, 0)
     assert len(set(palette.LIGHT.values())) == len(palette.LIGHT)
     assert set(palette.LIGHT) == set(palette.DARK)
+
+
+def test_a_long_name_of_the_error_axis_ends_within_the_figure(results, page):
+    label = "ℓ2 distance to the full-sample coefficients, per standard deviation of a column and of another"
+    view = View.build(summarise(results), replace(page, metric_label=label))
+    series = view.series(view.headline)
+    spec = LineFigure(series, (), (0.01, 1.0), (100.0, 20_000.0), (), "m", label)
+    for size in (CARD, PANEL, WIDE):
+        figure = draw(spec, size)
+        figure.set_dpi(300)
+        (shown,) = [text for text in figure.texts if text.get_text().startswith(label)]
+        right = shown.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x1
+        assert right <= size.width * 300 / 72

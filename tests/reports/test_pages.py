@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.headline import rank
 from reports.index import CARD_FIGURE, Card, card_from, render_index
+from reports.ranking import rank
 from reports.results import summarise
 from reports.series import View
 from reports.study_report import render_study

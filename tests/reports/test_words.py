@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from reports import numbers
-from reports.headline import build_headline, guide_at, rank
+from reports.headline import build_headline, guide_at
 from reports.limit_table import limit_table
 from reports.page import Finding, Guide, split_variant
 from reports.plots import draw_all
+from reports.ranking import rank
 from reports.results import summarise
 from reports.series import View
 from reports.tables import error_table, failures
+from reports.text import manifest_rows
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,45 @@ def test_headline_is_computed_from_the_table(results, view):
     ]
     assert "20,640 rows" in head.data
     assert "real" in head.data
+
+
+def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_error(results, page):
+    def of(population):
+        return View.build(summarise(results), replace(page, population=(population, "rows")))
+
+    e, best = (
+        series_of(results, page, name).mean_at(20_000) for name in ("ols", "preconditioned_regression")
+    )
+    chance = e / math.sqrt(1 - 20_000 / 20_640)
+    head = build_headline(of(20_640))
+    assert (
+        f"it would be {numbers.num(e)}, since 20,000 are most of the 20,640 rows that it is compared with; "
+        f"about a large population it would be {numbers.num(chance)}." in head.sentence
+    )
+    cost = math.sqrt(chance**2 + best**2 - e**2) / chance
+    assert (head.tiles[2].value, head.tiles[2].caption) == (
+        numbers.times(cost),
+        "times the error without privacy, about a large population",
+    )
+    assert "most of" not in build_headline(of(100_000)).sentence
+
+
+def series_of(results, page, name):
+    view = View.build(summarise(results), page)
+    return next(s for s in view.series(view.headline) if s.info.name == name)
+
+
+def test_estimators_that_repetitions_cannot_tell_apart_are_named(results, page):
+    near = results.copy()
+    best = near["estimator"] == "preconditioned_regression"
+    other = (near["estimator"] == "adassp") & (near["calibration"] == "tight")
+    for m, more in ((100, 0.001), (200, 0.001), (500, 5.0)):
+        at = (near["n"] == m) & (near["epsilon"] == 0.5) & (near["variant"] == "public")
+        near.loc[other & at, "value"] = near.loc[best & at, "value"].to_numpy() + more
+    head = build_headline(View.build(summarise(near), page))
+    assert "cannot tell it from others, within two standard errors: AdaSSP, tight noise at" in head.choice
+    sizes = head.choice.partition("AdaSSP, tight noise at m = ")[2]
+    assert sizes.startswith("100 and 200")
 
 
 def test_noise_and_limits_are_stated(view):
@@ -196,6 +237,11 @@ def test_guide_is_interpolated_on_log_scales():
     guide = Guide("1/n", (10.0, 1000.0), (1.0, 0.01))
     assert guide_at(guide, 100) == pytest.approx(0.1)
     assert math.isnan(guide_at(guide, 5))
+
+
+def test_what_the_page_says_in_its_own_words_is_not_listed_again():
+    rows = manifest_rows({"seed": 3, "command": "dpcost run", "data": [{"n_rows": 5}], "budgets": {"a": 1}})
+    assert rows == (("Seed", "3"), ("Data, 1, n rows", "5"))
 
 
 def test_manifest_is_json_friendly(page):
