@@ -27,12 +27,13 @@ from dpalgos.api import build_params
 from dpalgos.local.exchange import device_report, mean_reports, report_epsilon
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups
 from tasks.faults import SpecError
-from tasks.release_config import StrictModel, public_keywords, read_config
+from tasks.release_config import public_keywords, read_config
+from tasks.strict import Strict
 
 _INSTEAD = "[protocol] says what a report costs, and nothing else does"
 
 
-class _Protocol(StrictModel):
+class _Protocol(Strict):
     estimator: str
     epsilon: float
     delta: float
@@ -40,12 +41,12 @@ class _Protocol(StrictModel):
     public_rows: Path | None = None
 
 
-class _Columns(StrictModel):
+class _Columns(Strict):
     x: tuple[str, ...] = Field(min_length=1)
     y: str
 
 
-class ProtocolConfig(StrictModel):
+class ProtocolConfig(Strict):
     """A protocol's TOML file: estimator and budget, columns, public bounds, settings."""
 
     protocol: _Protocol

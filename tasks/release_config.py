@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from data.store import read_small
 from dpalgos import get_estimator
@@ -12,27 +12,22 @@ from dpalgos.params import check_settings, describe
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
 from tasks.problems.own_data import OwnData
+from tasks.strict import Strict
 from tasks.study.study_file import load_study
 
 
-class StrictModel(BaseModel):
-    """A table of a user's file: unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Dataset(StrictModel):
+class _Dataset(Strict):
     name: str
     study: str = ""
 
 
-class _Columns(StrictModel):
+class _Columns(Strict):
     x: tuple[str, ...] = Field(default=(), min_length=1)
     y: str | None = None
     user_id: str | None = None
 
 
-class ReleaseConfig(StrictModel):
+class ReleaseConfig(Strict):
     """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
 
     ``dataset.study`` is a study file, by its path from this file, that declares the columns: they are put
@@ -42,11 +37,11 @@ class ReleaseConfig(StrictModel):
 
     dataset: _Dataset
     columns: _Columns
-    bounds: dict[str, Any] = {}
-    params: dict[str, Any] = {}
+    bounds: dict[str, Any] = Field(default={})
+    params: dict[str, Any] = Field(default={})
 
 
-Config = TypeVar("Config", bound=StrictModel)
+Config = TypeVar("Config", bound=Strict)
 
 
 def read_release(config: Path, interval: float | None = None) -> tuple[ReleaseConfig, OwnData | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from data.registry import Column
-from tasks.problems.problem import Strict
+from tasks.strict import Strict
 
 Guess = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from data.declared_column import DeclaredColumn
 from data.registry import Column, Dataset
-from tasks.problems.problem import Strict
+from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 import dpalgos
 from data.refs import DatasetRef
 from data.registry import Column, Dataset, get_dataset
+from tasks.strict import Strict
 from tasks.work_units import Block, Cell, derive_seed, replicate_generator
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 ELEMENTS_PER_BLOCK = 400_000_000
 # What a cell costs beside its data, in elements of a simulation.
 ELEMENTS_BESIDE = 200_000
-
-
-class Strict(BaseModel):
-    """A part of a study file: unknown keys are refused, nothing changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

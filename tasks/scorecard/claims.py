@@ -17,9 +17,9 @@ from pydantic import Field, ValidationError, model_validator
 from reports.numbers import num, setting, span, words
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
-from tasks.problems.problem import Strict
 from tasks.rules import evaluate
 from tasks.scorecard.evidence import Evidence, common_replicates, difference_interval, mean_interval
+from tasks.strict import Strict
 
 _FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan

@@ -11,8 +11,8 @@ from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings
 from tasks.problems.kinds import AnyKind
-from tasks.problems.problem import Strict
 from tasks.rules import delta_at, evaluate_all
+from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]

@@ -14,8 +14,8 @@ from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
 from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
-from tasks.problems.problem import Strict
 from tasks.rules import delta_at
+from tasks.strict import Strict
 from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
 from tasks.work_units import Block, Cell
 
