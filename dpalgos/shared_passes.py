@@ -9,8 +9,9 @@ what they share needs no locks, and the answers do not depend on time.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpalgos.blocked_design import Rows
 from dpalgos.typing import FloatArray, IntArray
 
 T = TypeVar("T")
+_BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,33 +72,48 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
         alike = [wanted[place] for place in places]
         ends = np.cumsum([one.n_columns for one in alike])
         total: FloatArray = np.zeros((ends[-1], rows.shape[1]))
-        for chosen, block in rows.blocks():
-            entries = truncated(block, alike[0].dtype, alike[0].bound)
-            predictors = _predictors(entries, alike)
+        for span in _spans(rows):
+            entries = [truncated(block, alike[0].dtype, alike[0].bound) for _, block in span]
+            chosen = slice(span[0][0].start, span[-1][0].stop)
             factors = [
                 one.factors(u, chosen).T.astype(one.dtype, copy=False)
-                for one, u in zip(alike, predictors, strict=True)
+                for one, u in zip(alike, _predictors(entries, alike), strict=True)
             ]
-            total += (factors[0] if len(factors) == 1 else np.concatenate(factors)) @ entries
+            together = factors[0] if len(factors) == 1 else np.concatenate(factors)
+            ends_of_blocks = np.cumsum([len(block) for block in entries])
+            for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
+                total += own @ block
         for place, part in zip(places, np.split(total, ends[:-1]), strict=True):
             totals[place] = part
     return totals
 
 
-def _predictors(entries: FloatArray, alike: Sequence[RowSum]) -> list[FloatArray | None]:
-    """Return the predictors that are wanted: one product for all that use all columns."""
+def _spans(rows: Rows) -> Iterator[list[tuple[slice, FloatArray]]]:
+    """Yield a few blocks at a time, so that factors are asked for less often; one where rows are streamed."""
+    blocks = rows.blocks()
+    while span := list(islice(blocks, 1 if rows.streamed else _BLOCKS_TOGETHER)):
+        yield span
+
+
+def _predictors(entries: Sequence[FloatArray], alike: Sequence[RowSum]) -> list[FloatArray | None]:
+    """Return the predictors that are wanted, block by block: one product for all that use all columns."""
     whole = [one.coef for one in alike if one.coef is not None and one.used is None]
     ends = np.cumsum([coef.shape[1] for coef in whole])
-    parts = iter(np.split(entries @ np.concatenate(whole, axis=1), ends[:-1], axis=1) if whole else [])
+    every = np.concatenate(whole, axis=1) if whole else None
+    parts = iter([] if every is None else np.split(_stacked(entries, every, None), ends[:-1], axis=1))
     found: list[FloatArray | None] = []
     for one in alike:
         if one.coef is None:
             found.append(None)
-        elif one.used is None:
-            found.append(next(parts))
         else:
-            found.append(entries.take(one.used, axis=1) @ one.coef)
+            found.append(next(parts) if one.used is None else _stacked(entries, one.coef, one.used))
     return found
+
+
+def _stacked(entries: Sequence[FloatArray], coef: FloatArray, used: IntArray | None) -> FloatArray:
+    """Return the products of some blocks, or of some of their columns, with coefficients."""
+    products = [(block if used is None else block.take(used, axis=1)) @ coef for block in entries]
+    return products[0] if len(products) == 1 else np.concatenate(products)
 
 
 class PassAbandoned(BaseException):

@@ -15,7 +15,7 @@ from tasks.problems.problem import Draw, Problem
 from tasks.work_units import Block, Cell, derive_seed
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
-_TOGETHER = 4  # of one estimator: half the time, and what they hold beside the rows stays small
+_COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and hold little beside the rows
 
 Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
 
@@ -85,22 +85,24 @@ class _Outcome:
 def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome"]:
     """Return the outcome of each wanted question.
 
-    Where columns are many, cells of one estimator run side by side. What runs together follows from the
-    block alone: rounding, and thus an answer, must not depend on what else is wanted.
+    Where columns are many, cells run side by side, those of one estimator next to each other. What runs
+    together follows from the block alone: rounding, and thus an answer, must not depend on what else is
+    wanted.
     """
     asking: dict[str, Cell] = {}
     for cell in block.cells:
         asking.setdefault(cell.question, cell)
-    together = _TOGETHER if draw.sample.n_features >= _MANY_COLUMNS else 1
+    wide = draw.sample.n_features >= _MANY_COLUMNS
+    together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
+    order = list(dict.fromkeys(cell.estimator for cell in asking.values()))
     answered: dict[str, _Outcome] = {}
-    for name in dict.fromkeys(cell.estimator for cell in asking.values()):
-        own = [cell for cell in asking.values() if cell.estimator == name]
-        for group in (own[i : i + together] for i in range(0, len(own), together)):
-            if wanted.isdisjoint(cell.question for cell in group):
-                continue
-            runs = [partial(_run_cell, cell, block, draw) for cell in group]
-            found = [runs[0]()] if together == 1 else _side_by_side(draw, runs)
-            answered |= {cell.question: outcome for cell, outcome in zip(group, found, strict=True)}
+    by_estimator = sorted(asking.values(), key=lambda cell: order.index(cell.estimator))
+    for group in (by_estimator[i : i + together] for i in range(0, len(by_estimator), together)):
+        if wanted.isdisjoint(cell.question for cell in group):
+            continue
+        runs = [partial(_run_cell, cell, block, draw) for cell in group]
+        found = [runs[0]()] if together == 1 else _side_by_side(draw, runs)
+        answered |= {cell.question: outcome for cell, outcome in zip(group, found, strict=True)}
     return answered
 
 

@@ -9,7 +9,7 @@ from dpalgos.blocked_design import HeldRows
 from dpalgos.design import Design
 from dpalgos.sample import Sample
 
-N, D, R = 700, 30, 3
+N, D, R = 1400, 30, 3
 
 
 @pytest.fixture
@@ -51,6 +51,14 @@ def test_each_gets_what_it_would_get_alone(sample):
     for one, other in zip(alone[:-1], together[:-1], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
     assert not np.allclose(alone[0][0], alone[1][0], atol=1e-3)
+
+
+def test_a_sum_of_many_blocks_is_the_plain_one(sample):
+    coef = np.random.default_rng(1).standard_normal((D, R))
+    y, mask = sample.response()[:, None], sample.row_mask
+    found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
+    plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
+    np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
 def test_those_that_wait_share_one_pass_and_the_last_go_on_alone(sample, monkeypatch):

@@ -383,6 +383,27 @@ FAULTS = (
         scale("box_mean-tight"),
     ),
     Fault(
+        "Laplace noise has half its scale",
+        "dpalgos/noise_source.py",
+        "np.copysign(np.log(inner, out=inner), out, out=out)",
+        "np.copysign(np.log(inner, out=inner) / 2, out, out=out)",
+        ("tests/dpalgos/test_noise_source.py",),
+    ),
+    Fault(
+        "Laplace noise has one sign",
+        "dpalgos/noise_source.py",
+        "np.copysign(np.log(inner, out=inner), out, out=out)",
+        "np.abs(np.log(inner, out=inner), out=out)",
+        ("tests/dpalgos/test_noise_source.py",),
+    ),
+    Fault(
+        "of blocks whose factors are asked for together the second gets those of the first",
+        "dpalgos/shared_passes.py",
+        "np.split(together, ends_of_blocks[:-1], axis=1)",
+        "[together[:, : len(block)] for block in entries]",
+        ("tests/dpalgos/test_shared_passes.py",),
+    ),
+    Fault(
         "hardened noise in a cube is that of one column fewer",
         "dpalgos/mechanisms/secure.py",
         "t = sum(geometric[: size + 1])",
@@ -712,8 +733,8 @@ FAULTS = (
     Fault(
         "all replicates share their noise",
         "dpalgos/noise_source.py",
-        "rng.standard_normal(count) if kind",
-        "self._rngs[0].standard_normal(count) if kind",
+        "_FILLS[kind](rng, out=row)",
+        "_FILLS[kind](np.random.default_rng(0), out=row)",
         batch("dp_mean-tight"),
     ),
     Fault(

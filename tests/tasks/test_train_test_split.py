@@ -224,7 +224,7 @@ def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
     private = [replace(PRIVATE, epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
     cells, prepared = (IHT, *private), frames()
     beside = compute_block(block(cells=cells), prepared)
-    monkeypatch.setattr("tasks.run.block._TOGETHER", 1)
+    monkeypatch.setattr("tasks.run.block._COLUMNS_PER_FIT", 2401)
     alone = compute_block(block(cells=cells), prepared)
     left, right = (rows[rows["metric"] == "misclassification"]["value"] for rows in (beside, alone))
     np.testing.assert_allclose(left, right, atol=1e-12)
@@ -233,8 +233,10 @@ def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
 
 def test_one_cell_alone_runs_with_those_beside_which_it_runs_in_the_block(monkeypatch):
     cells = tuple(replace(PRIVATE, epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0))
+    whole = block(cells=(IHT, *cells))
+    monkeypatch.setattr("tasks.run.block._COLUMNS_PER_FIT", 150)  # 16 fits: four cells
     asked, ask = [], Draw.answer
     monkeypatch.setattr(Draw, "answer", lambda *given: [asked.append(given[1].epsilon), ask(*given)][1])
-    rows = compute_block(block(cells=(IHT, *cells)), frames(), only=cells[1].key)
-    assert sorted(asked) == [0.5, 1.0, 2.0, 4.0]
+    rows = compute_block(whole, frames(), only=cells[1].key)
+    assert sorted(asked, key=str) == [0.5, 1.0, 2.0, None]
     assert set(rows["cell"]) == {cells[1].key}
