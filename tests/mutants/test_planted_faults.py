@@ -734,7 +734,7 @@ FAULTS = (
         "all replicates share their noise",
         "dpalgos/noise_source.py",
         "_FILLS[kind](rng, out=row)",
-        "_FILLS[kind](np.random.default_rng(0), out=row)",
+        "_FILLS[kind](self._rngs[0], out=row)",
         batch("dp_mean-tight"),
     ),
     Fault(
