@@ -94,9 +94,9 @@ RELEASE = """\
 #     dpcost ledger open {name} --epsilon 1 --delta 1e-6
 #     dpcost release {estimator} --data {file} --config {name}-release.toml {asked}
 # Complete {name}.toml first: it declares the columns. They are put into its units, text becomes columns of
-# 0 and 1, and a regression gets an intercept, the answer "{at_centers}" of all covariates. What is released
-# is in the units of {file}. Where rows with missing cells are dropped they add nothing to a regression; means
-# need impute.
+# 0 and 1, and a regression gets an intercept, the answer "{at_centers}" of all covariates (of text: with all
+# its categories counted alike). What is released is in the units of {file}. Where rows with missing cells are
+# dropped they add nothing to a regression; means need impute.
 
 [dataset]
 name = "{name}"

@@ -1,5 +1,6 @@
 """The declaration of a table of one's own in a study file: what its owner says is public."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -85,17 +86,29 @@ class OwnColumn(Strict):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the ingested table with their units."""
         if self.categories:
-            largest = dict.fromkeys(self.declared.table_columns, 1.0)
-            largest[self.name] = len(self.categories) - 1.0
-            return tuple(
-                Column(name, "float64", "", 0.0, upper, self.source, 0.0, 1.0)
-                for name, upper in largest.items()
+            center, scale = _indicator_units(len(self.categories))
+            codes = Column(self.name, "float64", "", 0.0, len(self.categories) - 1.0, self.source, 0.0, 1.0)
+            indicators = (
+                Column(name, "float64", "", 0.0, 1.0, self.source, center, scale)
+                for name in self.declared.table_columns
             )
+            return (*indicators, codes)
         assert self.lower is not None
         assert self.upper is not None
         center = (self.lower + self.upper) / 2 if self.center is None else self.center
         scale = (self.upper - self.lower) / 4 if self.scale is None else self.scale
         return (Column(self.name, "float64", self.unit, self.lower, self.upper, self.source, center, scale),)
+
+
+def _indicator_units(n_categories: int) -> tuple[float, float]:
+    """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
+
+    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
+    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
+    whose units are the middle and a quarter of their bounds.
+    """
+    share = 1 / n_categories
+    return share, max(math.sqrt(share * (1 - share)), (1 - share) / 2)
 
 
 class OwnData(Strict):
