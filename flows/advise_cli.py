@@ -60,13 +60,18 @@ def advise(
 def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[str]:
     head, guesses, problem = spec.headline, spec.guesses, spec.head_panel.problem
     unit = problem.size_symbol
+    stated = f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}"
+    if not guesses.model_fields_set:
+        stated = "nothing is stated under [guesses] in the study file"
+    elif guesses.source:
+        stated += f" ({guesses.source})"
     budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
     names = list(dict.fromkeys(each.name for each in advice.forecasts))
     width = 2 + max(map(len, names))
     lines = [
         f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
         "the median over made-up tables that are as plausible as what is stated, with the least and the most",
-        f"stated under [guesses]: {guesses.source}",
+        stated,
     ]
     declared = problem.declared_rows(guesses)
     if left_open := declared.left_open(guesses):

@@ -221,9 +221,8 @@ def status(as_json: AsJson = False) -> None:
     width = 2 + max((len(item["study"]) for item in runs), default=0)
     for item in runs:
         remark = f", {item['publication']}" if item["publication"] else ""
-        typer.echo(
-            f"{item['started']}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}"
-        )
+        started = item["started"][:16].replace("T", " ")
+        typer.echo(f"{started}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}")
     if not runs:
         typer.echo("nothing has run yet; start with: dpcost run housing")
     for kind, total in stored.items():

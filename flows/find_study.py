@@ -1,6 +1,7 @@
 """Finding studies: ``flows/studies/*.toml`` by name, or any study file by path."""
 
 import difflib
+import re
 from pathlib import Path
 
 from tasks.faults import SpecError
@@ -55,6 +56,8 @@ def find_study(name: str) -> StudySpec:
     if name not in known:
         known = [*known, SCORECARD]
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        if re.fullmatch(r"[\w-]+", name) and Path(f"{name}.toml").is_file():
+            nearest = [f"{name}.toml"]
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of: {', '.join(known)}"
         raise SpecError(f"study must be a known name or a .toml file, got {name!r}; {hint}")
     return _suiting_its_data(load_study(STUDIES / f"{name}.toml"))

@@ -63,10 +63,14 @@ def release(
     if as_json:
         typer.echo(json.dumps(asdict(answer), indent=1))
         return
+    width = max(24, *(2 + len(column) for column in answer.estimate))
+    if answer.interval:
+        level = f"{100 * (interval or 0):g} %"
+        typer.echo(f"{'':<{width}}{'estimate':>14}{f'{level} from':>14}{'to':>14}")
     for column, value in answer.estimate.items():
         ends = answer.interval.get(column)
         shown = "" if ends is None else "".join(f"{'?' if end is None else f'{end:.6g}':>14}" for end in ends)
-        typer.echo(f"{column:<24}{value:>14.6g}{shown}")
+        typer.echo(f"{column:<{width}}{value:>14.6g}{shown}")
     if answer.interval_note:
         typer.echo(answer.interval_note.replace("is nan", "is ?", 1))
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"

@@ -1,7 +1,7 @@
 """One private answer about a user's own data: checked, planned, charged to the ledger, then drawn."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ def release(
         charge = ledger.store_release(charge.id, _stored(given.units, drawn))
     assert charge.release is not None
     return Answer(
-        estimate=dict(charge.release["estimate"]),
+        estimate=_in_order(given.units.names, charge.release["estimate"]),
         epsilon=charge.epsilon,
         delta=charge.delta,
         replayed=replayed,
@@ -288,6 +288,17 @@ def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:
         return dict(zip(columns, map(float, estimate), strict=True))
     rows = zip(columns, estimate, strict=True)
     return {f"{name}, class {k}": float(value) for name, row in rows for k, value in enumerate(row)}
+
+
+def _in_order(columns: Sequence[str], stored: Mapping[str, float]) -> dict[str, float]:
+    """Return a stored estimate in the order of its columns and classes: the ledger keeps names sorted."""
+    place = {column: (j, 0) for j, column in enumerate(columns)}
+
+    def of(name: str) -> tuple[int, int]:
+        column, _, k = name.rpartition(", class ")
+        return place[name] if name in place else (place[column][0], int(k))
+
+    return {name: stored[name] for name in sorted(stored, key=of)}
 
 
 def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:

@@ -73,7 +73,7 @@ class Guesses(Strict):
     std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
     effects: dict[str, Guess] = Field(default_factory=dict)
     shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
-    source: str = "by default; [guesses] in the study file says otherwise"
+    source: str = ""
 
     def check_names(self, columns: set[str]) -> None:
         """Refuse guesses about columns that there are not."""

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from uuid import uuid4
 
@@ -127,7 +128,8 @@ def test_columns_of_the_status_stay_apart(dpcost, home):
     journal.begin(home, run, name, profile="smoke")
     journal.end(home, run)
     line = dpcost("status")[1].splitlines()[0]
-    assert line.split()[1:] == [name, "smoke", "completed"]
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d  ", line)
+    assert line.split()[2:] == [name, "smoke", "completed"]
 
 
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):

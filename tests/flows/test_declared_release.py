@@ -88,7 +88,10 @@ def test_means_and_labels_of_text_are_released_without_another_line(
 def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path, ledger):
     file = study(tmp_path, response="cost")
     first = asked(tmp_path, ledger)
-    assert asked(tmp_path, ledger).replayed
+    again = asked(tmp_path, ledger)
+    assert again.replayed
+    assert list(again.estimate.items()) == list(first.estimate.items())
+    assert [*first.estimate] == ["age", "region=south", "region=west", "smoker=yes", AT_CENTERS]
     edited(file, "upper = 120", "upper = 120\ncenter = 50")
     other = asked(tmp_path, ledger)
     assert not other.replayed

@@ -83,7 +83,9 @@ def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(
     for column, (low, high) in answers[0]["interval"].items():
         assert low < answers[0]["estimate"][column] < high
     shown = ask(dpcost, data, config(), "--interval", 0.95)[1]
-    assert len(shown.splitlines()[0].split()) == 4
+    head, *lines = shown.splitlines()
+    assert head.split() == ["estimate", "95", "%", "from", "to"]
+    assert len(lines[0].split()) == 4
     other = json.loads(ask(dpcost, data, config(), "--json")[1])  # another question
     assert (other["replayed"], other["interval"]) == (False, {})
 

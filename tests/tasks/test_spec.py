@@ -166,6 +166,13 @@ def test_an_unknown_study_names_the_nearest():
         find_study("xyz")
 
 
+def test_the_name_of_ones_own_study_without_its_ending_is_understood_in_the_refusal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hous.toml").write_text("")
+    with pytest.raises(SpecError, match=r"did you mean 'hous\.toml'\?"):
+        find_study("hous")
+
+
 def test_delta_is_a_number_or_a_rule():
     assert delta_at("10/n^1.1", 1000) == 10 / math.pow(1000, 1.1)
     assert delta_at("1/n^2", 100) == 1e-4
