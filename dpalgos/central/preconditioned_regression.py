@@ -2,7 +2,7 @@
 
     W = M^(−1/2),  M = the released second moments of clipped rows        (whitening)
     θ ← θ + η ( mean_i clip(u_i (y_i − u_i'θ), C) + noise ),  u_i = W x_i   (T steps)
-    β̂ = W θ̄,  θ̄ the share-weighted mean of the last iterates, shrunk by James–Stein
+    β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: every released quantity is clipped to a level that is public or itself released. What
@@ -15,20 +15,22 @@ Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a releas
     how many norms exceed a candidate level     1              f_q in all (``clip="private"`` only)
     Z'Z/n, rows of Z = [X, y] clipped to C_A    √2 C_A²/n      f_A
     U'U/n, whitened rows clipped to C_B         √2 C_B²/n      f_B (with a second whitening only)
-    mean of clip(u_i r_i, C), step t            2C/n           f_t, growing geometrically
+    mean of clip(u_i r_i, C), step t            2C/n           f_t, the same for all, or growing geometrically
 
 (the second and third: orthogonal rows of norm C_A or C_B, :mod:`dpalgos.mechanisms.private_whitening`; the
 fourth: opposite rows of norm C). W, θ, the levels and the shrinkage use released quantities only. The steps
 start from the ridge regression of the released Z'Z, with a ridge of three times the floor below which its
-eigenvalues are noise: X'y is a part of it, and paid for.
+eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released gradients
+and their noise levels (:mod:`dpalgos.mechanisms.noisy_steps`): a mean of the steps where they agree up to
+noise, an extrapolation where they still move, as in directions that the whitening does not resolve.
 
 A second whitening, inside the first's coordinates, resolves directions that the first's noise hides, and
 takes its share from the steps: ``n_whitenings=None`` takes it where nμ ≥ 4,000. Between 2,600 and 3,600
 tables differ in whether it helps: weak directions gain from it, and lose what they owe to shrinkage.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.regression_levels`)
-    ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at the
-    first step and again at the second.
+    ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
+    of the first three steps.
     ``"rule"``: constants found on the California housing data, hence no independent evidence there.
     a pair ``(C_A, C)`` of public levels.
 
@@ -37,13 +39,14 @@ from zero, and nothing is shrunk: :mod:`dpalgos.regression_intervals` then knows
 and grow faster, a tenth of the rows' clipping is wanted and the gradients' level is doubled (what
 clipping does cannot be known), and a share of μ² pays for the second moments of the clipped gradients of the
 last step, of norm at most C (√2 C²/n, orthogonal gradients), and for how many rows were clipped anywhere
-(1). The answer is less accurate than without, for Gaussian rows: at ε = .5 by a factor of 2.2 for n = 2,000,
-d = 5, of 1.9 for n = 20,000, d = 5 and of 3.7 for n = 20,000, d = 20, there by 1.4 at ε = 3.
+(1). The answer is less accurate than without, for Gaussian rows: at ε = .5 by a factor of 3.3 for n = 2,000,
+d = 5, of 3 for n = 20,000, d = 5 and of 4.4 for n = 20,000, d = 20, there by 1.5 at ε = 3.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this
 ε and stay near the ridge regression; ``diagnostics["unresolved_directions"]`` counts them. Constants were
-chosen on four tables (n = 16,000 to 40,000, d = 6 to 17), two of them with nearly collinear columns. On the
-housing data errors lean on stopping early, which cancels part of the clipping bias: without any noise the
+chosen on fifteen tables (n = 4,000 to 45,000, d = 6 to 27): nine of real rows, six generated ones with heavy
+tails or nearly collinear columns. On the housing
+data errors lean on stopping early, which cancels part of the clipping bias: without any noise the
 answer on rows clipped as at ε = .5 is .24 from least squares.
 
 References
@@ -73,15 +76,10 @@ from dpalgos.intervals import (
 )
 from dpalgos.mechanisms.checks import check_clip
 from dpalgos.mechanisms.clipping import counts_above
+from dpalgos.mechanisms.noisy_steps import combined_steps
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
-from dpalgos.mechanisms.regression_levels import (
-    N_COUNTS,
-    N_SEARCHED_STEPS,
-    RegressionLevels,
-    WantedRows,
-    with_response,
-)
-from dpalgos.mechanisms.shrinkage import averaged_noise_variance, james_stein
+from dpalgos.mechanisms.regression_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
+from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.symmetric import unsvec
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.whitened_rows import WhitenedRows
@@ -99,13 +97,13 @@ _WANTED = WantedRows()
 
 @dataclass(frozen=True, kw_only=True)
 class _Schedule:
-    """How the budget is spent: shares of μ², steps, and averaging."""
+    """How the budget is spent: shares of μ², and steps."""
 
     moment_share: float
-    growth: float
-    n_averaged: int
     step_size: float
-    n_steps: int = 5
+    growth: float = 1.0
+    n_steps: int = 6
+    n_left_out: int = 0  # of the first steps, which are no part of the combination
     level_share: float = 0.1
     whitened_share: float = 0.0
     interval_share: float = 0.0
@@ -129,28 +127,28 @@ class _Schedule:
 
     def count_multiplier(self, budget: Budget) -> float:
         """Return the noise of each count of the searches for levels; 0 where there are none."""
-        n_searches = 1 + N_SEARCHED_STEPS + (self.whitened_share > 0)
+        n_searches = 1 + self.wanted.n_searched_steps + (self.whitened_share > 0)
         return budget.gaussian_multiplier("levels", n_searches * N_COUNTS) if self.level_share else 0.0
 
 
-_ONCE = _Schedule(level_share=0.07, moment_share=0.2, growth=1.3, n_averaged=5, step_size=0.8)
+_ONCE = _Schedule(level_share=0.07, moment_share=0.2, step_size=0.8, wanted=WantedRows(rows=120))
 _TWICE = _Schedule(
     moment_share=0.12,
-    whitened_share=0.13,
-    growth=1.15,
-    n_averaged=5,
+    whitened_share=0.15,
     step_size=0.65,
-    wanted=WantedRows(part=0.1),
+    n_steps=5,
+    wanted=WantedRows(part=0.1, gradients=18),
 )
-_PUBLIC_LEVELS = _Schedule(level_share=0.0, moment_share=0.2, growth=1.5, n_averaged=2, step_size=0.8)
+_PUBLIC_LEVELS = _Schedule(
+    level_share=0.0, moment_share=0.2, growth=1.5, n_steps=5, n_left_out=3, step_size=0.8
+)
 # Few rows are clipped, and the last step is a whole one on good moments, so that its error is known.
 _WITH_INTERVAL = _Schedule(
-    wanted=WantedRows(rows=10, widened=2.0),
+    wanted=WantedRows(rows=10, gradients=20, n_searched_steps=2, widened=2.0),
     moment_share=0.25,
     n_steps=3,
     step_size=1.0,
     growth=2.5,
-    n_averaged=1,
     interval_share=INTERVAL_SHARE,
 )
 
@@ -282,36 +280,31 @@ def preconditioned_regression(
             noise_multiplier=multiplier,
             label="preconditioned gradient",
         )
-        steps.append(_Step(theta, theta + schedule.step_size * released, level, sensitivity, multiplier))
-        theta = steps[-1].after
+        steps.append(_Step(theta, released, level, sensitivity, multiplier))
+        theta = theta + schedule.step_size * released
 
     if params.interval is not None:
         _note_interval(transcript, params.interval, budget, sample, rows, white, row_level, steps[-1])
     else:
-        theta = _averaged(steps, schedule, shrunk=params.shrinkage == "james_stein")
+        last = steps[schedule.n_left_out :]
+        theta, variance = combined_steps(
+            np.array([step.before for step in last]),
+            np.array([step.gradient for step in last]),
+            np.array([step.multiplier * step.sensitivity for step in last]),
+            schedule.step_size,
+        )
+        theta = james_stein(theta, variance) if params.shrinkage == "james_stein" else theta
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
 
 
 class _Step(NamedTuple):
-    """A step from one iterate to the next, (d, R) each; its level, sensitivity (R,) and noise multiplier."""
+    """An iterate and the gradient released there, (d, R); level, sensitivity (R,) and noise multiplier."""
 
     before: FloatArray
-    after: FloatArray
+    gradient: FloatArray
     level: FloatArray
     sensitivity: FloatArray
     multiplier: float
-
-
-def _averaged(steps: Sequence[_Step], schedule: _Schedule, *, shrunk: bool) -> FloatArray:
-    """Return the share-weighted mean of the last iterates, shrunk by what the noise leaves in it, (d, R)."""
-    weights = schedule.step_shares()[-schedule.n_averaged :]
-    weights = weights / weights.sum()
-    last = steps[-schedule.n_averaged :]
-    averaged = np.asarray(sum(weight * step.after for weight, step in zip(weights, last, strict=True)))
-    if not shrunk:
-        return averaged
-    noise_stds = [step.multiplier * step.sensitivity for step in steps]
-    return james_stein(averaged, averaged_noise_variance(noise_stds, weights, schedule.step_size))
 
 
 def _note_interval(
@@ -341,7 +334,7 @@ def _note_interval(
         interval,
         inverse=white.matrix @ white.matrix,
         lever=white.matrix,
-        step=np.einsum("rij,jr->ir", white.matrix, last.after - last.before),
+        step=np.einsum("rij,jr->ir", white.matrix, last.gradient),
         gram_std=white.noise_std,
         score_std=transcript.noise_std(last.sensitivity, last.multiplier, sample.n_features),
         scores=scores,

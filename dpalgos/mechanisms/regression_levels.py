@@ -1,9 +1,9 @@
 """Clip levels of a preconditioned regression: public, by rule, or by private binary search.
 
-    ``"private"``: about k norms lie above the level, k = 100 (√d/μ) x^(−1/4) for the rows (a part of them, if
-    more) and 20 (√d/μ) x^(−1/4) for whitened rows and for gradients, x = nμ/489; each found by a binary
-    search of four noisy counts over sixteen public levels (`dpalgos.mechanisms.level_search`). A row changes
-    a count by at most 1. The gradients' level is found at the first step and again at the second.
+    ``"private"``: about k norms lie above the level, k = c (√d/μ) x^(−1/4), x = nμ/489, with c = 100 or 120
+    for the rows (a part of them, if more), 20 for whitened rows and 18 or 22 for gradients; each found by a
+    binary search of four noisy counts over sixteen public levels (`dpalgos.mechanisms.level_search`). A row
+    changes a count by at most 1. The gradients' level is found anew at each of the first three steps.
     ``"rule"``: C_A = 3 x^0.4, C = 3.2 x^0.85.
     a pair of public levels.
 
@@ -26,7 +26,6 @@ from dpalgos.sample import Group, Grouped, Sample
 from dpalgos.typing import FloatArray
 
 N_COUNTS = counts_needed(16)  # of one search
-N_SEARCHED_STEPS = 2  # the gradients' level is found at the first step and again at the second
 _ROW_LEVELS = np.geomspace(0.5, 8, 16)  # times √(d + 1)
 _WHITENED_LEVELS = np.geomspace(0.5, 16, 16)  # times √d
 _GRADIENT_LEVELS = np.geomspace(0.15, 24, 16)  # times √d
@@ -35,10 +34,16 @@ _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
 
 @dataclass(frozen=True, kw_only=True)
 class WantedRows:
-    """How many rows to clip for moments: ``rows`` √d/μ, or a ``part`` if more; and a factor on C."""
+    """How many rows to clip: factors on √d/μ x^(−1/4).
+
+    For moments ``rows``, or a ``part`` of all if that is more; for ``gradients`` at each of the first
+    ``n_searched_steps`` steps, where C is the level found, ``widened``.
+    """
 
     rows: float = 100.0
     part: float = 0.0
+    gradients: float = 22.0
+    n_searched_steps: int = 3
     widened: float = 1.0
 
 
@@ -61,7 +66,7 @@ class RegressionLevels:
         How many rows should be clipped.
     noise_multiplier : float
         Of each noisy count: ``N_COUNTS`` for each search, one search for the rows, one for whitened rows if
-        they are asked for, and ``N_SEARCHED_STEPS`` for gradients. Looked at for private levels only.
+        they are asked for, and ``wanted.n_searched_steps`` for gradients. Looked at for private levels only.
     transcript : Transcript
     """
 
@@ -105,10 +110,10 @@ class RegressionLevels:
             return np.full(self._sample.n_replicates, self._clip[1])
         if self._clip == "rule":
             return 3.2 * self._scale**0.85
-        if step < N_SEARCHED_STEPS:
+        if step < self._asked.n_searched_steps:
             found = self._searched(
                 _GRADIENT_LEVELS * np.sqrt(self._sample.n_features),
-                self._wanted(20),
+                self._wanted(self._asked.gradients),
                 rows.gradient_norms(theta),
                 "gradients above a level",
             )

@@ -1,7 +1,5 @@
 """Shrinkage of a released vector by its known noise level: free post-processing."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from dpalgos.typing import FloatArray
@@ -25,27 +23,3 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
     """
     squares = np.maximum((released**2).sum(axis=0), np.finfo(float).tiny)
     return np.asarray(released * np.maximum(0.0, 1 - max(len(released) - 2, 0) * noise_variance / squares))
-
-
-def averaged_noise_variance(noise_stds: Sequence[FloatArray], weights: FloatArray, step: float) -> FloatArray:
-    """Return the variance per coordinate that steps' noise leaves in an average of the last iterates, (R,).
-
-    Parameters
-    ----------
-    noise_stds : sequence of (R,) arrays
-        Of each step's gradient; the curvature is 1, so that a later step leaves 1 − ``step`` of it.
-    weights : (k,) array
-        Of the last k iterates, together 1.
-    step : float
-        Step size.
-    """
-    n_steps, n_averaged = len(noise_stds), len(weights)
-    variance = np.zeros_like(noise_stds[0])
-    for s, std in enumerate(noise_stds):
-        influence = sum(
-            weights[i] * (1 - step) ** (t - s)
-            for i, t in enumerate(range(n_steps - n_averaged, n_steps))
-            if t >= s
-        )
-        variance += (step * std * influence) ** 2
-    return variance

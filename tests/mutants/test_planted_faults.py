@@ -343,7 +343,7 @@ FAULTS = (
     Fault(
         "searches for the gradients' levels are not paid for",
         "dpalgos/central/preconditioned_regression.py",
-        "n_searches = 1 + N_SEARCHED_STEPS + ",
+        "n_searches = 1 + self.wanted.n_searched_steps + ",
         "n_searches = 1 + ",
         certified("preconditioned_regression-tight"),
     ),
@@ -646,6 +646,13 @@ FAULTS = (
         "np.where(prune(np.take_along_axis(_means(sample, params, transcript), released.support, axis=0), "
         "noise_std) != 0, values, 0.0)",
         replayed("dp_sparse_mean: s by noise level-tight"),
+    ),
+    Fault(
+        "steps are combined from the true gradients",
+        "dpalgos/central/preconditioned_regression.py",
+        "steps.append(_Step(theta, released, level, sensitivity, multiplier))",
+        "steps.append(_Step(theta, rows.clipped_gradient(theta, level), level, sensitivity, multiplier))",
+        replayed("preconditioned_regression-tight"),
     ),
     Fault(
         "the James-Stein factor is that of the true mean",
