@@ -113,7 +113,7 @@ def test_the_error_is_foreseen_where_the_guesses_are_true(tmp_path, home, few_po
 
 def test_what_is_needed_agrees_with_the_forecasts(tmp_path, few_points):
     spec = find_study(str(small(study(tmp_path, people(2000)[["age", "cost"]], response="cost"))))
-    advice = advise(spec, replicates=5)
+    advice = advise(spec, replicates=20)
     own = {(f.n, f.epsilon): f for f in advice.forecasts if f.name == "preconditioned_regression"}
     assert own[1800, 3.0].error < own[1800, 0.5].error < own[500, 0.5].error
     assert all(f.low <= f.error <= f.high for f in own.values())
