@@ -107,7 +107,7 @@ def test_the_error_is_foreseen_where_the_guesses_are_true(tmp_path, home, few_po
     assert set(measured.index) == {"preconditioned_regression"}
     each = next(f for f in foreseen.forecasts if (f.n, f.epsilon) == (1800, 0.5))
     # Effects are never taken to be known exactly, so that somewhat more is foreseen than of true ones.
-    assert 0.6 <= each.error / measured.item() <= 2
+    assert 0.6 <= each.error / measured.item() <= 2.5  # of 60 fits 1.9
     assert each.low <= measured.item() <= each.high
 
 
