@@ -6,6 +6,7 @@ from typing import Any
 
 from prefect import flow, runtime
 from prefect.futures import PrefectFuture, as_completed
+from prefect.utilities.annotations import quote
 
 import dpalgos
 from data.refs import DatasetRef
@@ -33,7 +34,7 @@ from flows.run_parameters import (
     reports_folder,
     run_name,
 )
-from flows.task_choice import check_cell
+from flows.task_choice import check_cell, refreshing
 from flows.threads_at_once import THREADS, threads_at_once
 from flows.webhook import tell_failure
 from tasks.cache.keys import CacheKey, cache_key, modules_of
@@ -312,10 +313,10 @@ class _Run:
     def _now(self, task: Any, key: CacheKey, *arguments: Any) -> Record:
         """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
         self.n_task_runs += 1
-        record: Record = task.with_options(refresh_cache=self._task == task.name)(key, *arguments)
+        record: Record = refreshing(task, self._task == task.name)(key, *arguments)
         if not at_hand(record):
             self.n_task_runs += 1
-            record = task.with_options(refresh_cache=True)(key, *arguments)
+            record = refreshing(task, True)(key, *arguments)
         return record
 
     def _submit(self, block: Block, design: Record | None, *, again: bool = False) -> "PrefectFuture[Record]":
@@ -327,17 +328,17 @@ class _Run:
         chosen = self._task == run_block.name and (holds_cell or self._cell is None)
         # One cell alone can only be run into rows that are whole.
         whole = not again and holds_cell and at_hand(stored_record(records_folder(home()) / key.name))
-        task = run_block.with_options(refresh_cache=chosen or again)
         only = self._cell if chosen and whole else None
-        return task.submit(key, block, design, self._rows_of(key), only)
+        # No future of another task is in a block, so Prefect need not look for some among its cells.
+        arguments = (key, quote(block), design, self._rows_of(key), only)
+        future: PrefectFuture[Record] = refreshing(run_block, chosen or again).submit(*arguments)
+        return future
 
     def _submit_task(
         self, task: Any, arguments: tuple[Any, ...], *, again: bool = False
     ) -> "PrefectFuture[Record]":
         self.n_task_runs += 1
-        future: PrefectFuture[Record] = task.with_options(
-            refresh_cache=again or self._task == task.name
-        ).submit(*arguments)
+        future: PrefectFuture[Record] = refreshing(task, again or self._task == task.name).submit(*arguments)
         return future
 
     def _rows_of(self, key: CacheKey) -> str:

@@ -2,7 +2,8 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import Literal, get_args
+from functools import cache
+from typing import Any, Literal, get_args
 
 from tasks.faults import SpecError
 from tasks.study.spec import PROFILES, Profile, StudySpec
@@ -32,6 +33,12 @@ def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Pro
             f"--cell must be a cell of {spec.name} at profile {profile}, got {cell!r}"
             f"{nearest_name(cell, keys) or '; the column cell of its summary.csv lists them'}"
         )
+
+
+@cache
+def refreshing(task: Any, again: bool) -> Any:
+    """Return a task that computes its result again although it is stored, or one that looks for it there."""
+    return task.with_options(refresh_cache=again)
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:

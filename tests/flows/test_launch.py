@@ -43,19 +43,6 @@ def test_a_scheduler_has_to_answer():
         check_engine("dask://127.0.0.1:99999")
 
 
-def test_workers_of_an_own_cluster_keep_freed_memory(monkeypatch):
-    dask = pytest.importorskip("dask")
-    pytest.importorskip("prefect_dask")
-    from distributed.nanny import _get_env_variables
-
-    from flows.dask_runner import dask_runner
-
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    with dask.config.set({}):
-        dask_runner(workers=1)
-        assert "MALLOC_TRIM_THRESHOLD_" not in _get_env_variables("distributed.nanny.pre-spawn-environ")
-
-
 FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
 
 
