@@ -77,9 +77,17 @@ def _interval(costs: tuple[Cost, ...]) -> float:
     if len(drawn) == len(costs):
         return min(drawn, default=_INTERVAL)
     spread = sum(_spread(cost) for cost in costs)
-    # Rounding costs up to one interval per cost; the grid must resolve the smallest loss too.
-    finest = min(_INTERVAL, 1e-3 * max(spread, 1e-6) / max(len(costs), 1), *drawn)
+    # Rounding costs up to one interval per cost; the grid must resolve the smallest loss too. Few δ have an ε
+    # below the mean loss: where that is large, the grid is as fine in its units.
+    coarsest = _INTERVAL * max(1.0, sum(_mean_loss(cost) for cost in costs))
+    finest = min(coarsest, 1e-3 * max(spread, 1e-6) / max(len(costs), 1), *drawn)
     return max(finest, spread / 2e6)
+
+
+def _mean_loss(cost: Cost) -> float:
+    if cost.kind == "pure":
+        return cost.n_releases * cost.parameter * float(np.tanh(cost.parameter / 2))
+    return cost.n_releases / (2 * cost.parameter**2) if cost.kind == "gaussian" else 0.0
 
 
 def _spread(cost: Cost) -> float:

@@ -383,6 +383,20 @@ FAULTS = (
         scale("box_mean-tight"),
     ),
     Fault(
+        "losses are rounded down",
+        "dpalgos/accounting/pld.py",
+        "np.ceil(parameter",
+        "np.floor(parameter",
+        ("tests/dpalgos/test_privacy_loss_distributions.py",),
+    ),
+    Fault(
+        "where losses are large the grid is coarser than a ten-thousandth of them",
+        "dpalgos/accounting/pld.py",
+        "_INTERVAL * max(1.0, ",
+        "_INTERVAL * max(1.0, 10 * ",
+        ("tests/dpalgos/test_privacy_loss_distributions.py",),
+    ),
+    Fault(
         "Laplace noise has half its scale",
         "dpalgos/noise_source.py",
         "np.copysign(np.log(inner, out=inner), out, out=out)",
