@@ -137,14 +137,18 @@ class Frame:
     def x_ticks(self) -> list[float]:
         """Sizes to label: the figure's own where their numbers fit side by side, else round ones."""
         sizes = sorted(set(self.spec.sizes))
-        letter = LETTER * self.size.font / self.size.plot_width
-        apart = all(
-            self.across(b) - self.across(a) >= letter * (len(setting(a)) + len(setting(b)) + 2) / 2
-            for a, b in pairwise(sizes)
-        )
-        if sizes and apart:
+        if sizes and self._apart(sizes):
             return sizes
-        return labelled_ticks(*self.x_range, (1, 2, 5) if self.size.dense_ticks else (1,))
+        dense = labelled_ticks(*self.x_range, (1, 2, 5))
+        return dense if self.size.dense_ticks and self._apart(dense) else labelled_ticks(*self.x_range, (1,))
+
+    def _apart(self, ticks: Sequence[float]) -> bool:
+        """Whether the numbers of ticks fit side by side."""
+        letter = LETTER * self.size.font / self.size.plot_width
+        return all(
+            self.across(b) - self.across(a) >= letter * (len(setting(a)) + len(setting(b)) + 2) / 2
+            for a, b in pairwise(ticks)
+        )
 
     @cached_property
     def failures(self) -> tuple[tuple[Series, Point], ...]:

@@ -13,6 +13,8 @@ from reports.page import Guide, Provenance, StudyPage
 from reports.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
 from reports.series import Point, Series, Setting, View
 
+_MOST_NAMES = 4  # of estimators in a sentence
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -66,7 +68,7 @@ def build_headline(view: View) -> PageHeadline:
     return PageHeadline(
         sentence=_sentence(view, where, x, ranking),
         verdict=_verdict(ranking),
-        choice=best_by_size(view, series),
+        choice=best_by_size(view, series) + _ties(view, x, ranking),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
@@ -135,7 +137,6 @@ def _verdict(ranking: Ranking) -> str:
 def best_by_size(view: View, series: Sequence[Series]) -> str:
     """Say which private estimator has the smallest mean error at which sizes, and where zero wins."""
     runs: dict[str, list[float]] = {}
-    ties: dict[str, list[float]] = {}
     zero_wins: list[float] = []
     name = ""
     sizes = sorted({p.x for s in series for p in s.points})
@@ -146,8 +147,6 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
         best, point = ranking.best
         name = best.full
         runs.setdefault(best.label, []).append(x)
-        for other in tied_with_best(ranking):
-            ties.setdefault(other.label, []).append(x)
         if point.mean > ranking.zero:
             zero_wins.append(x)
     if not runs:
@@ -158,15 +157,25 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     else:
         listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in runs.items())
         text = f"The smallest private error comes from: {listed}."
-    if ties:
-        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in ties.items())
-        text += f" These repetitions cannot tell it from others, within two standard errors: {listed}."
     answered = sum(len(xs) for xs in runs.values())
     if 0 < len(zero_wins) < answered:
         text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
     elif zero_wins:
         text += f" The zero vector beats them all at every {symbol}."
     return text
+
+
+def _ties(view: View, x: float, ranking: Ranking) -> str:
+    """Say which estimators these repetitions cannot tell from the best one, at the headline's size."""
+    names = [series.label for series in tied_with_best(ranking)]
+    if not names:
+        return ""
+    if len(names) > _MOST_NAMES:
+        names[_MOST_NAMES:] = [count(len(names) - _MOST_NAMES, "other")]
+    return (
+        f" At {view.page.x_symbol} = {setting(x)} these repetitions cannot tell the best from "
+        f"{words(names)}: the errors differ by less than two standard errors."
+    )
 
 
 def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:

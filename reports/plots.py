@@ -23,6 +23,7 @@ from reports.series import Series, Setting, View
 from reports.slope_table import slope_table
 from reports.tables import flagged_sizes
 
+MOST_PANELS = 48  # of a kind on one page
 _PANEL_HEADINGS = {"preparation": "How it changes with the preparation of the data"}
 
 
@@ -177,7 +178,7 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
         "How it changes with δ": [item for item in by_rule if item[1] in ran],
         _PANEL_HEADINGS.get(word, "The panels"): by_panel,
     }
-    kept = {heading: items for heading, items in wanted.items() if len(items) > 1}
+    kept = {heading: items[:MOST_PANELS] for heading, items in wanted.items() if len(items) > 1}
     settings = list(dict.fromkeys(where for items in kept.values() for _, where in items))
     series = {where: view.series(where) for where in settings}
     limits = chart.error_limits(list(series.values()), reach=PANEL_REACH)
@@ -188,9 +189,17 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
         name = _slug(f"panel-eps{where.epsilon:g}-delta-{where.rule}-{where.prepare}")
         drawn[where] = _picture(name, _alt(view, where, series[where], x), spec, chart.PANEL, png=True)
     return tuple(
-        PanelGroup(heading, _trend(view, items, series), tuple((caption, drawn[w]) for caption, w in items))
+        PanelGroup(
+            heading,
+            _trend(view, items, series) + _not_drawn(len(wanted[heading])),
+            tuple((caption, drawn[w]) for caption, w in items),
+        )
         for heading, items in kept.items()
     )
+
+
+def _not_drawn(n_panels: int) -> str:
+    return f" Of {n_panels} panels {MOST_PANELS} are shown." if n_panels > MOST_PANELS else ""
 
 
 def _trend(view: View, items: list[tuple[str, Setting]], series: dict[Setting, tuple[Series, ...]]) -> str:

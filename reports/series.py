@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import pandas as pd
 
@@ -179,7 +180,7 @@ class View:
             for p in self.prepares
             for r in self.rules
             for e in self.epsilons
-            if not self._rows(Setting(e, r, p)).empty
+            if Setting(e, r, p) in self._by_setting
         ]
         return tuple(sorted(found, key=lambda s: s != self.headline))
 
@@ -191,17 +192,34 @@ class View:
             return None
         return min(found, key=lambda s: (s.rule != head.rule, abs(math.log(s.epsilon / head.epsilon))))
 
+    @cached_property
+    def _by_setting(self) -> dict[Setting, pd.DataFrame]:
+        groups = self.private.groupby(["epsilon", "rule", "prepare"], sort=False)
+        return {Setting(cast(float, e), str(r), str(p)): rows for (e, r, p), rows in groups}
+
     def _rows(self, setting: Setting) -> pd.DataFrame:
-        t = self.private
-        fits = (t["epsilon"] == setting.epsilon) & (t["rule"] == setting.rule)
-        return t[fits & (t["prepare"] == setting.prepare)]
+        return self._by_setting.get(setting, self.private.iloc[:0])
+
+    @cached_property
+    def _without(self) -> tuple[pd.DataFrame, ...]:
+        """The rows of each non-private estimator and of the zero vector."""
+        rows = self.table[self.table["role"].isin(("nonprivate", "zero"))]
+        return tuple(others for _, others in rows.groupby("estimator", sort=False))
+
+    @cached_property
+    def _series(self) -> dict[Setting | None, tuple[Series, ...]]:
+        return {}
 
     def series(self, setting: Setting | None) -> tuple[Series, ...]:
         """Return every line of a setting: private ones by catalogue order, then non-private, then zero."""
+        if setting not in self._series:
+            self._series[setting] = self._made_series(setting)
+        return self._series[setting]
+
+    def _made_series(self, setting: Setting | None) -> tuple[Series, ...]:
         rows = [] if setting is None else [self._rows(setting)]
         prepare = setting.prepare if setting else ""
-        without = self.table[self.table["role"].isin(("nonprivate", "zero"))]
-        for _, others in without.groupby("estimator", sort=False):
+        for others in self._without:
             fitting = others[others["prepare"] == prepare]
             rows.append(fitting if len(fitting) else others[others["prepare"] == ""])
         if not rows:

@@ -21,9 +21,18 @@ from reports.picture import Picture, banner
 from reports.plots import Pictures
 from reports.results import summarise
 from reports.series import View
-from reports.tables import ErrorTable, certified_rows, error_table, failures, setting_title, summary_csv
+from reports.tables import (
+    ErrorTable,
+    certified_rows,
+    error_table,
+    failures,
+    setting_title,
+    summary_csv,
+    table_csv,
+)
 from reports.text import html_environment, manifest_rows, markdown_environment, stylesheet, unbroken
 
+MOST_CELLS = 8000  # in the tables of a page, which are then some two megabytes of HTML
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -62,7 +71,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
 
 def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str, Any]:
     page = view.page
-    tables = [error_table(view, where) for where in view.settings]
+    tables = _tables(view)
     head = view.headline
     return {
         "page": page,
@@ -70,6 +79,8 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "banner": banner(page.dataset.data_source) or page.warning,
         "pictures": pictures,
         "tables": tables,
+        "tables_left_out": len(view.settings) - len(tables),
+        "csv_link": csv_link(table_csv(view, head)) if head else "",
         "enough": enough_epsilon(view),
         "rows_for_the_same": rows_for_the_same(view),
         "setting_title": setting_title(view, head) if head else "",
@@ -98,6 +109,19 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
     }
 
 
+def _tables(view: View) -> list[ErrorTable]:
+    """Return the tables of as many settings as a reader can load and print; the headline's first."""
+    tables: list[ErrorTable] = []
+    n_cells = 0
+    for where in view.settings:
+        table = error_table(view, where)
+        n_cells += len(table.rows) * len(table.columns)
+        if tables and n_cells > MOST_CELLS:
+            break
+        tables.append(table)
+    return tables
+
+
 def table_groups(tables: Sequence[ErrorTable]) -> tuple[tuple[str, tuple[ErrorTable, ...]], ...]:
     """Group tables that differ only in ε."""
     grouped: dict[str, list[ErrorTable]] = {}
@@ -110,12 +134,7 @@ def _render_html(template: str, context: dict[str, Any]) -> bytes:
     def figure(picture: Picture, prefix: str) -> Markup:
         return Markup(svg.inline(picture.svg, prefix))
 
-    links = [csv_link(table.csv) for table in context["tables"][:1]]
-    text = (
-        html_environment()
-        .get_template(template)
-        .render(context, css=stylesheet(), figure=figure, csv_link=links[0] if links else "")
-    )
+    text = html_environment().get_template(template).render(context, css=stylesheet(), figure=figure)
     return unbroken(text).encode("utf-8")
 
 

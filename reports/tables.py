@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -60,7 +60,6 @@ class ErrorTable:
     rows: tuple[Row, ...]
     key: tuple[tuple[str, str], ...]
     audited: bool
-    csv: str = field(repr=False, default="")
 
     @property
     def any_flagged(self) -> bool:
@@ -124,7 +123,6 @@ def error_table(view: View, where: Setting) -> ErrorTable:
         rows=tuple(rows),
         key=notes.key,
         audited=any(math.isfinite(p.audited) for s in series for p in s.points),
-        csv=_csv(view, where),
     )
 
 
@@ -208,7 +206,8 @@ def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
     return tuple(sorted(found))
 
 
-def _csv(view: View, where: Setting) -> str:
+def table_csv(view: View, where: Setting) -> str:
+    """Write the summary of a setting's cells as CSV."""
     t = view.table
     private = (t["epsilon"] == where.epsilon) & (t["rule"] == where.rule) & (t["prepare"] == where.prepare)
     rows = t[private | t["role"].isin(("nonprivate", "zero"))]

@@ -68,6 +68,8 @@ def test_sizes_are_labelled_where_their_numbers_fit():
     assert ticks(many, WIDE) == [5000, 10000, 20000, 50000, 100000]
     assert ticks(many, PANEL) == [10000, 30000, 100000]
     assert ticks((100.0,), WIDE) == [100]
+    crowded = tuple(10 ** (2 + 4 * k / 14) for k in range(15))
+    assert ticks(crowded, WIDE) == [100, 1000, 10_000, 100_000, 1_000_000]
 
 
 @pytest.mark.parametrize(

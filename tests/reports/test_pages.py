@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from reports import plots, study_report
 from reports.index import CARD_FIGURE, Card, card_from, render_index
 from reports.ranking import rank
 from reports.results import summarise
@@ -257,3 +258,15 @@ def test_a_zero_vector_that_beats_the_answer_without_privacy_is_said(results, pa
     text = render_study(worse, page)["report.md"].decode()
     assert "the zero vector" in text
     assert "beats even the answer without privacy (" in text
+
+
+def test_a_page_of_many_cells_leaves_tables_and_panels_out_and_says_so(results, page, monkeypatch):
+    few = results[results["estimator"].isin(["ols", "zero", "adassp"]) & results["n"].isin([100, 20_000])]
+    monkeypatch.setattr(study_report, "MOST_CELLS", 1)
+    monkeypatch.setattr(plots, "MOST_PANELS", 2)
+    files = render_study(few, page)
+    for text in (files["report.html"].decode(), files["report.md"].decode()):
+        assert "Of 16 settings of ε, δ and preparations the other 15 are in" in text
+        assert "Of 4 panels 2 are shown." in text
+        assert "Mean error ± standard error, ε" in text.replace("\u00a0", " ")
+    assert sum(name.endswith("svg") and "panel" in name for name in files) < 6

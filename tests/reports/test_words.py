@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -118,13 +119,22 @@ def test_estimators_that_repetitions_cannot_tell_apart_are_named(results, page):
     near = results.copy()
     best = near["estimator"] == "preconditioned_regression"
     other = (near["estimator"] == "adassp") & (near["calibration"] == "tight")
-    for m, more in ((100, 0.001), (200, 0.001), (500, 5.0)):
-        at = (near["n"] == m) & (near["epsilon"] == 0.5) & (near["variant"] == "public")
+    at = (near["n"] == 20_000) & (near["epsilon"] == 0.5) & (near["variant"] == "public")
+    for more, told in ((0.001, True), (0.5, False)):
         near.loc[other & at, "value"] = near.loc[best & at, "value"].to_numpy() + more
-    head = build_headline(View.build(summarise(near), page))
-    assert "cannot tell it from others, within two standard errors: AdaSSP, tight noise at" in head.choice
-    sizes = head.choice.partition("AdaSSP, tight noise at m = ")[2]
-    assert sizes.startswith("100 and 200")
+        choice = build_headline(View.build(summarise(near), page)).choice
+        sentence = "At m = 20,000 these repetitions cannot tell the best from AdaSSP, tight noise:"
+        assert (sentence in choice) == told
+
+
+def test_of_many_estimators_that_cannot_be_told_apart_four_are_named(results, page):
+    near = results.copy()
+    near.loc[(near["privacy_model"] != "none") & (near["n"] == 20_000), "value"] = 0.2
+    near.loc[near["replicate"] == 0, "value"] += 0.01
+    choice = build_headline(View.build(summarise(near), page)).choice
+    named, _, others = choice.partition("cannot tell the best from ")[2].partition(" and ")
+    assert named.count(" noise") == 4
+    assert re.match(r"\d+ others: the errors", others)
 
 
 def test_noise_and_limits_are_stated(view):
