@@ -105,10 +105,11 @@ def _indicator_units(n_categories: int) -> tuple[float, float]:
 
     So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
     column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
-    whose units are the middle and a quarter of their bounds.
+    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
     """
-    share = 1 / n_categories
-    return share, max(math.sqrt(share * (1 - share)), (1 - share) / 2)
+    share = round(1 / n_categories, 3)
+    scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
+    return share, math.ceil(1000 * scale) / 1000
 
 
 class OwnData(Strict):

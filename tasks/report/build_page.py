@@ -22,6 +22,7 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
+from tasks.problems.problem import Problem
 from tasks.rules import delta_at
 from tasks.run.deletion_influence import METRIC as DELETION_SHIFT
 from tasks.study.panel import EstimatorSpec, Panel
@@ -83,7 +84,7 @@ def build_page(
         x_column=spec.axis,
         x_symbol=symbol if spec.axis == "n" else spec.axis,
         size_symbol=symbol,
-        population=problem.population,
+        population=_population(problem, manifest["data"]),
         printed=tuple(
             PrintedRow(_rule_text(row.delta, symbol), row.epsilon, float(s), mean, spread)
             for row in spec.printed
@@ -95,6 +96,15 @@ def build_page(
         warning=manifest.get("warning", ""),
         measured=problem.measured,
     )
+
+
+def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    """Return of how many rows or users a size is a part: as many as were left of the table."""
+    declared, units = problem.population
+    left = next((one for one in data if one["name"] == problem.source), None)
+    if left is None or not declared:
+        return declared, units
+    return int(left["n_users"] if units == "users" else left["n_rows"]), units
 
 
 def _rule_text(rule: str, symbol: str) -> str:

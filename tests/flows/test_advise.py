@@ -208,7 +208,7 @@ def test_made_up_columns_have_the_declared_moments_and_bounds(tmp_path):
         [age.mean(), age.std(), visits.mean(), visits.std()], [60, 30, 2, 2], rtol=0.03
     )
     assert np.corrcoef(np.argsort(np.argsort(age)), np.argsort(np.argsort(visits)))[0, 1] > 0.8
-    shares = made.X[:, 2:4].mean(axis=0) * np.sqrt(2) / 3 + 1 / 3
+    shares = made.X[:, 2:4].mean(axis=0) * 0.472 + 0.333
     np.testing.assert_allclose(shares, [0.2, 0.7], atol=0.01)
     assert np.corrcoef(made.X[:, :5] @ np.linalg.lstsq(made.X, made.y, rcond=None)[0][:5], made.y)[
         0, 1

@@ -1,7 +1,6 @@
 """From a file of one's own to a study: what `init` writes, what a study file may declare, what is refused."""
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +93,7 @@ def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, famil
     assert (spec.task, spec.datasets, spec.head_panel.problem.sizes(100)["d"]) == (task, ("mine",), d)
     units = {column.name: (column.center, column.scale) for column in spec.own.dataset("mine").columns}
     assert units["age"] == (60, 30)
-    assert units["region=south"] == pytest.approx((1 / 3, math.sqrt(2) / 3))
+    assert units["region=south"] == (0.333, 0.472)  # (1 / 3, √2 / 3)
     assert units["smoker=yes"] == (0.5, 0.5)
     assert "region" not in spec.head_panel.problem.covariates
     if response == "smoker":
@@ -142,13 +141,17 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     error = rows[rows["metric"] == "l2_error"].groupby(["estimator", "n"])["value"].mean()
     assert error["ols", 180] < error["preconditioned_regression", 180] < 2
     assert error["ols", 180] < 0.1 < error["zero", 180]
-    page = build_page(spec, rows, manifest_of(spec, table, results))
+    manifest = manifest_of(spec, table, results)
+    page = build_page(spec, rows, manifest)
     assert page.warning.startswith("NOT FOR PUBLICATION")
     assert page.dataset.privacy_unit == "one row, a person"
     assert page.dataset.source_sha256 == table.source_sha256
     assert (
         "coefficients, the intercept left out) from the answer without privacy on all rows" in page.measured
     )
+    gaps = {**manifest, "data": [{**manifest["data"][0], "n_rows": 190}]}
+    populations = [build_page(spec, rows, each).population for each in (manifest, gaps)]
+    assert populations == [(200, "rows"), (190, "rows")]
     assert page.estimator("adassp").settings == ("covariate_bound = sqrt(d), response_bound = 2.0",)
 
 
