@@ -4,7 +4,7 @@
     S = the s coordinates of largest |v_j| + Gumbel noise, in batches of ever less noise
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T, on S, from β = 0
         h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family says
-    β̂ = the mean of the last iterates; what is below 3 standard deviations of noise and sampling becomes 0
+    β̂ = the mean of the last iterates; what noise and the sampling error of a selected zero may be becomes 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all keywords. Entries of X are
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
@@ -40,14 +40,9 @@ selection gets less of the budget; for independent ones it is worse than ``"step
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
@@ -56,9 +51,11 @@ from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.design import Design
 from dpalgos.errors import InputError
 from dpalgos.families import Family, get_family
-from dpalgos.mechanisms.batched_top_k import batch_events, batch_multipliers, batch_sizes, batched_top_k
+from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k
 from dpalgos.mechanisms.checks import check_how_many, check_probability
 from dpalgos.mechanisms.clipping import clip_factor
+from dpalgos.mechanisms.one_step import one_step_factor
+from dpalgos.mechanisms.screening_budget import screening_multipliers
 from dpalgos.mechanisms.selected_columns import SelectedColumns
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, checked, choice, count, positive
@@ -66,9 +63,6 @@ from dpalgos.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_FACTOR_ROUNDS, _LARGEST_FACTOR = 20, 2.0  # of a single step
 _SELECTION_SHARE, _SELECTION_SHARE_OF_COPIES = 0.5, 0.2
 _EARLY_FITS = 0.15  # share of the preconditioned fits before the last one
 _PREDICTOR_BOUND = float(np.log(3))
@@ -121,7 +115,8 @@ class ScreenedSparseGLMParams(PrivateParams):
         default=None,
     )
     threshold: float | None = positive(
-        "coefficients below this many standard deviations of noise and sampling become 0; None: all stay",
+        "coefficients below this many standard deviations of noise, and √(2 log d) of sampling, become 0; "
+        "None: all stay",
         default=3.0,
         optional=True,
     )
@@ -261,7 +256,7 @@ def screened_sparse_glm(
     """Return the sparse coefficients, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
     sizes = screening_sizes(params)
-    selections, fits = planned_multipliers(
+    selections, fits = screening_multipliers(
         params.epsilon, params.delta, sizes, fit_shares(params), params.share_selected
     )
     coef: FloatArray = np.empty((0, sample.n_replicates))
@@ -274,34 +269,27 @@ def screened_sparse_glm(
         else:
             coef, noise_std = _fitted(selected, fit, transcript)
             if params.n_iterations == 1:
-                longer = one_step_factor(params, coef, noise_std)
+                longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
                 coef, noise_std = longer * coef, longer * noise_std
     if params.fit == "steps":
         transcript.note("noise_std", noise_std)
         if params.threshold is not None:
-            level = params.threshold * np.sqrt(noise_std**2 + sampling_variance(params, sample.n_rows))
-            coef = np.where(np.abs(coef) > level, coef, 0.0)
+            coef = np.where(np.abs(coef) > least_kept(params, noise_std, sample), coef, 0.0)
     dense: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     np.put_along_axis(dense, support, coef, axis=0)
     return dense
 
 
-def one_step_factor(params: ScreenedSparseGLMParams, coef: FloatArray, noise_std: FloatArray) -> FloatArray:
-    """Return by how much a single step from zero falls short of β, (R,); post-processing.
+def least_kept(params: ScreenedSparseGLMParams, noise_std: FloatArray, sample: Sample) -> FloatArray:
+    """Return below which magnitude a selected coefficient becomes 0, (R,); public.
 
-    For normal rows E x (y − ψ'(0)) = E ψ''(η) m β, η ~ N(0, m ‖β‖²) (Stein's identity), so that a step ends
-    at β E ψ''(η) / ψ''(0). ‖β‖² is what is released of it, less the noise. 1 for families without a bound on
-    ψ''.
+    Noise is drawn after the selection. Sampling errors are those that were selected by: the largest among d
+    columns without an effect is about √(2 log d) standard deviations.
     """
-    family = params.made()
-    if not np.isfinite(family.curvature_bound):
-        return np.ones_like(noise_std)
-    spread = np.sqrt(params.second_moment * np.maximum((coef**2).sum(axis=0) - len(coef) * noise_std**2, 0.0))
-    factor = np.ones_like(noise_std)
-    for _ in range(_FACTOR_ROUNDS):
-        second = _WEIGHTS @ family.second_derivative(_NODES[:, None] * (factor * spread))
-        factor = np.minimum(family.second_derivative(np.zeros((1, 1)))[0, 0] / second, _LARGEST_FACTOR)
-    return np.asarray(factor)
+    assert params.threshold is not None
+    largest = max(params.threshold**2, 2 * np.log(sample.n_features))
+    variance = largest * sampling_variance(params, sample.n_rows)
+    return np.asarray(np.sqrt((params.threshold * noise_std) ** 2 + variance))
 
 
 def sampling_variance(params: ScreenedSparseGLMParams, n_rows: FloatArray) -> FloatArray:
@@ -326,34 +314,6 @@ def fit_shares(params: ScreenedSparseGLMParams) -> tuple[tuple[float, ...], ...]
         return (early,) * (n_screenings - 1) + ((last,),)
     growing = _GROWTH ** (np.arange(n_steps) / max(n_steps - 1, 1))
     return (tuple((growing / growing.sum() / n_screenings).tolist()),) * n_screenings
-
-
-@lru_cache(maxsize=4096)
-def planned_multipliers(
-    epsilon: float,
-    delta: float,
-    screened: tuple[int, ...],
-    fits: tuple[tuple[float, ...], ...],
-    selection_share: float,
-) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
-    """Return the least multipliers of all batches, and of the fits, that are together (ε, δ)-DP."""
-    rho = concentrated_rho(epsilon, delta)
-    sizes = [batch_sizes(k) for k in screened]
-    shares = [selection_share * rho * k / sum(screened) for k in screened]
-    selections = [batch_multipliers(share, batches) for share, batches in zip(shares, sizes, strict=True)]
-    steps = [[1 / np.sqrt(2 * (1 - selection_share) * rho * share) for share in fit] for fit in fits]
-
-    def planned(factor: float) -> list[Event]:
-        events: list[Event] = []
-        for batches, selection in zip(sizes, selections, strict=True):
-            events += batch_events(batches, [factor * multiplier for multiplier in selection])
-        for step in chain.from_iterable(steps):
-            events.append(GaussianEvent(label="", noise_multiplier=factor * float(step), l2_sensitivity=1.0))
-        return events
-
-    factor = least_noise_factor(planned, epsilon, delta)
-    scaled = tuple(tuple(factor * multiplier for multiplier in selection) for selection in selections)
-    return scaled, tuple(tuple(factor * float(step) for step in fit) for fit in steps)
 
 
 class _Selected:

@@ -13,8 +13,9 @@ from dpalgos.api import build_params, run
 from dpalgos.comparators.screened_sparse_glm import (
     fit_shares,
     instrument_radius,
-    planned_multipliers,
+    least_kept,
     sampling_variance,
+    screening_multipliers,
 )
 from dpalgos.mechanisms.batched_top_k import batch_multipliers, batch_sizes
 from dpalgos.mechanisms.transcript import Transcript
@@ -207,16 +208,17 @@ def test_budgets():
 
 
 def test_later_coordinates_and_steps_get_less_noise():
-    assert batch_sizes(10) == (3, 3, 2, 2)
+    assert batch_sizes(10) == (2, 2, 1, 1, 1, 1, 1, 1)
     assert batch_sizes(2) == (1, 1)
-    multipliers = batch_multipliers(0.1, (3, 3, 2, 2))
-    assert sum(k / (2 * m**2) for k, m in zip((3, 3, 2, 2), multipliers, strict=True)) == pytest.approx(0.1)
+    sizes = batch_sizes(100)
+    spent = [k / (2 * m**2) for k, m in zip(sizes, batch_multipliers(0.1, sizes), strict=True)]
+    assert sum(spent) == pytest.approx(0.1)
     settings = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 10, "n_iterations": 3, **BUDGET}
     fits = fit_shares(build_params(dpalgos.get_estimator("screened_sparse_glm"), settings))
-    selections, (steps,) = planned_multipliers(0.5, 1e-5, (10,), fits, 0.5)
+    selections, (steps,) = screening_multipliers(0.5, 1e-5, (10,), fits, 0.5)
     assert all(later < earlier for earlier, later in pairwise(selections[0]))
     assert all(later < earlier for earlier, later in pairwise(steps))
-    assert selections[0][0] / selections[0][-1] == pytest.approx(4)
+    assert (selections[0][0] / selections[0][-1]) ** 2 == pytest.approx(32)
     assert (steps[0] / steps[-1]) ** 2 == pytest.approx(3)
 
 
@@ -230,6 +232,16 @@ def test_constants_derive_from_the_public_second_moment():
     assert (given.second_moment, given.step) == pytest.approx((0.5, 8.0))
     assert instrument_radius(given, 6) == pytest.approx(1.05 * np.sqrt(3))
     assert sampling_variance(given, np.array([800.0])) == pytest.approx(1 / 100)
+
+
+def test_a_selected_zero_may_err_by_the_largest_sampling_error_of_all_columns():
+    """The largest of d = 400 normal variables, and noise drawn after the selection, in tenths."""
+    estimator = dpalgos.get_estimator("screened_sparse_glm")
+    keywords = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 6, "threshold": 2.0}
+    params = build_params(estimator, {**keywords, "covariate_second_moment": 0.5})
+    sample = Sample(np.zeros((800, 400)), np.zeros(800))
+    found = least_kept(params, np.array([0.3]), sample)
+    assert found == pytest.approx(0.1 * np.sqrt(6**2 + 2 * np.log(400)))
 
 
 @pytest.mark.parametrize(
@@ -393,6 +405,6 @@ def test_before_a_preconditioned_fit_the_selection_needs_little_of_the_budget():
         return ((X[4000:] @ coef > 0) != (y[4000:, None] > 0.5)).mean()
 
     usual, half = (
-        np.mean([misclassified(s, **share) for s in (1, 2)]) for share in ({}, {"selection_share": 0.5})
+        np.mean([misclassified(s, **share) for s in (1, 2, 3)]) for share in ({}, {"selection_share": 0.5})
     )
     assert usual < half - 0.002
