@@ -20,6 +20,8 @@ def cache_list(as_json: AsJson = False) -> None:
 
     rows = [entry.to_dict() for entry in entries(home())]
     print_rows(rows, as_json, _row)
+    if not rows and not as_json:
+        typer.echo(f"nothing is stored in {home()}")
 
 
 def _row(row: dict[str, Any]) -> str:

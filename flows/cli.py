@@ -131,7 +131,7 @@ def init(
 
 @app.command()
 def rerun(
-    study: str,
+    study: Annotated[str, typer.Argument(help="A study's name, or the path of its file.")],
     task: Annotated[
         str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, audit, collect or render.")
     ],
@@ -199,7 +199,11 @@ def report(
 
 
 @app.command()
-def compare(first: Path, second: Path, as_json: AsJson = False) -> None:
+def compare(
+    first: Annotated[Path, typer.Argument(help="Folder of a study's report, or its results.parquet.")],
+    second: Annotated[Path, typer.Argument(help="Another such folder, e.g. of another --out.")],
+    as_json: AsJson = False,
+) -> None:
     """Say what differs between two runs, beyond their error bars."""
     from flows.stored_results import read_results
     from reports.compare import compare_results, describe

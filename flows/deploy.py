@@ -122,7 +122,8 @@ def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
     about = ""
     if listed["entrypoint"] == STUDY:
         study = find_study(parameters["study"])
-        about = f"**{study.title}.** {study.question.strip()}"
+        end = "" if study.title.endswith(("?", "!")) else "."
+        about = f"**{study.title}{end}** {study.question.strip()}"
     return {
         "name": listed["name"],
         "entrypoint": listed["entrypoint"],

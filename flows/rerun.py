@@ -67,7 +67,8 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     if left_out := [name for name in there if not studies and name not in names]:
         say(f"note: leaving out {', '.join(left_out)}; pass the study's file to rebuild its report")
     if not names:
-        raise SpecError(f"no study has results in {folder}; run e.g.: {_command('housing', out)}")
+        which = "none of the project's studies" if left_out else "no study"
+        raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
     found = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
     for spec, results, manifest in found:
         write_report(spec, results, manifest)

@@ -351,7 +351,7 @@ def _welcome(api_url: str, home: Path, *, own: bool) -> str:
         [
             f"Prefect is at {pages} (logs in {home / 'prefect'}); Ctrl-C stops everything.",
             f"Its pages ask for a password: {password}",
-            f"The reports are at {pages}/reports/; before the colon stands the name they ask for.",
+            f"The reports are at {pages}/reports/; its parts beside the colon are name and password.",
             "Start a run now:",
             f"  {here} {program} deployment run study/housing --watch",
         ]

@@ -43,5 +43,5 @@ def refreshing(task: Any, again: bool) -> Any:
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that suggests the nearest known name; empty where none is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.3)
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {found[0]!r}?" if found else ""

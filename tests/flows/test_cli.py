@@ -114,7 +114,7 @@ def test_catalogues_are_one_json_document_and_lines_for_people(dpcost, what):
 def test_an_empty_home_has_nothing_to_show(dpcost, home):
     assert json.loads(dpcost("status", "--json")[1])["runs"] == []
     assert "dpcost run housing" in dpcost("status")[1]
-    assert dpcost("cache", "list") == (0, "", "")
+    assert dpcost("cache", "list") == (0, f"nothing is stored in {home}\n", "")
     assert json.loads(dpcost("cache", "list", "--json")[1]) == []
     assert dpcost("cache", "verify")[0] == 0
     assert dpcost("cache", "prune")[0] == 0

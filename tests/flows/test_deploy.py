@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import yaml
 
@@ -46,6 +48,7 @@ def test_every_deployment_can_be_put_on_a_server_and_its_form_explains_every_par
         flow = deploy.load_flow(each["entrypoint"])
         sent = deploy.described(each, flow)
         assert sent["description"], each["name"]
+        assert not re.search(r"[?!]\.", sent["description"]), each["name"]
         assert sent["enforce_parameter_schema"]
         form = sent["parameter_openapi_schema"]
         assert form["additionalProperties"] is False

@@ -114,6 +114,10 @@ def test_a_damaged_manifest_is_one_sentence(out, content):
 def test_reports_need_results(tmp_path, out):
     with pytest.raises(SpecError, match="no study has results"):
         rebuild_reports(None, tmp_path / "empty")
+    (tmp_path / "own" / "mine").mkdir(parents=True)
+    (tmp_path / "own" / "mine" / "manifest.json").write_text("{}")
+    with pytest.raises(SpecError, match="none of the project's studies has results"):
+        rebuild_reports(None, tmp_path / "own")
     with pytest.raises(SpecError, match="housing has no stored results"):
         rebuild_reports(None, out)
 
