@@ -42,6 +42,11 @@ _FILLS: dict[str, Callable[..., object]] = {
 }
 
 
+def fill_draws(kind: str, rng: np.random.Generator, out: FloatArray) -> None:
+    """Fill a contiguous array with independent standard draws of a kind, by numpy's name for it."""
+    _FILLS[kind](rng, out=out)
+
+
 class Noise:
     """Standard draws for R independent replicates.
 
@@ -129,7 +134,7 @@ class Noise:
     def _fresh(self, kind: str, count: int) -> FloatArray:
         draws = np.empty((self.n_replicates, count))
         for row, rng in zip(draws, self._rngs, strict=True):
-            _FILLS[kind](rng, out=row)
+            fill_draws(kind, rng, row)
         return draws.T
 
 

@@ -16,7 +16,7 @@ from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
-from dpalgos.noise_source import Noise
+from dpalgos.noise_source import Noise, fill_draws
 from dpalgos.params import Params
 from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -55,8 +55,9 @@ class BatchNoise(Noise):
         return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self._n_replicates)
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
-        rng, size = self._rngs[0], (count, self._n_replicates)
-        return rng.standard_normal(size) if kind == "standard_normal" else getattr(rng, kind)(size=size)
+        draws = np.empty((count, self._n_replicates))
+        fill_draws(kind, self._rngs[0], draws)
+        return draws
 
 
 @dataclass(frozen=True)

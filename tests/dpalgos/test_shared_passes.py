@@ -114,7 +114,7 @@ def test_an_error_of_one_is_raised_when_the_others_have_ended(sample):
 
 
 def test_an_interrupt_in_a_pass_ends_all_of_them(sample, monkeypatch):
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     def interrupted(rows):
         raise KeyboardInterrupt
@@ -122,7 +122,7 @@ def test_an_interrupt_in_a_pass_ends_all_of_them(sample, monkeypatch):
     monkeypatch.setattr(HeldRows, "blocks", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sample.side_by_side([descent(sample, 3), descent(sample, 3)])
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and threading.active_count() > before:
-            thread.join(5)
-    assert threading.active_count() <= before
+    own = set(threading.enumerate()) - before
+    for thread in own:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in own)

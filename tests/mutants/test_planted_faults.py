@@ -754,8 +754,8 @@ FAULTS = (
     Fault(
         "all replicates share their noise",
         "dpalgos/noise_source.py",
-        "_FILLS[kind](rng, out=row)",
-        "_FILLS[kind](self._rngs[0], out=row)",
+        "fill_draws(kind, rng, row)",
+        "fill_draws(kind, self._rngs[0], row)",
         batch("dp_mean-tight"),
     ),
     Fault(
