@@ -36,7 +36,7 @@ from dpalgos.accounting.budget import Budget, printed_rho
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.clipped_mean import mean_sensitivity
 from dpalgos.comparators.coinpress_mean import ball_radius, tail_norm
-from dpalgos.mechanisms.coinpress_covariance import whitening
+from dpalgos.mechanisms.coinpress_covariance import stacked, whitening
 from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.sample import Sample
@@ -133,8 +133,8 @@ def _whitened(sample: Sample, A: FloatArray) -> list[FloatArray]:
 def _offsets(rows: list[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the mean of each replicate's rows less its centre, clipped to its radius, (d, R)."""
     offsets = np.empty_like(center)
-    for r, (own, most) in enumerate(zip(rows, radius, strict=True)):
-        away = own - center[:, r]
-        away *= most / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), most)
-        offsets[:, r] = away.mean(axis=0)
+    for those, own in stacked(rows):
+        away, most = own - center.T[those, None], radius[those, None, None]
+        away *= most / np.maximum(np.linalg.norm(away, axis=2, keepdims=True), most)
+        offsets[:, those] = away.mean(axis=1).T
     return offsets

@@ -13,6 +13,8 @@ Why it is private: a row is in one difference v, hence it moves Σ clip clip' by
 norm (:func:`dpalgos.mechanisms.symmetric.gram_sensitivity`); A comes from the rounds before.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
@@ -21,6 +23,7 @@ from dpalgos.sample import Sample
 from dpalgos.typing import FloatArray
 
 _MISS = 0.1  # β; affects accuracy only
+_STACK_ELEMENTS = 40_000  # of rows that are worked on together
 
 
 def whitening(
@@ -55,7 +58,7 @@ def whitening(
     nu = 2 * np.sqrt(d) * noise_multiplier * gamma**2 / n_pairs
     A = np.tile(np.eye(d) / std_bound, (sample.n_replicates, 1, 1))
     for _ in range(n_rounds):
-        sums = np.stack([_clipped_gram(v @ one.T, gamma) for v, one in zip(differences, A, strict=True)])
+        sums = np.concatenate([_clipped_grams(v, A[those], gamma) for those, v in stacked(differences)])
         released = transcript.gaussian(
             svec(sums),
             l2_sensitivity=gram_sensitivity(gamma),
@@ -80,7 +83,20 @@ def _halves(X: FloatArray) -> FloatArray:
     return np.asarray((X[:half] - X[half : 2 * half]) / np.sqrt(2))
 
 
-def _clipped_gram(rows: FloatArray, norm: float) -> FloatArray:
-    """Return the sum of z z' over rows shortened to a norm."""
-    clipped = rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))
-    return np.asarray(clipped.T @ clipped)
+def stacked(rows: Sequence[FloatArray]) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield the rows (m, d) of a few replicates in one array (r, m, d): of equally many rows, cache-sized."""
+    start = 0
+    while start < len(rows):
+        first, stop = rows[start], start + 1
+        most = start + max(1, _STACK_ELEMENTS // max(first.size, 1))
+        while stop < min(most, len(rows)) and len(rows[stop]) == len(first):
+            stop += 1
+        yield slice(start, stop), first[None] if stop == start + 1 else np.stack(rows[start:stop])
+        start = stop
+
+
+def _clipped_grams(rows: FloatArray, A: FloatArray, norm: float) -> FloatArray:
+    """Return the sums of z z' over rows z = A x shortened to a norm, (r, d, d)."""
+    z = rows @ np.swapaxes(A, 1, 2)
+    z *= norm / np.maximum(np.linalg.norm(z, axis=2, keepdims=True), norm)
+    return np.asarray(np.swapaxes(z, 1, 2) @ z)

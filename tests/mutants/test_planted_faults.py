@@ -949,15 +949,15 @@ FAULTS = (
     Fault(
         "differences of rows are not clipped",
         "dpalgos/mechanisms/coinpress_covariance.py",
-        "clipped = rows * (norm / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), norm))",
-        "clipped = rows",
+        "z *= norm / np.maximum(np.linalg.norm(z, axis=2, keepdims=True), norm)",
+        "z *= 1.0",
         neighbors("coinpress_whitened_mean-tight"),
     ),
     Fault(
         "whitened rows are centred at their own mean",
         "dpalgos/comparators/coinpress_whitened_mean.py",
-        "away = own - center[:, r]",
-        "away = own - own.mean(axis=0)",
+        "own - center.T[those, None]",
+        "own - own.mean(axis=1, keepdims=True)",
         (*neighbors("coinpress_whitened_mean-tight"), "tests/dpalgos/test_peers.py"),
     ),
     # Guards.
