@@ -47,10 +47,10 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
     """
     composed = None
     interval = _interval(costs)
-    for cost in costs:
-        one = _dominating_pair(cost, interval)
-        composed = one if composed is None else composed.compose(one)
     with np.errstate(over="ignore"):
+        for cost in costs:
+            one = _dominating_pair(cost, interval)
+            composed = one if composed is None else composed.compose(one)
         return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
 
 

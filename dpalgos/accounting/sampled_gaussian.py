@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _FAR = 9.0  # standard deviations beyond which losses count as infinite, with probability 1e-19
 _STEPS_PER_DEVIATION = 10.0
 _MOST_POINTS = 1e6
+_LARGE = 300.0  # from which exponentials and their squares overflow
 
 
 def loss_deviation(multiplier: float, rate: float) -> float:
@@ -69,7 +70,9 @@ def sampled_gaussian_losses(multiplier: float, rate: float, interval: float) -> 
     on_first, on_second = ((1 - rate) * _between(x) + rate * _between(x - shift) for shift in (s, -s))
     # Split between the ends of a cell: p = low + high and r = low e^−ε + high e^−(ε + interval).
     gap = -np.expm1(-interval)
-    high = np.clip((on_first - on_second * np.exp(places[:-1] * interval)) / gap, 0, on_first)
+    losses = places[:-1] * interval
+    high = np.clip((on_first - on_second * np.exp(np.minimum(losses, _LARGE))) / gap, 0, on_first)
+    high = np.where(losses < _LARGE, high, on_first)  # all at the upper end, which dominates, too
     masses = np.zeros(len(places))
     masses[:-1] += on_first - high
     masses[1:] += high
@@ -91,6 +94,10 @@ def sampled_gaussian_renyi(multiplier: float, rate: float, orders: FloatArray) -
 
 def _loss(x: FloatArray, s: float, rate: float) -> FloatArray:
     """Return log P(x)/Q(x)."""
+    if rate == 1 or s * float(np.abs(x).max()) > _LARGE:
+        with np.errstate(divide="ignore"):
+            nobody, drawn = np.log1p(-rate), np.log(rate) - s * s / 2
+        return np.asarray(np.logaddexp(nobody, drawn + s * x) - np.logaddexp(nobody, drawn - s * x))
     first, second = (rate * np.exp(sign * s * x - s * s / 2) for sign in (1, -1))
     return np.asarray(np.log1p(-rate + first) - np.log1p(-rate + second))
 
@@ -98,9 +105,20 @@ def _loss(x: FloatArray, s: float, rate: float) -> FloatArray:
 def _where_loss_is(epsilon: FloatArray, s: float, rate: float) -> FloatArray:
     """Return x with loss ε: e^(sx − s²/2) = a solves q a² − (1 − q)(e^ε − 1) a − q e^(ε − s²) = 0."""
     size = np.abs(epsilon)  # the loss is odd
-    half = (1 - rate) * np.expm1(size) / 2
-    a = (half + np.sqrt(half**2 + rate**2 * np.exp(size - s * s))) / rate
-    return np.asarray(np.sign(epsilon) * (np.log(a) + s * s / 2) / s)
+    if float(size.max()) > _LARGE:
+        log_a = _log_root(size, s, rate)
+    else:
+        half = (1 - rate) * np.expm1(size) / 2
+        log_a = np.log((half + np.sqrt(half**2 + rate**2 * np.exp(size - s * s))) / rate)
+    return np.asarray(np.sign(epsilon) * (log_a + s * s / 2) / s)
+
+
+def _log_root(size: FloatArray, s: float, rate: float) -> FloatArray:
+    """Return log a where its powers overflow."""
+    with np.errstate(divide="ignore"):
+        half = np.log1p(-rate) + size + np.log(-np.expm1(-size)) - np.log(2)
+        root = np.log(rate) + (size - s * s) / 2
+        return np.asarray(np.logaddexp(half, np.logaddexp(2 * half, 2 * root) / 2) - np.log(rate))
 
 
 def _between(x: FloatArray) -> FloatArray:

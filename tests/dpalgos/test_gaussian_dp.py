@@ -4,6 +4,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import norm
 
+from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import (
     budget_shares,
     certified_epsilon,
@@ -146,6 +147,16 @@ def test_budget_shares():
 def test_impossible_budgets(epsilon, delta):
     with pytest.raises(InputError):
         gaussian_mu(epsilon, delta)
+
+
+def test_a_delta_near_one_is_refused_and_any_below_is_accounted_for():
+    """Beyond .9 the least ρ of a plan lay at an order that certificates do not look at."""
+    for epsilon in (1e-5, 0.5, 50.0):
+        rho = concentrated_rho(epsilon, 0.9)
+        planned = PureEvent(label="", epsilon=(2 * rho) ** 0.5, sensitivity=1.0)
+        assert certified_epsilon([planned], 0.9) <= epsilon
+        with pytest.raises(InputError, match=r"delta must lie between 1e-100 and 0\.9, got 0\.95"):
+            concentrated_rho(epsilon, 0.95)
 
 
 def test_calibration_against_dp_accounting_on_a_grid():

@@ -9,6 +9,7 @@ from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianEvent, PureEvent, SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.accounting.pld import Cost, pld_epsilon
 from dpalgos.accounting.sampled_gaussian import grid_interval, sampled_gaussian_losses
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
@@ -56,6 +57,35 @@ def test_losses_of_one_release_are_those_of_the_pair(multiplier, rate):
         exact = np.maximum(first - np.exp(epsilon) * second, 0).sum() * (x[1] - x[0])
         found = losses.get_delta_for_epsilon(epsilon)
         assert exact - 1e-9 <= found <= exact * 1.01 + 1e-9
+
+
+@pytest.mark.parametrize(("multiplier", "rate"), [(0.02, 0.5), (0.018, 0.01), (0.005, 0.5), (0.1, 1.0)])
+def test_losses_whose_exponentials_overflow_are_counted(multiplier, rate):
+    """Of (0.02, 0.5) 360 was certified and is 427: losses beyond 355 counted as that."""
+    s = 1 / (2 * multiplier)
+    x = np.linspace(-s - 12, s + 12, 100_001)
+    with np.errstate(divide="ignore"):
+        nobody, drawn = np.log1p(-rate) + norm.logpdf(x), np.log(rate)
+        first, second = (np.logaddexp(nobody, drawn + norm.logpdf(x - shift)) for shift in (s, -s))
+    loss = first - second
+
+    def delta(epsilon):
+        apart = np.exp(first) * -np.expm1(np.minimum(epsilon - loss, 0))
+        return apart.sum() * (x[1] - x[0])
+
+    found = pld_epsilon((Cost("sampled", multiplier, 1, rate),), 1e-6)
+    assert delta(found) <= 1e-6 * (1 + 1e-3)
+    assert delta(found / 1.02) > 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+@pytest.mark.parametrize("epsilon", [30.0, 1e4])
+def test_a_large_epsilon_of_few_rows_is_answered(n, epsilon):
+    keywords = {**dpalgos.get_estimator("dp_sgd_glm").example, "epsilon": epsilon, "delta": 1e-6}
+    result = dpalgos.estimate(
+        "dp_sgd_glm", np.ones((n, 2)), np.ones(n), rng=np.random.default_rng(0), **keywords
+    )
+    assert result.certified_epsilon <= epsilon
 
 
 def test_drawing_every_row_is_the_gaussian_mechanism():
