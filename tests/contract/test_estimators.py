@@ -195,8 +195,12 @@ def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
         first = record(estimator, calibration, X, y, seed=trial)
         second = replay(estimator, calibration, other_X, other_y, first)
         pairs = zip(releases(first), releases(second), strict=True)
+        told = set()  # which of the disjoint groups were told of the row, or the user
         for (event, value), (_, other) in pairs:
             assert excess(event, value, other) <= 1 + 1e-9, event.label
+            if event.group is not None and (value != other).any():
+                told.add(event.group)
+        assert len(told) <= 1
 
 
 def rows_to_record(estimator):

@@ -80,6 +80,21 @@ def hardened_law(*forms):
 
 
 FAULTS = (
+    # Groups of people that are told of one by one.
+    Fault(
+        "a row is in the batches of all later turns, too",
+        "dpalgos/comparators/dp_sgd_glm.py",
+        "row_mask=used & (turn == number)",
+        "row_mask=used & (turn >= number)",
+        neighbors("dp_sgd_glm: batches in turn-tight"),
+    ),
+    Fault(
+        "users take part in the phases before theirs, too",
+        "dpalgos/user_level/user_level_phased_erm.py",
+        "taken(groups[id(one)] == t)",
+        "taken(groups[id(one)] >= t)",
+        neighbors("user_level_phased_erm-tight"),
+    ),
     # Devices.
     Fault(
         "the direction of a vector whose squares underflow is no unit vector",
