@@ -178,13 +178,11 @@ class PublicMoments:
 
     def _sampling(self, rows: FloatArray, lever: FloatArray, coef: FloatArray, n_reports: int) -> FloatArray:
         """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and that of l'Σ̂θ among public rows."""
-        predicted = rows @ coef
-        bound = np.empty_like(coef)
-        for r, levers in enumerate(lever):
-            along = rows @ levers.T
-            private = self.response_level**2 * (along**2).mean(axis=0) / n_reports
-            public = (along * predicted[:, [r]]).var(axis=0) / len(rows)
-            bound[:, r] = private + public
+        by_column = np.ascontiguousarray(rows.T)
+        private = self.response_level**2 * lever @ (by_column @ rows / len(rows)) / n_reports
+        bound: FloatArray = np.einsum("rjk,rjk->jr", private, lever)
+        for r, predicted in enumerate(coef.T @ by_column):
+            bound[:, r] += (lever[r] @ by_column * predicted).var(axis=1) / len(rows)
         return bound
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:

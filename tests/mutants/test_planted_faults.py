@@ -558,8 +558,8 @@ FAULTS = (
     Fault(
         "public rows are taken for the population",
         "dpalgos/local/ldp_nldp_public.py",
-        "bound[:, r] = private + public",
-        "bound[:, r] = private",
+        "bound[:, r] += (lever",
+        "bound[:, r] += 0 * (lever",
         ("tests/dpalgos/test_intervals.py",),
     ),
     Fault(
