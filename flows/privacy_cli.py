@@ -172,7 +172,7 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
     for row in rows:
         typer.echo(
             f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
-            f"{row['delta']:g}, {len(row['charges'])} charges"
+            f"{row['delta']:g}, {len(row['charges'])} charge{'s' * (len(row['charges']) != 1)}"
             + (f", protects each {row['unit']}" if row["unit"] else "")
         )
         for charge in row["charges"]:

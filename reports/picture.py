@@ -21,7 +21,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Shown:
-    """A heading, a computed sentence, and a picture or a table whose first `n_labels` columns are words."""
+    """A heading, computed sentences, and a picture or a table whose first `n_labels` columns are words.
+
+    `answer` is what the page's own question is answered by, where that is no error: it stands on top.
+    """
 
     heading: str
     text: str
@@ -29,6 +32,7 @@ class Shown:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     n_labels: int = 0
+    answer: str = ""
 
 
 def banner(data_source: str, brief: bool = False) -> str:

@@ -36,7 +36,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
     low = int(private["low"].sum())
-    text = (
+    answer = (
         f"In {len(private)} private cells with any interval at 95 %, they cover "
         f"{_percent(float(private['coverage'].mean()))} % on average; in {low} of them less than 94 % "
         f"by more than three standard errors. Intervals without the noise, by the book, cover "
@@ -58,7 +58,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         "width over the oracle's",
     )
     return (
-        Shown("Do the intervals cover?", f"{text} {note}", picture),
+        Shown("Do the intervals cover?", f"{answer} {note}", picture, answer=answer),
         Shown(
             "Coverage of every estimator",
             "Over all panels, sizes and ε. The least coverage and the width are of cells in which more than "

@@ -81,7 +81,9 @@ def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(
     assert answers[0]["interval"] == answers[1]["interval"]
     assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
     for column, (low, high) in answers[0]["interval"].items():
-        assert low < answers[0]["estimate"][column] < high
+        # Noise that nobody seeded now and then hides how little was cut, so that there is no interval.
+        assert (low is None) == (high is None)
+        assert low is None or low < answers[0]["estimate"][column] < high
     shown = ask(dpcost, data, config(), "--interval", 0.95)[1]
     head, *lines = shown.splitlines()
     assert head.split() == ["estimate", "95", "%", "from", "to"]

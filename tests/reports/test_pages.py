@@ -12,6 +12,7 @@ import pytest
 
 from reports import plots, study_report
 from reports.index import CARD_FIGURE, Card, card_from, render_index
+from reports.picture import Shown
 from reports.ranking import rank
 from reports.results import summarise
 from reports.series import View
@@ -270,3 +271,13 @@ def test_a_page_of_many_cells_leaves_tables_and_panels_out_and_says_so(results, 
         assert "Of 4 panels 2 are shown." in text
         assert "Mean error ± standard error, ε" in text.replace("\u00a0", " ")
     assert sum(name.endswith("svg") and "panel" in name for name in files) < 6
+
+
+def test_the_answer_to_a_page_whose_question_is_no_error_stands_on_top(results, page, monkeypatch):
+    few = results[results["estimator"].isin(["ols", "adassp"]) & (results["n"] == 20_000)]
+    few = few[(few["epsilon"] == 0.5) | few["epsilon"].isna()]
+    shown = Shown("Do they cover?", "They do.", answer="All intervals cover.")
+    monkeypatch.setattr(plots, "draw_exhibits", lambda view, summary: (shown,))
+    files = render_study(few, page)
+    for text in (files["report.html"].decode().partition("<main")[2], files["report.md"].decode()):
+        assert text.index(shown.answer) < text.index("the best private estimate (")
