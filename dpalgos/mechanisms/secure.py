@@ -6,7 +6,7 @@ is added to the grid index, and only then the result becomes a float again: the 
 an integer.
 
 Rounding moves each of the k coordinates by at most half a step per data set, and floating-point error of the
-value, which is refused beyond 2⁴⁰ steps, by less than that, so that on the grid the sensitivity is at most
+value, which is cut at 2⁴⁰ steps, by less than that, so that on the grid the sensitivity is at most
 Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost
 is below one part in a thousand.
 
@@ -44,6 +44,8 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 _STEPS_PER_SENSITIVITY = 2.0**12
 # Where float64 still resolves a step to 2⁻¹²: what rounding adds to a value stays far below half a step.
 _LARGEST_INDEX = 2.0**40
+_FAR = 40.0  # scales that noise never reaches
+_TOO_LARGE = "a released quantity is too large for its sensitivity; declare tighter bounds"
 
 
 class SecureTranscript(Transcript):
@@ -81,7 +83,9 @@ class SecureTranscript(Transcript):
         self.record(
             DiscreteGaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
         )
-        return self._publish(value, lambda: _add(value, step, gaussian_sampler(std / step)))
+        return self._publish(
+            value, lambda: _add(value, step, _FAR * std / step, gaussian_sampler(std / step))
+        )
 
     def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
         """Return the standard deviation on the grid, what rounding adds to the sensitivity included."""
@@ -115,7 +119,7 @@ class SecureTranscript(Transcript):
         scale = self._inflation * (sensitivity / step + 2 * size) / epsilon
         spent = epsilon / self._inflation
         self.record(PureEvent(label=label, epsilon=spent, sensitivity=sensitivity))
-        return self._publish(value, lambda: _add(value, step, laplace_sampler(scale)))
+        return self._publish(value, lambda: _add(value, step, _FAR * scale, laplace_sampler(scale)))
 
     def box(
         self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
@@ -125,7 +129,7 @@ class SecureTranscript(Transcript):
         step = grid_step(sensitivity, size)
         scale = float(self.box_scale(sensitivity, epsilon, size)) / step
         self.record(BoxNoiseEvent(label=label, epsilon=epsilon / self._inflation, sensitivity=sensitivity))
-        return self._publish(value, lambda: _add(value, step, box_sampler(scale, size)))
+        return self._publish(value, lambda: _add(value, step, _FAR * size * scale, box_sampler(scale, size)))
 
     def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
         """Return the scale on the grid, what rounding adds to the sensitivity included."""
@@ -255,12 +259,24 @@ def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
 def _on_grid(values: FloatArray, step: float) -> list[int]:
     index = np.rint(values / step)
     if not (np.abs(index) < _LARGEST_INDEX).all():
-        raise InputError("a released quantity is too large for its sensitivity; declare tighter bounds")
+        raise InputError(_TOO_LARGE)
     return [int(entry) for entry in index]
 
 
-def _add(value: FloatArray, step: float, sampler: Callable[[list[int]], list[int]]) -> FloatArray:
-    noisy = sampler(_on_grid(value[:, 0], step))
+def _add(
+    value: FloatArray, step: float, reach: float, sampler: Callable[[list[int]], list[int]]
+) -> FloatArray:
+    """Return a vector with noise of at most about ``reach`` steps, or refuse by what would be released.
+
+    Numbers beyond the grid are cut to its ends, which moves no two of them apart: that an answer is refused
+    tells of the rows no more than the answer would.
+    """
+    if not np.isfinite(value).all():
+        raise InputError(_TOO_LARGE)
+    index = np.clip(np.rint(value[:, 0] / step), -_LARGEST_INDEX, _LARGEST_INDEX)
+    noisy = sampler([int(entry) for entry in index])
+    if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + reach:
+        raise InputError(_TOO_LARGE)
     return np.asarray([float(entry) * step for entry in noisy])[:, None]
 
 

@@ -126,6 +126,26 @@ def test_a_public_centre_far_from_its_radius_is_covered(monkeypatch):
     assert run(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monkeypatch):
+    """A refusal by the value itself would tell two neighbours on both sides of the limit apart for sure."""
+    limit = 2.0**40 * secure.grid_step(1.0, 1)
+    asked = []
+    for name in ("gaussian_sampler", "laplace_sampler", "box_sampler"):
+        monkeypatch.setattr(secure, name, lambda *_: lambda index: asked.append(index) or [7])
+    calls = {
+        "gaussian": {"l2_sensitivity": 1.0, "noise_multiplier": 1.0},
+        "laplace": {"l1_sensitivity": 1.0, "epsilon": 1.0},
+        "box": {"linf_sensitivity": 1.0, "epsilon": 1.0},
+    }
+    for value in (limit - 0.5, limit + 0.5, 1e30):
+        released = getattr(SecureTranscript(), kind)(np.full((1, 1), value), label="v", **calls[kind])
+        assert released[0, 0] == 7 * secure.grid_step(1.0, 1)
+    below, above, far = (index for (index,) in asked)
+    assert above == far == 2**40
+    assert 0 < above - below <= 2**12
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "choose", "choose_each"])
 def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
     transcript, value = SecureTranscript(), np.full((1, 1), 3e9)

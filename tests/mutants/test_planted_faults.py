@@ -80,6 +80,16 @@ def hardened_law(*forms):
 
 
 FAULTS = (
+    Fault(
+        "whether a release is refused depends on what no noise covers",
+        "dpalgos/mechanisms/secure.py",
+        "index = np.clip(np.rint(value[:, 0] / step), -_LARGEST_INDEX, _LARGEST_INDEX)",
+        "index = np.array(_on_grid(value[:, 0], step))",
+        (
+            "tests/contract/test_hardened_law.py::"
+            "test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
+        ),
+    ),
     # Groups of people that are told of one by one.
     Fault(
         "a row is in the batches of all later turns, too",
