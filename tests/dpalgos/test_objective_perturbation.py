@@ -7,9 +7,17 @@ from scipy.special import expit
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
+from dpalgos.api import build_params, run
+from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators import objective_perturbation_glm
-from dpalgos.comparators.objective_perturbation_glm import printed_noise, proved_delta, tight_noise
+from dpalgos.comparators.objective_perturbation_glm import (
+    printed_noise,
+    proved_delta,
+    tight_noise,
+    useful_ridge,
+)
 from dpalgos.families import get_family
+from dpalgos.noise_source import Noise
 from dpalgos.ridge import RidgeRisk, minimize_by_products
 from dpalgos.risk import Risk, minimize
 from dpalgos.sample import Sample
@@ -138,6 +146,18 @@ def test_noise_is_as_large_as_said(calibration):
     hessian = rows.T @ (rows * (expit(u) * expit(-u))[:, None]) / len(y) + ridge * np.eye(3)
     drawn = hessian @ (answers - answers.mean(axis=1, keepdims=True))
     assert drawn.std() == pytest.approx(noise.objective * 1.5 / len(y), rel=0.07)
+
+
+def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
+    X, y, _ = logistic_problem(200, 3)
+    keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
+    transcript = RecordingTranscript(Noise(np.random.default_rng(0).spawn(300)))
+    params = build_params(dpalgos.get_estimator(NAME), keywords)
+    run(dpalgos.get_estimator(NAME), Sample(X, y, n_replicates=300), params, transcript)
+    noise = tight_noise(1.0, 1e-5, useful_ridge(1.0, 1e-5, 200, 3), one_sided=True)
+    distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
+    added = transcript.published[0] - transcript.values[0]
+    assert added.std() == pytest.approx(noise.output * distance, rel=0.15)
 
 
 def test_nothing_is_released_if_the_solver_does_not_arrive():

@@ -116,6 +116,21 @@ def test_a_file_that_changes_on_the_way_is_noticed(dpcost, parquet, tmp_path, mo
     assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == n_charges
 
 
+def test_a_file_that_changes_before_it_is_read_into_memory_is_noticed(dpcost, parquet, tmp_path, monkeypatch):
+    """What is charged would be one content, and what is answered another."""
+    original = tasks.release.load_user_table
+
+    def after_a_change(*arguments, **keywords):
+        rides().assign(hours=1.0).to_parquet(parquet)
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(tasks.release, "load_user_table", after_a_change)
+    config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
+    status, _, err = ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config)
+    assert (status, "changed while it was read" in err) == (2, True)
+    assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
+
+
 def test_rows_of_another_file_of_that_name_are_refused(parquet):
     rows = UserFileRows(parquet, ["hours"])
     assert sum(len(columns["hours"]) for columns in rows()) == 20_000

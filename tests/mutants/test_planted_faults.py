@@ -81,6 +81,20 @@ def hardened_law(*forms):
 
 FAULTS = (
     Fault(
+        "a file that changes before it is read into memory is not noticed",
+        "tasks/release.py",
+        "_numbers(asked))\n            numbers.unchanged()\n",
+        "_numbers(asked))\n",
+        ("tests/flows/test_streamed_release.py",),
+    ),
+    Fault(
+        "how far a solver may end from the minimum is hardly covered",
+        "dpalgos/comparators/objective_perturbation_glm.py",
+        "output_std = noise.output * tolerance / ridges",
+        "output_std = noise.output * tolerance / ridges / 2",
+        ("tests/dpalgos/test_objective_perturbation.py",),
+    ),
+    Fault(
         "whether a release is refused depends on what no noise covers",
         "dpalgos/mechanisms/secure.py",
         "index = np.clip(np.rint(value[:, 0] / step), -_LARGEST_INDEX, _LARGEST_INDEX)",
