@@ -157,6 +157,21 @@ def test_a_model_whose_rows_are_clipped_has_no_interval(name):
     assert "clipping" in result.diagnostics[NOTE]
 
 
+def test_what_an_interval_would_be_without_noise_is_at_the_level_that_was_asked():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 3))
+    y = X @ COEF[:3] + rng.standard_normal(500)
+    for name in ("bootstrap_regression", "preconditioned_regression"):
+        estimator = dpalgos.get_estimator(name)
+        keywords = {**estimator.example, "epsilon": 5.0, "delta": 1e-5}
+        narrow, wide = (
+            dpalgos.estimate(name, X, y, rng=np.random.default_rng(1), **keywords, interval=level).diagnostics
+            for level in (0.5, 0.99)
+        )
+        ratio = wide["half_width_without_noise"] / narrow["half_width_without_noise"]
+        np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
+
+
 def test_the_parametric_bootstrap_covers_gaussian_rows_and_has_no_flags():
     def rows(rng):
         X = rng.standard_normal((8000, 3))
