@@ -32,6 +32,11 @@ _CONFIG = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.worker.profile.enabled": False,  # it looks at every thread 100 times a second
     "distributed.admin.tick.interval": "500ms",
+    # What nobody looks at, and what need not be known ten times a second: half of what idle workers cost.
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.disk": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
 }
 
 

@@ -14,6 +14,8 @@ import base64
 import hmac
 import os
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,15 @@ def ask_again_while_the_database_is_away() -> None:
     setattr(server, "is_client_retryable_exception", may_try_again)  # noqa: B010
 
 
+def look_for_background_work_once_a_second() -> None:
+    """Let Prefect's services, which run every few seconds at most, look four times less often whether to."""
+    from prefect.server.api import background_workers
+
+    module: Any = background_workers  # which does not export it
+    seldom = timedelta(seconds=1)
+    module.Worker = partial(module.Worker, minimum_check_interval=seldom, scheduling_resolution=seldom)
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone."""
     parser = argparse.ArgumentParser(prog="python -m flows.guarded_server", description=main.__doc__)
@@ -260,6 +271,7 @@ def main() -> None:
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     take_the_write_lock_first()
     ask_again_while_the_database_is_away()
+    look_for_background_work_once_a_second()
     say_what_is_allowed()
     uvicorn.run(
         RequestGuard(create_app(final=True), options.port, reports, options.known_as),

@@ -37,6 +37,8 @@ SPACE_FOR_REPORTS = 5_000_000
 
 _AS_GOOD_AS_FULL = 1_000_000
 
+_FLOWS = ("flows.study", "flows.run_scorecard")
+
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
 
@@ -132,7 +134,7 @@ def launch(
     with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
         _check_own_tables(studies)
         with (
-            prefect_server(home(), say=say, when_lost=way_out) as api_url,
+            prefect_server(home(), say=say, when_lost=way_out, needed=_FLOWS) as api_url,
             watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
         ):
             from prefect import tags

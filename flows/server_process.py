@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -51,16 +51,31 @@ RECORDER_SETTINGS = {
     "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
 }
 
-# The database may hold the schedules of `make serve`; a server without a worker leaves them alone.
+# Runs here neither pause nor queue their clean-up; looked for every 5 s, the default, both cost a server that
+# has nothing else to do a tenth of its processor time.
+SELDOM = {
+    "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_LOOP_SECONDS": "60",
+    "PREFECT_SERVER_SERVICES_CLEANUP_RECONCILER_LOOP_SECONDS": "60",
+}
+
+# The database may hold what `make serve` schedules and automates; a server without a worker leaves it alone.
 WITHOUT_SCHEDULES = {
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
 }
 
 
 @contextlib.contextmanager
-def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None) -> Iterator[str]:
+def prefect_server(
+    home: Path,
+    *,
+    say: Say = print,
+    when_lost: Say | None = None,
+    needed: Sequence[str] = ("prefect",),
+) -> Iterator[str]:
     """Provide a Prefect server and point this process at it.
 
     The server at ``PREFECT_API_URL`` is used as it is if it answers. Otherwise a private one is started on a
@@ -76,6 +91,8 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
     when_lost : callable, optional
         Gets one sentence, in another thread, when the server is gone for good: from then on Prefect waits
         for it in vain. By default `say`.
+    needed : sequence of str
+        Modules to import while a private server starts, which takes as long.
 
     Yields
     ------
@@ -102,7 +119,7 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
         say(f"PREFECT_API_URL is {outside}, but no Prefect server answers there; starting one for this run")
 
     with termination_as_exit(), _environment({"PREFECT_HOME": str(home / "prefect")}):
-        server = start_private_server(home, say, when_lost)
+        server = start_private_server(home, say, when_lost, needed)
         try:
             with (
                 _watched(server.api_url, when_lost or say),
@@ -113,7 +130,9 @@ def prefect_server(home: Path, *, say: Say = print, when_lost: Say | None = None
             server.stop()
 
 
-def start_private_server(home: Path, say: Say, when_lost: Say | None = None) -> ServerProcess:
+def start_private_server(
+    home: Path, say: Say, when_lost: Say | None = None, needed: Sequence[str] = ("prefect",)
+) -> ServerProcess:
     """Start a server that serves one run; a port that was taken in the meantime is given up for another."""
     for attempts_left in (2, 1, 0):
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
@@ -121,7 +140,9 @@ def start_private_server(home: Path, say: Say, when_lost: Say | None = None) -> 
             home, free_port(), environment=inherited | WITHOUT_SCHEDULES, say=say, when_lost=when_lost
         )
         try:
-            server.start(ready=server.healthy, meanwhile=lambda: importlib.import_module("prefect"))
+            server.start(
+                ready=server.healthy, meanwhile=lambda: [importlib.import_module(each) for each in needed]
+            )
         except ServerError as error:
             if not attempts_left or "already in use" not in str(error):
                 remedy = f"if its database is damaged, delete {home / 'prefect'}: that loses no result"
@@ -217,7 +238,7 @@ class ServerProcess(SupervisedProcess):
             home,
             "server",
             [sys.executable, "-m", "flows.guarded_server", "--port", str(port)],
-            environment=RECORDER_SETTINGS | inherited | settings,
+            environment=RECORDER_SETTINGS | SELDOM | inherited | settings,
             folder=home / "prefect",
             say=say,
             when_lost=when_lost,

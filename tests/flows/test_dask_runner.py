@@ -62,3 +62,8 @@ def test_workers_of_an_own_cluster_keep_freed_memory(monkeypatch):
     with dask.config.set({}):
         dask_runner.dask_runner(workers=1)
         assert "MALLOC_TRIM_THRESHOLD_" not in _get_env_variables("distributed.nanny.pre-spawn-environ")
+
+
+@pytest.mark.parametrize("name", dask_runner._CONFIG)
+def test_what_dask_is_set_to_dask_knows(name):
+    assert dask.config.get(name, "unknown") != "unknown"

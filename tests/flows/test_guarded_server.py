@@ -197,6 +197,17 @@ def test_whoever_asks_while_the_database_is_away_is_told_to_try_again(monkeypatc
     assert answered.status_code == status
 
 
+def test_prefects_services_are_looked_for_once_a_second(monkeypatch):
+    from docket import Docket
+    from prefect.server.api import background_workers
+
+    monkeypatch.setattr(background_workers, "Worker", background_workers.Worker)  # put back afterwards
+    guarded_server.look_for_background_work_once_a_second()
+    worker = background_workers.Worker(Docket("any", url="memory://"))
+    assert worker.minimum_check_interval.total_seconds() == 1
+    assert worker.scheduling_resolution.total_seconds() == 1
+
+
 def test_what_is_no_request_passes():
     assert answer("lifespan")[0]["status"] == 200
 

@@ -244,6 +244,18 @@ def test_a_private_server_ignores_settings_meant_for_another(tmp_path, monkeypat
     assert environment["PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE"] == "200"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [*server.RECORDER_SETTINGS.items(), *server.SELDOM.items(), *server.WITHOUT_SCHEDULES.items()],
+)
+def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
+    import prefect.settings
+
+    monkeypatch.setenv(name, value)
+    setting = getattr(prefect.settings, name)
+    assert setting.value_from(prefect.settings.Settings()) == json.loads(value)
+
+
 @pytest.mark.parametrize("url", ["", "nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])
 def test_what_is_no_server_does_not_answer(url):
     assert not server.answers(url)
