@@ -13,7 +13,7 @@ import numpy as np
 
 from dpalgos.typing import FloatArray
 
-_ENTRY_VARIANCE = 1 / 250  # v: the whitening is right to about 6 %
+_ENTRY_VARIANCE = 1 / 400  # v: the whitening is right to about 5 %
 _JITTER = 1e-12  # of K's trace, where there is next to no noise
 
 

@@ -1,7 +1,7 @@
 """Clip levels of a preconditioned regression: public, by rule, or by private binary search.
 
     ``"private"``: about k norms lie above the level, k = c (√d/μ) x^(−1/4), x = nμ/489, with c = 100 or 120
-    for the rows (a part of them, if more), 20 for whitened rows and 18 or 22 for gradients; each found by a
+    for the rows (a part of them, if more), 20 for whitened rows and 18 or 20 for gradients; each found by a
     binary search of four noisy counts over sixteen public levels (`dpalgos.mechanisms.level_search`). A row
     changes a count by at most 1. The gradients' level is found anew at each of the first three steps.
     ``"rule"``: C_A = 3 x^0.4, C = 3.2 x^0.85.
@@ -42,7 +42,7 @@ class WantedRows:
 
     rows: float = 100.0
     part: float = 0.0
-    gradients: float = 22.0
+    gradients: float = 20.0
     n_searched_steps: int = 3
     widened: float = 1.0
 
