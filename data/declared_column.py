@@ -11,7 +11,9 @@ class DeclaredColumn:
     ----------
     name : str
     lower, upper : float
-        Bounds of a column of numbers; a file with a value outside is refused.
+        Bounds of a column of numbers.
+    clip : bool
+        Whether a value outside becomes the nearer bound; a file with one is refused otherwise.
     categories : tuple of str
         What a column of text may hold; each but the first becomes a column of 0 and 1, and their numbers
         0, 1, … a column of the same name.
@@ -24,6 +26,7 @@ class DeclaredColumn:
     upper: float = 1.0
     categories: tuple[str, ...] = ()
     impute: float | str | None = None
+    clip: bool = False
 
     @property
     def table_columns(self) -> tuple[str, ...]:

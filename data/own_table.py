@@ -132,7 +132,10 @@ def own_table_to_parquet(
         data_source="real",
         n_rows=arrow.num_rows,
         rows_read=len(read.kept),
-        repairs=read.repairs,
+        repairs=(
+            *(replace(repair, reason=f"left out: {repair.reason}") for repair in read.repairs),
+            *(replace(repair, reason=f"moved to the nearer bound: {repair.reason}") for repair in read.moved),
+        ),
         **counted,
     )
     keep_reference(ref)
@@ -151,11 +154,14 @@ class DeclaredTable:
         Which rows of the file those are.
     repairs : tuple of Repair
         How many were left out, and why.
+    moved : tuple of Repair
+        In how many rows a number beyond its bounds became the nearer one, by column.
     """
 
     table: dict[str, npt.NDArray[Any]]
     kept: npt.NDArray[np.bool_]
     repairs: tuple[Repair, ...]
+    moved: tuple[Repair, ...]
 
 
 def read_declared(
@@ -180,13 +186,14 @@ def read_declared(
     ids = UserIds(path, user_id) if user_id else None
     values, rows_read = _values(path, columns, ids, watch)
     _refuse_other_size(path, "rows", rows_read, n_rows)
+    moved = _clipped(columns, values)
     _refuse_undeclared(path, columns, values, rows_read)
     table, kept, repairs = _without_gaps(path, columns, values, missing)
     if ids:
         users = ids.codes()
         _refuse_other_size(path, "users", int(users.max()) + 1, n_users)
         table[user_id] = np.unique(users[kept], return_inverse=True)[1]
-    return DeclaredTable(table=table, kept=kept, repairs=repairs)
+    return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved)
 
 
 def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) -> None:
@@ -267,6 +274,24 @@ def _values(
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}, n_rows
 
 
+def _clipped(
+    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
+) -> tuple[Repair, ...]:
+    """Move numbers beyond the bounds of columns that say so, in place; return in how many rows of each.
+
+    By public bounds, each row by itself: a row stays a row. Infinity, which stands for text, too, is left.
+    """
+    moved = []
+    for column in columns:
+        if column.clip and not column.categories:
+            found = values[column.name]
+            outside = np.isfinite(found) & ((found < column.lower) | (found > column.upper))
+            found[outside] = np.clip(found[outside], column.lower, column.upper)
+            if count := int(outside.sum()):
+                moved.append(Repair(f"column {column.name}", count))
+    return tuple(moved)
+
+
 def _refuse_undeclared(
     path: Path,
     columns: Sequence[DeclaredColumn],
@@ -288,6 +313,7 @@ def _refuse_undeclared(
         raise DataError(
             f"{path}: {_counted(faults, n_rows)}; mend the file or [[data.columns]]"
             + " (capitals and spaces count)" * any("categories" in fault for fault, _ in faults)
+            + ', or take outside = "clip"' * any("outside" in fault for fault, _ in faults)
         )
 
 

@@ -40,6 +40,7 @@ metric_label = "ℓ2 distance to the answer of all rows, per standard deviation 
 path = {path}
 rows = {rows}{unit}
 missing = "refuse"    # or "drop" rows with a missing cell; or impute = 0.0, a constant, below a column's name
+outside = "refuse"    # or "clip": numbers beyond the bounds below become the nearer one, and are counted
 {left_out}
 # Delete the columns that you do not need. Units are (value - center) / scale: where center and scale are near
 # mean and standard deviation, errors may be several times smaller, so state them wherever you can guess them.

@@ -197,7 +197,7 @@ class _Run:
             file, last = Path(own.path).name, self.earlier_contents[-1]["source_sha256"]
             say(f"note: {file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}")
         for repair in table.repairs:
-            say(f"note: {repair.count:,} of {table.rows_read:,} rows left out: {repair.reason}")
+            say(f"note: {repair.count:,} of {table.rows_read:,} rows {repair.reason}")
         return table
 
     def design(self, tables: dict[str, DatasetRef], panel: Panel) -> Record | None:

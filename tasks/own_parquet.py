@@ -30,11 +30,10 @@ def stored_own_table(name: str, own: OwnData) -> DatasetRef:
     """
     for folder in (store_dir(home()), home() / "cache"):
         closed_folder(folder)
-    columns = [column.declared for column in own.columns]
     return own_table_to_parquet(
         name,
         Path(own.path),
-        columns,
+        own.declared(own.columns),
         own.missing,
         own.rows,
         user_id=own.user_id,

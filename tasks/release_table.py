@@ -113,7 +113,7 @@ def table_as_declared(
     used = [known[name] for name in (*x, *([y] if y else []))]
     read = read_declared(
         path,
-        [column.declared for column in used],
+        own.declared(used),
         own.missing,
         own.rows,
         user_id=own.user_id,
@@ -137,6 +137,7 @@ def table_as_declared(
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
         "categories": {column.name: list(column.categories) for column in used if column.categories},
         **({"missing": own.missing} if own.missing != "refuse" else {}),
+        **({"outside": own.outside} if own.outside != "refuse" else {}),
         **({"imputed": imputed} if imputed else {}),
     }
     scales = np.array([s for _, s in units])

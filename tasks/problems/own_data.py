@@ -1,6 +1,8 @@
 """The declaration of a table of one's own in a study file: what its owner says is public."""
 
 import math
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -78,9 +80,11 @@ class OwnColumn(Strict):
 
     @property
     def declared(self) -> DeclaredColumn:
-        """What `data.own_table` checks the file against."""
-        bounds = {} if self.categories else {"lower": self.lower or 0.0, "upper": self.upper or 0.0}
-        return DeclaredColumn(name=self.name, categories=self.categories, impute=self.impute, **bounds)
+        """What is declared of the column alone."""
+        found = DeclaredColumn(name=self.name, categories=self.categories, impute=self.impute)
+        if self.lower is None or self.upper is None:
+            return found
+        return replace(found, lower=self.lower, upper=self.upper)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -129,6 +133,8 @@ class OwnData(Strict):
         Number of users: public, since neighbours differ in one user's rows.
     missing : {"refuse", "drop"}
         What becomes of rows that lack a cell which is not imputed.
+    outside : {"refuse", "clip"}
+        What becomes of numbers beyond their bounds: the file is refused, or each becomes the nearer bound.
     columns : tuple of OwnColumn
     """
 
@@ -138,6 +144,7 @@ class OwnData(Strict):
     user_id: str = ""
     users: Annotated[int, Field(strict=True, ge=2)] | None = None
     missing: Literal["refuse", "drop"] = "refuse"
+    outside: Literal["refuse", "clip"] = "refuse"
     columns: tuple[OwnColumn, ...] = Field(min_length=1)
 
     @field_validator("columns")
@@ -161,6 +168,10 @@ class OwnData(Strict):
                 f"columns must not hold the column of user ids, got {self.user_id!r}; take it out of columns"
             )
         return self
+
+    def declared(self, columns: Iterable[OwnColumn]) -> list[DeclaredColumn]:
+        """What `data.own_table` checks the file's columns against."""
+        return [replace(column.declared, clip=self.outside == "clip") for column in columns]
 
     @property
     def units(self) -> tuple[int, str]:

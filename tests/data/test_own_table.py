@@ -1,5 +1,6 @@
 """Tables of one's own, checked against what their owner declares."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -86,6 +87,20 @@ def test_what_is_not_as_declared_is_one_sentence_without_a_value(
     assert sentence in str(refused.value)
     told = str(refused.value).split("table.csv")[1]
     assert not [value for value in ("east,", "131", "old,") if value in told]
+
+
+def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, "region,age\nnorth,-3\n2,131\nwest,3\n")
+    ref = stored(path, [REGION, replace(AGE, clip=True)])
+    assert read_table(ref)["age"].to_list() == [AGE.lower, AGE.upper, 3]
+    assert [(repair.reason, repair.count) for repair in ref.repairs] == [
+        ("moved to the nearer bound: column age", 2)
+    ]
+    path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
+    with pytest.raises(DataError, match="text or infinity in number column 'age' in 2"):
+        stored(path, [REGION, replace(AGE, clip=True)])
 
 
 def test_all_columns_at_fault_are_told_at_once(tmp_path: Path) -> None:

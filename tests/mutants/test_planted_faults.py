@@ -243,6 +243,16 @@ FAULTS = (
         ),
     ),
     Fault(
+        "numbers beyond their bounds become the mean of the others",
+        "data/own_table.py",
+        "np.clip(found[outside], column.lower, column.upper)",
+        "found[np.isfinite(found) & ~outside].mean()",
+        (
+            "tests/data/test_own_table.py::"
+            "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
+        ),
+    ),
+    Fault(
         "units are no part of the question",
         "tasks/release.py",
         "            **given.units.declared,\n",
