@@ -39,8 +39,8 @@ from zero, and nothing is shrunk: :mod:`dpalgos.regression_intervals` then knows
 and grow faster, a tenth of the rows' clipping is wanted and the gradients' level is doubled (what
 clipping does cannot be known), and a share of μ² pays for the second moments of the clipped gradients of the
 last step, of norm at most C (√2 C²/n, orthogonal gradients), and for how many rows were clipped anywhere
-(1). The answer is less accurate than without, for Gaussian rows: at ε = .5 by a factor of 3.3 for n = 2,000,
-d = 5, of 3 for n = 20,000, d = 5 and of 4.4 for n = 20,000, d = 20, there by 1.5 at ε = 3.
+(1). The answer is less accurate than without, for Gaussian rows: at ε = .5 by a factor of 3 for n = 2,000,
+d = 5 and for n = 20,000, d = 5, of 4.3 for n = 20,000, d = 20, there by 1.4 at ε = 3.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this
 ε and stay near the ridge regression; ``diagnostics["unresolved_directions"]`` counts them. Constants were
