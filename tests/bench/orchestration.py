@@ -90,7 +90,7 @@ def bench_orchestration_cost() -> dict:
         work = plain["all"].seconds - plain["few"].seconds
         for label, (engine, database) in settings_of.items():
             home = folder / f"{engine}-{database}"
-            with _server(home / "standing", database) as settings:
+            with running_server(home / "standing", database) as settings:
                 runs = {size: _run(home / size, study, engine, settings) for size, study in studies.items()}
             added = runs["all"][0] - runs["few"][0] - work
             rows[label] = {
@@ -204,7 +204,7 @@ def _tree_time() -> Iterator[list[float]]:
 
 
 @contextlib.contextmanager
-def _server(home: Path, database: str) -> Iterator[dict[str, str]]:
+def running_server(home: Path, database: str) -> Iterator[dict[str, str]]:
     """Run a standing server on a database, as ``make serve`` does, and return how runs reach it."""
     with contextlib.ExitStack() as stack:
         environment = dict(os.environ)

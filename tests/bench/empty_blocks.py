@@ -1,0 +1,115 @@
+"""What orchestration adds to a block, by blocks that compute nothing: no block's own time blurs it.
+
+One block of 82 cells every .55 s, as two workers finish blocks of 1.1 s; a standing server; processor time of
+the flow's process, of Dask's workers and of the server, its database's too, from the first to the last.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from prefect import flow, runtime, task
+from prefect.futures import as_completed
+from prefect.utilities.annotations import quote
+
+from data.store import PROJECT_ROOT
+from flows.find_study import find_study
+from flows.server_process import client_environment, client_settings
+from flows.task_choice import refreshing
+from flows.threads_at_once import threads_at_once
+from tasks.cache.keys import CacheKey
+from tasks.cache.policy import BY_KEY
+from tasks.work_units import Block
+from tests.bench.goals import Goal
+from tests.bench.orchestration import MANY, SEED, STUDY, WORKERS, running_server
+
+N_BLOCKS, N_FIRST, PACE, BLOCK_SECONDS = 60, 20, 0.55, 1.1
+
+
+def bench_empty_blocks() -> dict:
+    """Measure it with both engines on both databases."""
+    goals = []
+    for database in ("SQLite", "PostgreSQL"):
+        for engine in ("local", "dask"):
+            milliseconds = 1000 * _seconds_per_block(engine, database)
+            print(f"{engine}, {database}: {milliseconds:.0f} ms per block", flush=True)
+            what = f"orchestration of a block of {BLOCK_SECONDS} s: {engine}, {database}"
+            share = milliseconds / BLOCK_SECONDS / 10
+            goals.append(Goal(what=what, values=[share], wanted=5, at_least=False, unit="% of block time"))
+    figure = "; ".join(f"{goal.what.partition(': ')[2]} {goal.median:.1f} %" for goal in goals)
+    return {"figure": figure, "wanted": "≤ 5 % of block time each", "goals": goals}
+
+
+def _seconds_per_block(engine: str, database: str) -> float:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
+        study = folder / "two_thousand_cells.toml"
+        study.write_text(STUDY % MANY)
+        with running_server(folder / "standing", database) as settings:
+            behind = _alive()
+            environment = os.environ | settings | {"DPCOST_HOME": str(folder / "home")}
+            code = "import sys; from tests.bench.empty_blocks import main; main(*sys.argv[1:])"
+            command = [sys.executable, "-c", code, engine, str(study), json.dumps(behind)]
+            ran = subprocess.run(
+                command, cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True, text=True
+            )
+    return float(ran.stdout.splitlines()[-1])
+
+
+def main(engine: str, study: str, server: str) -> None:
+    """Run blocks that compute nothing and print the processor time of each, in seconds."""
+    home = Path(os.environ["DPCOST_HOME"])
+    home.mkdir()
+    os.environ |= {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
+    access = client_settings(home, os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"])
+    run = empty_blocks
+    if engine == "dask":
+        from flows.dask_runner import dask_runner
+
+        run = empty_blocks.with_options(task_runner=dask_runner(WORKERS))
+    with client_environment(access):
+        print(run(study, json.loads(server), WORKERS if engine == "local" else None))
+
+
+@task(name="run_block", task_run_name="{block.title}", **BY_KEY)
+def empty_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
+    """Return a record as `run_block` does, and compute nothing."""
+    return {"path": path, "sha256": "0" * 64, "code": key.name, "seconds": 0.0}
+
+
+@flow(name="empty_blocks", persist_result=False)
+def empty_blocks(study: str, server: list[int], threads: int | None) -> float:
+    """Run blocks one after another, and return the processor time of all processes for each but the first."""
+    blocks = find_study(study).blocks("standard", replicates=1, seed=SEED)
+    with threads_at_once(threads):
+        for number in range(N_FIRST + N_BLOCKS):
+            if number == N_FIRST:
+                time.sleep(3)  # what the first have left to do
+                began = _seconds(server)
+            key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
+            arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
+            for future in as_completed([refreshing(empty_block, False).submit(*arguments)]):
+                future.result()
+            time.sleep(PACE if number >= N_FIRST else 0)
+        time.sleep(2)
+        return (_seconds(server) - began) / N_BLOCKS
+
+
+def _alive() -> list[int]:
+    return [each.pid for each in psutil.Process().children(recursive=True)]
+
+
+def _seconds(server: list[int]) -> float:
+    """Return the processor time of this process, of what it started, and of the server's processes."""
+    total = 0.0
+    for pid in {os.getpid(), *_alive(), *server}:
+        times = psutil.Process(pid).cpu_times()
+        total += times.user + times.system
+    return total
