@@ -82,6 +82,8 @@ class Estimator:
         a release calls it before it charges anything. The estimator does not rely on that.
     no_interval : str
         Why it has no intervals, where its keywords have no ``interval``.
+    no_release : str
+        Why its answers cannot be released, where that is so: what they would tell beside their events.
     order : int
         Stable number that decides its colour in figures; a new estimator takes the next free one.
     forms : mapping of str to Form
@@ -106,6 +108,7 @@ class Estimator:
     public: str = ""
     check_data: DataCheck | None = None
     no_interval: str = ""
+    no_release: str = ""
     order: int
     forms: Mapping[str, Form] = field(default_factory=dict)
     form: str = ""
@@ -184,6 +187,7 @@ def register(
     public: str = "",
     check_data: DataCheck | None = None,
     no_interval: str = "",
+    no_release: str = "",
     order: int,
     forms: Mapping[str, Form] | None = None,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
@@ -205,6 +209,7 @@ def register(
             public=public,
             check_data=check_data,
             no_interval=no_interval,
+            no_release=no_release,
             order=order,
             forms=forms or {},
         )

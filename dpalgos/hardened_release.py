@@ -107,6 +107,8 @@ def plan_release(
         raise InputError(
             f"{name} has no hardened sampler for a curator: each device draws its own noise; use dpcost local"
         )
+    if estimator.no_release:
+        raise InputError(f"{name} has no hardened sampler: {estimator.no_release}")
     if keywords.get("calibration", "tight") != "tight":
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
     params = build_params(estimator, {**keywords, "calibration": "tight"})

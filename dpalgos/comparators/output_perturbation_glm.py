@@ -9,9 +9,9 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 Why it is private: a row's gradient r x is no longer than L = R c_x with |r| ≤ R, so that at the minimum of
 one data set the gradient of a neighbour's risk is at most 2L/n long; that risk is Λ-strongly convex, hence
 its own minimum at most 2L/(nΛ) away. The solver is deterministic and ends where the gradient is no longer
-than γ = L max(10⁻⁴/n, 10⁻¹⁴), hence within γ/Λ of the minimum, or nothing is released, a refusal that is
-outside the guarantee as every refusal of data is. So two answers are :func:`minimum_sensitivity` apart at
-most.
+than γ = L max(10⁻⁴/n, 10⁻¹⁴), hence within γ/Λ of the minimum, or it refuses. So two answers are
+:func:`minimum_sensitivity` apart at most. Whether it refuses depends on the rows (Newton's steps can cycle
+between the corners of Huber's loss) and is outside the guarantee: a person's own data are not released so.
 
 Calibration: ``tight`` only, Gaussian noise of z1(ε, δ) times the sensitivity. The paper's noise, of density
 ∝ exp(−nΛε ‖b‖ / 2L), is purely ε-private and larger in most dimensions.
@@ -88,6 +88,8 @@ def witnesses(
     task="glm",
     reference="Chaudhuri, Monteleoni & Sarwate (2011), Algorithm 1, with Gaussian noise",
     summary="Adds noise to the minimum of the regularized risk.",
+    no_release="whether its solver reaches the minimum depends on the rows, and a refusal would tell; take "
+    "preconditioned_glm or dp_glm",
     no_interval="the curvature at the minimum is not released; take preconditioned_glm",
     parameters=OutputPerturbationGLMParams,
     calibrations=("tight",),

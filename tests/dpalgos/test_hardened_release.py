@@ -113,6 +113,11 @@ def test_the_plan_does_not_depend_on_the_data():
     ("name", "changes", "message"),
     [
         ("sheffet_ols", {"covariate_bound": 1.0, "response_bound": 1.0}, "no hardened sampler"),
+        (
+            "output_perturbation_glm",
+            {"family": "logistic", "covariate_bound": 1.0, "ridge": 0.1},
+            "no hardened sampler: whether its solver reaches the minimum depends on the rows",
+        ),
         ("ols", {}, "must be a private one"),
         ("adasp", {}, "did you mean 'adassp'"),
         ("dp_mean", {"value_bound": 1.0, "calibration": "paper"}, "calibration must be 'tight'"),
