@@ -4,7 +4,7 @@ One block of 82 cells every .55 s, as two workers finish blocks of 1.1 s; a stan
 the flow's process, of Dask's workers and of the server, its database's too, from the first to the last.
 """
 
-import json
+import contextlib
 import os
 import subprocess
 import sys
@@ -53,17 +53,16 @@ def _seconds_per_block(engine: str, database: str) -> float:
         study = folder / "two_thousand_cells.toml"
         study.write_text(STUDY % MANY)
         with running_server(folder / "standing", database) as settings:
-            behind = _alive()
             environment = os.environ | settings | {"DPCOST_HOME": str(folder / "home")}
             code = "import sys; from tests.bench.empty_blocks import main; main(*sys.argv[1:])"
-            command = [sys.executable, "-c", code, engine, str(study), json.dumps(behind)]
+            command = [sys.executable, "-c", code, engine, str(study), str(os.getpid())]
             ran = subprocess.run(
                 command, cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True, text=True
             )
     return float(ran.stdout.splitlines()[-1])
 
 
-def main(engine: str, study: str, server: str) -> None:
+def main(engine: str, study: str, top: str) -> None:
     """Run blocks that compute nothing and print the processor time of each, in seconds."""
     home = Path(os.environ["DPCOST_HOME"])
     home.mkdir()
@@ -75,7 +74,7 @@ def main(engine: str, study: str, server: str) -> None:
 
         run = empty_blocks.with_options(task_runner=dask_runner(WORKERS))
     with client_environment(access):
-        print(run(study, json.loads(server), WORKERS if engine == "local" else None))
+        print(run(study, int(top), WORKERS if engine == "local" else None))
 
 
 @task(name="run_block", task_run_name="{block.title}", **BY_KEY)
@@ -85,31 +84,27 @@ def empty_block(key: CacheKey, block: Block, design: None, path: str) -> dict[st
 
 
 @flow(name="empty_blocks", persist_result=False)
-def empty_blocks(study: str, server: list[int], threads: int | None) -> float:
+def empty_blocks(study: str, top: int, threads: int | None) -> float:
     """Run blocks one after another, and return the processor time of all processes for each but the first."""
     blocks = find_study(study).blocks("standard", replicates=1, seed=SEED)
     with threads_at_once(threads):
         for number in range(N_FIRST + N_BLOCKS):
             if number == N_FIRST:
                 time.sleep(3)  # what the first have left to do
-                began = _seconds(server)
+                began = _seconds(top)
             key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
             arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
             for future in as_completed([refreshing(empty_block, False).submit(*arguments)]):
                 future.result()
             time.sleep(PACE if number >= N_FIRST else 0)
         time.sleep(2)
-        return (_seconds(server) - began) / N_BLOCKS
+        return (_seconds(top) - began) / N_BLOCKS
 
 
-def _alive() -> list[int]:
-    return [each.pid for each in psutil.Process().children(recursive=True)]
-
-
-def _seconds(server: list[int]) -> float:
-    """Return the processor time of this process, of what it started, and of the server's processes."""
+def _seconds(top: int) -> float:
+    """Return the processor time of all that a process started, also of what has ended since."""
     total = 0.0
-    for pid in {os.getpid(), *_alive(), *server}:
-        times = psutil.Process(pid).cpu_times()
-        total += times.user + times.system
+    for each in psutil.Process(top).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it just ended
+            total += sum(each.cpu_times()[:4])  # its own, and its children's that ended
     return total
