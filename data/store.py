@@ -107,6 +107,18 @@ def closed_folder(folder: Path) -> Path:
     return folder
 
 
+def close_home() -> None:
+    """Close what a home keeps of tables, and of answers without noise, to all but its owner.
+
+    Raises
+    ------
+    StoreError
+        As of :func:`closed_folder`.
+    """
+    for folder in (store_dir(home()), home() / "cache"):
+        closed_folder(folder)
+
+
 def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, private: bool = False) -> None:
     """Write a file so that nobody ever sees a part of it, not even after a power cut.
 

@@ -12,7 +12,7 @@ import dpalgos
 from data.code_digest import code_digest
 from data.data_errors import StoreError
 from data.shared_store import VARIABLE, check_shared_store, shared_address
-from data.store import atomic_write, home
+from data.store import atomic_write, close_home, home
 from flows.supervision import Say, ServerError, watched
 from tasks.faults import MENDABLE, SpecError
 
@@ -101,10 +101,11 @@ def _connected(scheduler: str) -> Any:
 
 
 def about_this_worker(marker: str) -> dict[str, Any]:
-    """Return what a worker has to have in common with a run; runs on the worker."""
+    """Return what a worker has to have in common with a run; runs on the worker, and closes its home."""
     estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
     problem = ""
     try:
+        close_home()
         check_shared_store()
     except StoreError as fault:
         problem = str(fault)
@@ -133,4 +134,4 @@ def _problem(about: Any, own: dict[str, Any]) -> str:
             f"{own['store'] or 'not set'} here, and the homes are not one folder; set {VARIABLE} to one "
             "address that all can reach"
         )
-    return f"cannot use the shared store: {about['problem']}" if about["problem"] else ""
+    return f"cannot use its home or the shared store: {about['problem']}" if about["problem"] else ""

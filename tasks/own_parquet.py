@@ -6,7 +6,7 @@ from prefect import task
 
 from data.own_table import own_table_to_parquet
 from data.refs import DatasetRef
-from data.store import closed_folder, home, store_dir
+from data.store import close_home, home
 from tasks.faults import guarded
 from tasks.problems.own_data import OwnData
 
@@ -28,8 +28,7 @@ def stored_own_table(name: str, own: OwnData) -> DatasetRef:
     DataError
         The file is not as declared.
     """
-    for folder in (store_dir(home()), home() / "cache"):
-        closed_folder(folder)
+    close_home()
     return own_table_to_parquet(
         name,
         Path(own.path),

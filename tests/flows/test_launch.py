@@ -63,12 +63,19 @@ FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
             {**FACTS, "store": ""},
             "and the homes are not one folder; set DPCOST_STORE",
         ),
-        ({**FACTS, "problem": "it is full"}, FACTS, "cannot use the shared store: it is full"),
+        ({**FACTS, "problem": "it is full"}, FACTS, "cannot use its home or the shared store: it is full"),
     ],
 )
 def test_what_a_worker_lacks_is_one_sentence(home, about, own, sentence):
     assert sentence in dask_cluster._problem(about, own)
     assert bool(dask_cluster._problem(about, own)) == bool(sentence)
+
+
+def test_a_worker_closes_its_home_to_other_accounts(home):
+    (home / "cache").mkdir(parents=True)
+    (home / "cache").chmod(0o755)
+    assert dask_cluster.about_this_worker("a marker")["problem"] == ""
+    assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 
 
 def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
