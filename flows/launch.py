@@ -130,6 +130,7 @@ def launch(
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
     threads = workers if engine == "local" else None
     given = {name: value for name, value in {**options, "workers": threads}.items() if value is not None}
+    given["out"] = None if out is None else str(out)
     way_out = partial(leave, home())
     with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
         _check_own_tables(studies)
@@ -137,36 +138,46 @@ def launch(
             prefect_server(home(), say=say, when_lost=way_out, needed=_FLOWS) as api_url,
             watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
         ):
-            from prefect import tags
+            return _run_each(studies, given, api_url, None if engine == "local" else (workers, scheduler))
 
-            from flows.run_scorecard import run_scorecard
-            from flows.study import run_study
 
-            journal.mark_dead_runs(home(), api_url, say)
-            journal.mark_unregistered_runs(home(), api_url, say)
-            run_one = run_study
-            if engine != "local":
-                from flows.dask_runner import dask_runner
+def _run_each(
+    studies: Sequence[str], given: dict[str, Any], api_url: str, dask: tuple[int, str | None] | None
+) -> str:
+    """Run studies on a server that answers, and return the path of the index page.
 
-                run_one = run_study.with_options(task_runner=dask_runner(workers, scheduler))
-            outcome: dict[str, Any] = {}
-            try:
-                for study in studies:
-                    flow = run_scorecard if study == SCORECARD else run_one
-                    asked = given | {"study": study, "out": None if out is None else str(out)}
-                    taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
-                    with tags(journal.home_tag(home())):
-                        outcome = dict(flow(**taken))
-                    wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
-                    journal.reported(home(), outcome["flow_run_id"])
-                    say(f"{outcome['headline']}\nreport: {outcome['report']}")
-                if folder := _full_disk():
-                    say(
-                        f"note: the disk of {folder} is full; the results are whole, but what is kept of "
-                        "this run may not be; free some space"
-                    )
-            finally:
-                _deliver_logs()
+    ``dask``: how many of its workers, and whose scheduler if not its own; None: threads.
+    """
+    from prefect import tags
+
+    from flows.run_scorecard import run_scorecard
+    from flows.study import run_study
+
+    journal.mark_dead_runs(home(), api_url, say)
+    journal.mark_unregistered_runs(home(), api_url, say)
+    run_one = run_study
+    if dask:
+        from flows.dask_runner import dask_runner
+
+        run_one = run_study.with_options(task_runner=dask_runner(*dask))
+    outcome: dict[str, Any] = {}
+    try:
+        for study in studies:
+            flow = run_scorecard if study == SCORECARD else run_one
+            asked = given | {"study": study}
+            taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
+            with tags(journal.home_tag(home())):
+                outcome = dict(flow(**taken))
+            wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
+            journal.reported(home(), outcome["flow_run_id"])
+            say(f"{outcome['headline']}\nreport: {outcome['report']}")
+        if folder := _full_disk():
+            say(
+                f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
+                "may not be; free some space"
+            )
+    finally:
+        _deliver_logs()
     return str(outcome["index"])
 
 
