@@ -168,7 +168,10 @@ def _run_each(
             taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
             with tags(journal.home_tag(home())):
                 outcome = dict(flow(**taken))
-            wait_until_recorded(api_url, outcome["flow_run_id"], outcome["n_task_runs"])
+            n_task_runs = outcome["n_task_runs"]
+            n_recorded = wait_until_recorded(api_url, outcome["flow_run_id"], n_task_runs)
+            if n_recorded < n_task_runs:
+                say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
             journal.reported(home(), outcome["flow_run_id"])
             say(f"{outcome['headline']}\nreport: {outcome['report']}")
         if folder := _full_disk():

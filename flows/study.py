@@ -166,12 +166,13 @@ class _Run:
         """Bring a dataset: the store is its own cache, verified on every use."""
         if self.spec.own and dataset == self.spec.name:
             return self._own_table(dataset, self.spec.own)
-        self.n_task_runs += 2
+        self.n_task_runs += 1
         raw = fetch(dataset, offline, again=self._task == fetch.name)
         if raw.origin == "stand-in" and (panels := self.spec.panels_without_stand_in(dataset)):
             self._leave_out(panels, dataset)
             return None
         rows = self.spec.stand_in_rows(dataset, profile)
+        self.n_task_runs += 1
         table = parquet(raw, again=self._task == parquet.name, stand_in_rows=rows)
         if table.data_source != "real":
             say(f"note: {dataset} is a {table.data_source}, since {'; '.join(table.reasons)}")

@@ -29,6 +29,7 @@ def test_it_does_not_run_on_a_stand_in(run, capsys):
     assert PANEL not in {panel.name for panel in run.spec.panels}
     assert len(run.spec.panels) == len(find_study("snp").panels) - 1
     assert sentence in capsys.readouterr().err
+    assert run.n_task_runs == 1  # `parquet` was not called: nobody waits for its record
 
 
 def test_other_panels_keep_their_stand_in():
