@@ -1,0 +1,259 @@
+"""Planted faults of data, reports, tasks and flows, by file."""
+
+from tests.mutants.changes import argument, call, condition, name, number, operation, returns, text, without
+from tests.mutants.fault import Fault
+
+_BACKUP = ("tests/data/ledger/test_backup.py",)
+_DECLARED_RELEASE = "tests/flows/test_declared_release.py"
+_PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
+_SHARED_REPORTS = ("tests/tasks/test_shared_reports.py",)
+_STREAMED_RELEASE = ("tests/flows/test_streamed_release.py",)
+_TASKS = ("tests/tasks/test_tasks.py",)
+
+APPLICATION_FAULTS = {
+    "data/group_difference.py": (
+        Fault(
+            "genotypes are flipped",
+            "group_difference",
+            operation("CENTER", "-({all})"),
+            ("tests/data/test_group_difference.py",),
+        ),
+    ),
+    "data/ledger/backup.py": (
+        Fault("an older backup is put over newer charges", "_replace", condition("hashes", "False"), _BACKUP),
+        Fault("an edited backup is put back", "restore_backup", without("_require_whole"), _BACKUP),
+        Fault(
+            "a backup of a ledger that was rolled back replaces a later one",
+            "write_backup",
+            condition("exists", "False"),
+            _BACKUP,
+        ),
+    ),
+    "data/ledger/book.py": (
+        Fault(
+            "a charge is made without room for its answer",
+            "Ledger.charge",
+            without("reserve"),
+            ("tests/data/ledger/test_faults.py",),
+        ),
+    ),
+    "data/ledger/charging_rules.py": (
+        Fault(
+            "a budget never ends",
+            "require_fits",
+            condition("accepted", "True"),
+            (f"{_PRIVACY_CLI}::test_the_budget_ends",),
+        ),
+        Fault(
+            "a renamed copy gets a budget of its own",
+            "bind",
+            condition("ContentRefused", "False", nth=0),
+            (f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",),
+        ),
+    ),
+    "data/own_table.py": (
+        Fault(
+            "numbers beyond their bounds become their mean",
+            "_clipped",
+            call("clip", "{0}.mean()"),
+            (
+                "tests/data/test_own_table.py::"
+                "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
+            ),
+        ),
+    ),
+    "data/shared_store.py": (
+        Fault(
+            "content of the shared store is not checked",
+            "bring.copy",
+            condition("hexdigest", "False"),
+            ("tests/data/test_shared_store.py",),
+        ),
+    ),
+    "data/store.py": (
+        Fault(
+            "a home that other accounts can enter stays open",
+            "closed_folder",
+            condition("chmod", "False"),
+            (
+                "tests/flows/test_init_study.py::"
+                "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
+            ),
+        ),
+    ),
+    "data/user_ids.py": (
+        Fault(
+            "a user of two pieces of a file is two users",
+            "UserIds.add",
+            call("setdefault", "{all} + 10**6 * len(self._pieces)"),
+            ("tests/flows/test_own_users.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
+        ),
+        Fault(
+            "ids of users are compared as they are written",
+            "UserIds.add",
+            argument("canonical_cells", 0, 'pa.array([f"id {{one}}" for one in {all}.to_pylist()])'),
+            ("tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",),
+        ),
+    ),
+    "data/user_table.py": (
+        Fault(
+            "a file that changes between charge and draw is not noticed",
+            "UserFileRows.unchanged",
+            condition("_state", "False"),
+            _STREAMED_RELEASE,
+        ),
+    ),
+    "flows/artifacts.py": (
+        Fault(
+            "the report of an analyst's table goes to the server",
+            "attach_report",
+            condition("own", "False"),
+            ("tests/flows/test_artifacts.py",),
+        ),
+    ),
+    "flows/request_text.py": (
+        Fault(
+            "a server stores text that it cannot give back",
+            "text_problem",
+            operation("_WHOLE_ESCAPES", "False"),
+            ("tests/flows/test_guarded_server.py",),
+        ),
+    ),
+    "flows/shared_inventory.py": (
+        Fault(
+            "what another machine is writing to the shared store is pruned",
+            "prune_shared",
+            condition("_is_old", "True"),
+            ("tests/flows/test_shared_inventory.py",),
+        ),
+    ),
+    "reports/results.py": (
+        Fault(
+            "the standard error is the standard deviation",
+            "summarise",
+            operation("std", "{left}"),
+            ("tests/reports/test_results.py",),
+        ),
+    ),
+    "tasks/problems/registered_table.py": (
+        Fault(
+            "a study of users runs estimators that protect a row",
+            "RegisteredTableProblem.check_estimator",
+            operation("!=", "{left} > {right}"),
+            ("tests/flows/test_own_users.py::test_a_wrong_declaration_of_users_is_one_sentence",),
+        ),
+    ),
+    "tasks/release.py": (
+        Fault(
+            "a file that changes before it is read into memory is not noticed",
+            "_planned",
+            without("unchanged"),
+            _STREAMED_RELEASE,
+        ),
+        Fault(
+            "units are no part of the question",
+            "release",
+            name(".declared", "{{}}"),
+            (f"{_DECLARED_RELEASE}::test_the_same_question_is_free_and_other_units_are_another_question",),
+        ),
+        Fault(
+            "a plan is not compared with the request",
+            "release",
+            without("_check_plan"),
+            (f"{_PRIVACY_CLI}::test_a_plan_that_is_not_what_was_asked_is_never_charged",),
+        ),
+        Fault(
+            "the same question is answered anew",
+            "release",
+            operation(".release", "False", nth=0),
+            (f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",),
+        ),
+    ),
+    "tasks/release_table.py": (
+        Fault(
+            "a row with a gap adds to a released regression",
+            "table_as_declared",
+            call("zeros", "np.ones({0})", nth=1),
+            (
+                f"{_DECLARED_RELEASE}::"
+                "test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays",
+            ),
+        ),
+        Fault(
+            "a released mean is of as many rows as have no gap",
+            "table_as_declared",
+            condition("repairs", "{left} and user_id"),
+            (f"{_DECLARED_RELEASE}::test_rows_with_gaps_are_never_dropped_from_a_mean",),
+        ),
+        Fault(
+            "a declared release is in units that the data decide",
+            "table_as_declared",
+            operation("-", "{left} - {left}.mean()", nth=0),
+            (f"{_DECLARED_RELEASE}::test_a_row_changes_its_own_row_and_no_other",),
+        ),
+        Fault(
+            "what stands for missing cells is no part of the question",
+            "table_as_declared",
+            condition("impute", "False"),
+            (f"{_DECLARED_RELEASE}::test_another_constant_for_missing_cells_is_another_question",),
+        ),
+    ),
+    "tasks/report/render.py": (
+        Fault(
+            "the index of private reports is anybody's",
+            "write_index",
+            argument("atomic_write", "private", "False"),
+            _TASKS,
+        ),
+    ),
+    "tasks/report/shared_reports.py": (
+        Fault(
+            "a report that is not for publication is copied to the shared store",
+            "share_report",
+            text("warning", "no warning"),
+            _SHARED_REPORTS,
+        ),
+        Fault(
+            "the manifest of a report stays in the shared store while its files are replaced",
+            "_copy",
+            without("remove_shared", nth=0),
+            _SHARED_REPORTS,
+        ),
+        Fault(
+            "a link in a report's folder is followed into the shared store",
+            "_is_of_report",
+            call("is_symlink", "False"),
+            _SHARED_REPORTS,
+        ),
+    ),
+    "tasks/run/audit_cell.py": (
+        Fault("an audit is doubled", "audit", name(".epsilon_lower_bound", "2 * {all}"), _TASKS),
+    ),
+    "tasks/run/block.py": (
+        Fault(
+            "a private preparation is taken for granted",
+            "compute_block",
+            name(".protected", "True"),
+            ("tests/tasks/test_block.py",),
+        ),
+    ),
+    "tasks/run/collect.py": (
+        Fault("half of the rows are dropped", "collect", call("concat", "{all}.iloc[::2]", nth=0), _TASKS),
+    ),
+    "tasks/scorecard/claims.py": (
+        Fault(
+            "a claim holds at twice its epsilon",
+            "Guarantee.judge",
+            number(1e-9, 1),
+            ("tests/tasks/test_claims.py",),
+        ),
+    ),
+    "tasks/work_units.py": (
+        Fault(
+            "a cell's settings override its budget",
+            "Cell.keywords",
+            returns("{all} | dict(self.params)"),
+            ("tests/tasks/test_work_units.py",),
+        ),
+    ),
+}

@@ -1,0 +1,475 @@
+"""Planted faults of the estimators, by file."""
+
+from tests.mutants.changes import argument, call, condition, name, number, operation, returns, value, without
+from tests.mutants.fault import Fault, certified, hardened_law, law, neighbors, replayed, witness
+
+_HARDENED_LAW = "tests/contract/test_hardened_law.py"
+_INTERVALS = ("tests/dpalgos/test_intervals.py",)
+_TUKEY_EM = ("tests/dpalgos/test_tukey_em.py",)
+
+ESTIMATOR_FAULTS = {
+    "dpalgos/central/box_mean.py": (
+        Fault(
+            "a row moves means within bounds by half a width",
+            "linf_sensitivity",
+            returns("{all} / 2"),
+            witness("box_mean-tight"),
+        ),
+        Fault(
+            "squares in a cube are not paid for",
+            "box_mean",
+            operation("_BELOW", "{left}"),
+            certified("box_mean: interval-tight"),
+        ),
+    ),
+    "dpalgos/central/dp_glm.py": (
+        Fault(
+            "a GLM's gradient moves by its radius",
+            "gradient_sensitivity",
+            returns("{all} / 2"),
+            witness("dp_glm-tight"),
+        ),
+        Fault(
+            "what follows the steps is not paid for",
+            "_multiplier",
+            operation("shares", "{left}"),
+            certified("dp_glm: interval-tight"),
+        ),
+    ),
+    "dpalgos/central/dp_linear_regression.py": (
+        Fault(
+            "the gradient of one row only",
+            "gradient_sensitivity",
+            returns("{all} / 2"),
+            neighbors("dp_linear_regression-tight"),
+        ),
+        Fault(
+            "steps are not composed",
+            "planned_noise",
+            argument("noise_multiplier", 2, "1"),
+            certified("dp_linear_regression-tight"),
+        ),
+    ),
+    "dpalgos/central/dp_mean.py": (
+        Fault(
+            "a mean moves by its widest column",
+            "mean_sensitivity",
+            call("norm", "{0}.max(axis={axis})"),
+            witness("dp_mean-tight"),
+        ),
+        Fault(
+            "the James-Stein factor is that of the true mean",
+            "dp_mean",
+            (
+                argument("gaussian", 0, "exact := {all}"),
+                call("james_stein", "{0} * james_stein(exact, {1})[:1] / exact[:1]"),
+            ),
+            replayed("dp_mean: shrunk-tight"),
+        ),
+        Fault(
+            "a released mean leaks the mean",
+            "dp_mean",
+            call("gaussian", "({all} + {0}) / 2"),
+            replayed("dp_mean: private quantiles-tight"),
+        ),
+        Fault(
+            "a sensitivity is that of the largest row",
+            "dp_mean",
+            argument("full", 1, "2 * min({all} / 2, sample.rows.largest)"),
+            witness("dp_mean-tight"),
+        ),
+    ),
+    "dpalgos/central/dp_sparse_mean.py": (
+        Fault(
+            "an entry moves by R/n",
+            "entry_sensitivity",
+            returns("{all} / 2"),
+            neighbors("dp_sparse_mean-tight", "dp_sparse_mean-paper"),
+        ),
+        Fault(
+            "what is pruned depends on the true means",
+            "sparse_mean",
+            argument(
+                "prune", 0, "np.take_along_axis(_means(sample, params, transcript), {of}.support, axis=0)"
+            ),
+            replayed("dp_sparse_mean: s by noise level-tight"),
+        ),
+    ),
+    "dpalgos/central/preconditioned_glm.py": (
+        Fault(
+            "a clipped mean of scores moves by the level",
+            "clipped_mean_sensitivity",
+            returns("{all} / 2"),
+            witness("preconditioned_glm-tight"),
+        ),
+        Fault(
+            "the searches for the scores' level cost one count",
+            "_Levels._searched",
+            operation("counts_needed", "1"),
+            certified("preconditioned_glm-tight"),
+        ),
+    ),
+    "dpalgos/central/preconditioned_regression.py": (
+        Fault(
+            "a second whitening is not paid for",
+            "_Schedule.step_shares",
+            operation("whitened_share", "{left}"),
+            certified("preconditioned_regression: whitened twice-tight"),
+        ),
+        Fault(
+            "searches for the gradients' levels are not paid for",
+            "_Schedule.count_multiplier",
+            operation("n_searched_steps", "{left}"),
+            certified("preconditioned_regression-tight"),
+        ),
+        Fault(
+            "steps are combined from the true gradients",
+            "preconditioned_regression",
+            (argument("gaussian", 0, "exact := {all}"), argument("_Step", 1, "exact")),
+            replayed("preconditioned_regression-tight"),
+        ),
+    ),
+    "dpalgos/comparators/adassp.py": (
+        Fault(
+            "rows that are clipped are taken to say no more than others",
+            "_note_interval",
+            argument("note_step_interval", "row_bound", "0.0"),
+            _INTERVALS,
+        ),
+        Fault(
+            "the exact moments are solved",
+            "adassp",
+            call("release_gram", "({all}, {0})[1]"),
+            replayed("adassp-tight"),
+        ),
+    ),
+    "dpalgos/comparators/clipped_mean.py": (
+        Fault(
+            "a ball's diameter is its radius",
+            "mean_sensitivity",
+            returns("{all} / 2"),
+            witness("clipped_mean: public centre-tight"),
+        ),
+        Fault(
+            "offsets from a public center are not clipped",
+            "mean_offset.clipped",
+            without("maximum"),
+            neighbors("clipped_mean: public centre-tight"),
+        ),
+        Fault(
+            "an interval is computed from the rows",
+            "note_offset_interval",
+            (
+                argument("release_score_moments", 1, "exact := {all}"),
+                argument("note_mean_interval", "squares", "exact"),
+            ),
+            replayed("clipped_mean: interval-tight"),
+        ),
+        Fault(
+            "shares of an interval are left out of the budget",
+            "_budget",
+            argument("interval_shares", 0, "None"),
+            certified("clipped_mean: interval-tight"),
+        ),
+        Fault(
+            "a public center is added before the noise",
+            "clipped_mean",
+            (
+                argument("mean_offset", 1, "middle := {all}"),
+                argument("gaussian", 0, "{all} + middle"),
+                call("gaussian", "{all} - middle"),
+            ),
+            (f"{_HARDENED_LAW}::test_a_public_centre_far_from_its_radius_is_covered",),
+        ),
+    ),
+    "dpalgos/comparators/coinpress_whitened_mean.py": (
+        Fault(
+            "whitened rows are centered at their own mean",
+            "_offsets",
+            operation("-", "{left} - {left}.mean(axis=1, keepdims=True)"),
+            (*neighbors("coinpress_whitened_mean-tight"), "tests/dpalgos/test_peers.py"),
+        ),
+    ),
+    "dpalgos/comparators/dp_sgd_glm.py": (
+        Fault(
+            "a row is in the batches of all later turns, too",
+            "_steps_in_turn",
+            operation("==", "{left} >= {right}"),
+            neighbors("dp_sgd_glm: batches in turn-tight"),
+        ),
+        Fault(
+            "a step on random rows is divided by what was drawn",
+            "_random_steps.released",
+            argument(
+                "gaussian_of_drawn_rows",
+                0,
+                "lambda drawn: {all}(drawn) * sample.n_rows / _count_batches(sample, params)"
+                " / np.maximum(drawn.sum(axis=0), 1)",
+            ),
+            (*neighbors("dp_sgd_glm-tight"), "tests/dpalgos/test_sampled_gaussian.py"),
+        ),
+    ),
+    "dpalgos/comparators/karwa_vadhan_mean.py": (
+        Fault(
+            "squares of columns are left out of what is planned",
+            "planned.events",
+            condition("interval", "False"),
+            certified("karwa_vadhan_mean: interval-tight"),
+        ),
+        Fault(
+            "Karwa-Vadhan's Gumbel noise is halved",
+            "_choose.draw",
+            number(2, 1),
+            law("karwa_vadhan_mean-tight", "karwa_vadhan_mean-paper"),
+        ),
+        Fault(
+            "hardened bins of all columns are one list",
+            "_choose",
+            call("choose_each", "{of}.choose({0}.reshape(-1, {0}.shape[-1]), {1}, {2})"),
+            hardened_law("karwa_vadhan_mean"),
+        ),
+    ),
+    "dpalgos/comparators/objective_perturbation_glm.py": (
+        Fault(
+            "how far a solver may end from the minimum is hardly covered",
+            "objective_perturbation_glm",
+            operation("output", "{all} / 2"),
+            ("tests/dpalgos/test_objective_perturbation.py",),
+        ),
+        Fault(
+            "an interval beside a minimum gets half of its noise",
+            "objective_perturbation_glm",
+            argument("step_with_interval", "multiplier", "lambda part: 0.7 * {all}(part)"),
+            certified("objective_perturbation_glm: interval-tight"),
+        ),
+        Fault(
+            "the noise of the minimum is left out of its interval",
+            "objective_perturbation_glm",
+            argument("step_with_interval", "gradient_std", "{all} / 3"),
+            _INTERVALS,
+        ),
+    ),
+    "dpalgos/comparators/private_frank_wolfe_lasso.py": (
+        Fault(
+            "a vertex' score moves by half",
+            "score_sensitivity",
+            returns("{all} / 2"),
+            witness("private_frank_wolfe_lasso-tight"),
+        ),
+    ),
+    "dpalgos/comparators/screened_sparse_glm.py": (
+        Fault(
+            "scores of a second screening move by half",
+            "score_sensitivity",
+            returns("{all} / 2"),
+            neighbors("screened_sparse_glm: two screenings-tight"),
+        ),
+        Fault(
+            "a fit on selected columns spends the whole budget",
+            "_preconditioned",
+            argument("PreconditionedGLMParams", "epsilon", "selected.params.epsilon"),
+            certified("screened_sparse_glm: preconditioned fit-tight"),
+        ),
+    ),
+    "dpalgos/comparators/screened_sparse_regression.py": (
+        Fault(
+            "scores of opposite rows",
+            "score_sensitivity",
+            returns("{all} / 2"),
+            neighbors("screened_sparse_regression-tight"),
+        ),
+        Fault(
+            "moments without the response",
+            "moment_sensitivity",
+            returns("{all} / 2"),
+            witness("screened_sparse_regression-tight"),
+        ),
+    ),
+    "dpalgos/comparators/sheffet_ols.py": (
+        Fault(
+            "a sketch has half its ridge",
+            "sheffet_ols",
+            call("least_ridge", "{all} / 2"),
+            certified("sheffet_ols-tight"),
+        ),
+    ),
+    "dpalgos/comparators/tukey_em.py": (
+        Fault("TukeyEM's check bears a model more than the volumes say", "log_gaps", number(2, 1), _TUKEY_EM),
+        Fault(
+            "TukeyEM draws by twice the depth", "Boxes.log_weights", operation("*", "2 * {all}"), _TUKEY_EM
+        ),
+        Fault(
+            "TukeyEM goes on without asking its check",
+            "tukey_em",
+            operation(">", "{left} > -np.inf"),
+            _TUKEY_EM,
+        ),
+        Fault(
+            "TukeyEM publishes a point whatever its check says",
+            "tukey_em.draw",
+            call("where", "{1}"),
+            _TUKEY_EM,
+        ),
+        Fault(
+            "TukeyEM asks its check without noise", "tukey_em", call("laplace", "({all}, {0})[1]"), _TUKEY_EM
+        ),
+        Fault(
+            "the distance moves by half a model",
+            "DISTANCE_SENSITIVITY",
+            value("0.5"),
+            witness("tukey_em-tight"),
+        ),
+    ),
+    "dpalgos/local/ldp_nldp_public.py": (
+        Fault(
+            "public rows are taken for the population",
+            "PublicMoments._sampling",
+            call("var", "0 * {all}"),
+            _INTERVALS,
+        ),
+    ),
+    "dpalgos/local/noisy_moments.py": (
+        Fault(
+            "the noise of local reports is left out of an interval",
+            "regression_interval",
+            call("_standard_error", "{all} / 2"),
+            _INTERVALS,
+        ),
+    ),
+    "dpalgos/local/randomizers.py": (
+        Fault(
+            "the direction of a vector whose squares underflow is no unit vector",
+            "_SHORTEST",
+            value("0.0"),
+            ("tests/dpalgos/local/test_randomizers.py",),
+        ),
+    ),
+    "dpalgos/tuning/cross_validation.py": (
+        Fault(
+            "cross-validation scores move by half",
+            "chosen_by_cross_validation",
+            argument("exponential_mechanism", "sensitivity", "{all} / 2"),
+            witness("dp_sparse_mean: s by cross-validation-tight"),
+        ),
+    ),
+    "dpalgos/tuning/holdout.py": (
+        Fault(
+            "hold-out counts all rows",
+            "chosen_by_holdout",
+            argument("exponential_mechanism", "sensitivity", "loss.length / sample.n_rows"),
+            neighbors(
+                "dp_sparse_mean: s by hold-out-tight", "dp_sparse_linear_regression: s by hold-out-tight"
+            ),
+        ),
+    ),
+    "dpalgos/user_level/aggregation.py": (
+        Fault(
+            "squares of a single column of users get half of the noise that is paid for",
+            "planned_halves",
+            argument("Halves", "squares", "2 * {all}"),
+            (
+                "tests/dpalgos/user_level/test_user_level_mean.py::"
+                "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
+            ),
+        ),
+        Fault(
+            "gradient steps of users take what an interval has spent",
+            "UserAggregation.__init__",
+            name("share", "1.0", nth=0),
+            certified("user_level_regression: interval-tight"),
+        ),
+        Fault(
+            "a single step on a single column of users spends all of epsilon beside its interval",
+            "UserAggregation.__init__",
+            operation("==", "n_features == n_queries == 1"),
+            _INTERVALS,
+        ),
+    ),
+    "dpalgos/user_level/curvature.py": (
+        Fault(
+            "curvatures of users are not clipped",
+            "ClippedUsers.mean_curvature",
+            call("clip_factor", "np.ones_like({0})"),
+            witness("user_level_regression: interval-tight"),
+        ),
+        Fault(
+            "users whose curvature is clipped are not counted",
+            "ClippedUsers.mean_curvature",
+            argument("_count", 0, "lambda r: {all}(r) & False"),
+            _INTERVALS,
+        ),
+    ),
+    "dpalgos/user_level/user_level_phased_erm.py": (
+        Fault(
+            "users take part in the phases before theirs, too",
+            "user_level_phased_erm",
+            operation("==", "{left} >= {right}"),
+            neighbors("user_level_phased_erm-tight"),
+        ),
+    ),
+    # Intervals.
+    "dpalgos/intervals.py": (
+        Fault(
+            "second moments for an interval are not paid for",
+            "IntervalParams.rest",
+            returns("1.0"),
+            certified("dp_mean: interval-tight", "adassp: interval-tight"),
+        ),
+        Fault(
+            "half of the noise is left out of a mean's interval",
+            "note_mean_interval",
+            name("noise_std", "noise_std / 2"),
+            _INTERVALS,
+        ),
+        Fault(
+            "how unsure a variance is is left out of an interval",
+            "half_widths",
+            argument("sqrt", 0, "{left}", nth=0),
+            _INTERVALS,
+        ),
+        Fault(
+            "second moments of scores move by 1/n",
+            "score_moment_sensitivity",
+            number(2.0, 1.0),
+            witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
+        ),
+    ),
+    "dpalgos/entry_intervals.py": (
+        Fault(
+            "squares of entries move by half of what they do",
+            "square_sensitivity",
+            returns("{all} / 2"),
+            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
+        ),
+        Fault(
+            "squares of entries are not cut",
+            "_Squares.__call__",
+            call("clip", "{0}"),
+            neighbors("box_mean: interval-tight"),
+        ),
+    ),
+    "dpalgos/bounded_glm_intervals.py": (
+        Fault(
+            "curvature is not cut at its cap",
+            "BoundedGLM._mean_products",
+            call("clip_rows_l2", "{0}"),
+            neighbors("dp_glm: interval-tight", "objective_perturbation_glm: interval-tight"),
+        ),
+    ),
+    "dpalgos/glm_intervals.py": (
+        Fault(
+            "curvature moves by its level",
+            "curvature_sensitivity",
+            returns("{all} / np.sqrt(2)"),
+            witness("preconditioned_glm: interval-tight"),
+        ),
+    ),
+    "dpalgos/regression_intervals.py": (
+        Fault(
+            "half of the noise is left out of a regression's interval",
+            "note_step_interval",
+            operation("score_std", "{all} / 4"),
+            _INTERVALS,
+        ),
+    ),
+}

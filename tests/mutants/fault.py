@@ -1,0 +1,76 @@
+"""A planted fault, and short names of the tests that must see it."""
+
+from dataclasses import dataclass
+
+from tests.mutants.changes import Change
+
+CONTRACT = "tests/contract/test_estimators.py::"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of one function that tests must see.
+
+    Attributes
+    ----------
+    what : str
+        What is wrong then; the test's name.
+    place : str
+        Qualified name of a function, a method or a constant of the file.
+    changes : Change or tuple of Change
+        What is changed there, one after the other.
+    tests : tuple of str
+        Ids of tests, or files, of the fast suite; one of them must fail.
+    """
+
+    what: str
+    place: str
+    changes: Change | tuple[Change, ...]
+    tests: tuple[str, ...]
+
+
+def _named(test, forms):
+    return tuple(f"{test}[{form}]" for form in forms)
+
+
+def neighbors(*forms):
+    return _named(f"{CONTRACT}test_random_neighbors_never_exceed_the_sensitivity", forms)
+
+
+def witness(*forms):
+    return _named(f"{CONTRACT}test_the_witness_attains_the_sensitivity", forms)
+
+
+def scale(*forms):
+    return _named(f"{CONTRACT}test_noise_has_the_declared_scale", forms)
+
+
+def law(*forms):
+    return _named(f"{CONTRACT}test_selections_follow_their_law", forms)
+
+
+def order(*forms):
+    return _named(f"{CONTRACT}test_noise_is_drawn_after_the_charge", forms)
+
+
+def certified(*forms):
+    return _named(f"{CONTRACT}test_certified_epsilon", forms)
+
+
+def batch(*forms):
+    return _named(f"{CONTRACT}test_a_batch_equals_a_loop", [f"True-{form}" for form in forms])
+
+
+def replayed(*forms):
+    test = "tests/dpalgos/audit/test_post_processing.py::test_the_answer_is_made_of_the_releases"
+    return _named(test, [f"1.0-{form}" for form in forms])
+
+
+def hardened(*forms):
+    test = "tests/contract/test_hardened_law.py::test_noise_covers_what_a_row_moves_on_the_grid"
+    return _named(test, forms)
+
+
+def hardened_law(*forms):
+    test = "tests/contract/test_hardened_law.py::test_what_a_hardened_run_publishes_follows_the_research_law"
+    return _named(test, forms)
