@@ -18,6 +18,7 @@ class UserIds:
 
     Ids are compared in their canonical form (:mod:`data.canonical`): ``7``, ``7.0`` and ``007`` are one user,
     and so is a name in either Unicode form. Two ids of one user would be protected one by one only.
+    ``dpalgos.estimate`` applies the same rule to the ids of an array.
 
     Parameters
     ----------

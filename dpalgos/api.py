@@ -77,7 +77,8 @@ def estimate(
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses; sensitivities use their number.
     user_ids : (n,) array_like, optional
-        Whose row it is, for estimators whose unit of privacy is the user.
+        The user of every row, for estimators whose unit of privacy is the user: whole numbers or text; ``7``,
+        ``7.0`` and ``"007"`` are one user, and so is a name in either Unicode form.
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
         estimators; ``interval`` (e.g. .95) of those that have intervals; public bounds and settings as in

@@ -71,7 +71,7 @@ class Sample:
     n_replicates : int
         R.
     user_ids : (n,) array_like of whole numbers or text, optional
-        Whose row it is: what estimators need that protect whole users.
+        The user of every row, for estimators that protect whole users.
     keeps_moments : bool
         Whether gradients of squared errors are taken on X'X, made once: worth it where many fits, or fits of
         many steps, share the rows.

@@ -4,12 +4,24 @@ Every user counts once: a user's vector is the mean over that user's own rows, w
 estimate is a mean over users. So a user who holds half of all rows moves it as much as one who holds one.
 """
 
+import re
+import unicodedata
 from functools import cached_property
 
 import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+_LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
+_MANY_NOTATIONS = re.compile(
+    r"\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|-?\d+ days?( .*)?|true|false", re.ASCII | re.IGNORECASE
+)
+_MISSING = {
+    *("", "na", "n/a", "<na>", "#na", "#n/a", "#n/a n/a", "null", "none", "nat"),
+    *("nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+}
 
 
 class UserRows:
@@ -75,30 +87,58 @@ class UserRows:
 
 
 def user_codes(user_ids: object, n_rows: int) -> IntArray:
-    """Return ids of users as numbers 0, 1, … (n,), or refuse; no id is ever shown.
+    """Return an integer code per row for the user it belongs to, (n,); no message shows an id.
 
-    Whole numbers or text, none missing, all of one kind.
+    An id is a whole number below 2^53 or text. ``7``, ``7.0`` and ``"007"`` are one number; text is compared
+    without blanks around it and in Unicode form NFC. Missing ids, numbers mixed with text, and text that
+    reads as a date, a duration or a truth value, which can be written in many ways, are refused. A release
+    applies the same rule to the ids of a file (``data.user_ids``).
     """
-    # A list of both kinds would become text.
+    # A list of numbers and text would become text.
     ids = np.asarray(user_ids) if hasattr(user_ids, "dtype") else np.asarray(user_ids, dtype=object)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise InputError(f"user_ids must have one entry per row of X ({n_rows}), got shape {ids.shape}")
     if ids.dtype == object:
         entries = ids.tolist()
         texts = sum(isinstance(one, str) for one in entries)
-        whole = sum(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in entries)
-        if n_rows not in (texts, whole):
+        numbers = sum(isinstance(one, int | float) and not isinstance(one, bool) for one in entries)
+        if n_rows not in (texts, numbers):
             raise InputError(
                 "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "
                 "ones; mend the column"
             )
-        ids = np.asarray(entries)
-    if ids.dtype.kind not in "iuUS":
+        ids = np.array(entries)
+    if ids.dtype.kind not in "iufUO":
+        raise InputError(f"user_ids must be whole numbers or text, got dtype {ids.dtype}; convert them")
+    spellings, rows = np.unique(ids, return_inverse=True)
+    users = [_canonical_id(spelling) for spelling in spellings.tolist()]
+    if len({type(user) for user in users}) > 1:
         raise InputError(
-            f"user_ids must be whole numbers or text, got dtype {ids.dtype}; mend missing ids, convert them"
+            "user_ids must not mix numbers with other text, so that a user might have two ids; write all ids "
+            "one way, e.g. with a letter before each"
         )
-    if ids.dtype.kind in "US":
-        ids = np.char.strip(ids)  # "7" and "7 " are one person
-        if (np.char.str_len(ids) == 0).any():
-            raise InputError("user_ids must not be empty text, got a blank one; mend the column")
-    return np.asarray(np.unique(ids, return_inverse=True)[1])
+    codes: dict[float | str, int] = {}
+    return np.array([codes.setdefault(user, len(codes)) for user in users])[rows]
+
+
+def _canonical_id(spelling: float | str) -> float | str:
+    """Return an id's number or text; see :func:`user_codes`."""
+    value = spelling
+    if isinstance(value, str):
+        value = unicodedata.normalize("NFC", value.strip())
+        if value.lower() in _MISSING:
+            raise InputError("user_ids must not be missing, got blank text or e.g. 'NA'; mend the column")
+        if _MANY_NOTATIONS.fullmatch(value):
+            raise InputError(
+                "user_ids must not be dates, times, durations or truth values, which can be written in many "
+                "ways; write e.g. a letter before each"
+            )
+        if not _NUMBER.fullmatch(value):
+            return value
+        value = float(value)
+    if value != value or abs(value) >= _LARGEST_ID or value != int(value):
+        raise InputError(
+            "user_ids must be whole numbers below 2^53 or text, got a fraction or another number; write e.g. "
+            "a letter before each"
+        )
+    return float(value)

@@ -436,4 +436,12 @@ MECHANISM_FAULTS = {
             ("tests/dpalgos/test_shared_passes.py",),
         ),
     ),
+    "dpalgos/user_rows.py": (
+        Fault(
+            "an array's ids of users are compared as they are written",
+            "_canonical_id",
+            call("normalize", "{1}"),
+            ("tests/data/test_user_ids.py::test_an_estimate_counts_users_as_a_release_does",),
+        ),
+    ),
 }

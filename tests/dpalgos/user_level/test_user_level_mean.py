@@ -167,8 +167,8 @@ BAD_IDS = {
     "short": ([1, 1, 2], "one entry per row of X"),
     "missing": ([1, None, 2, 2], "none missing"),
     "mixed": ([1, "secret", 2, 2], "all whole numbers or all text"),
-    "floats": (np.array([1.0, np.nan, 2.0, 2.0]), "whole numbers or text, got dtype float64"),
-    "blank": (["secret", " ", "b", "b"], "must not be empty text"),
+    "floats": (np.array([1.0, np.nan, 2.0, 2.0]), "must be whole numbers"),
+    "blank": (["secret", " ", "b", "b"], "must not be missing"),
     "flags": (np.array([True, False, True, False]), "whole numbers or text, got dtype bool"),
     "one user": (["secret"] * 4, "at least two users"),
 }
