@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.headline import PageHeadline, Tile, data_sentence
 from reports.numbers import error_bar, num, rule_text, setting
-from reports.page import AttackFacts, EstimatorInfo, StudyPage, split_variant
+from reports.page import AttackFacts, EstimatorInfo, StudyPage
 from reports.series import BRIEF_WORDS, CALIBRATION_WORDS
 
 AUC, POOLED_AUC, SUM_RATIO = "auc", "pooled_auc", "attack_sum_ratio"
@@ -114,13 +114,12 @@ class AttackView:
         asked = float(head["epsilon"])
         epsilons = sorted({float(e) for e in summary["epsilon"].dropna()})
         epsilon = min(epsilons, key=lambda e: (abs(math.log(e / asked)), e), default=asked)
-        names = [split_variant(variant)[0] for variant in summary["variant"]]
         panels = []
-        for name in sorted(dict.fromkeys(names), key=lambda name: name != head["variant"]):
-            rows = summary[[own == name for own in names]]
+        for name in sorted(summary["panel"].unique(), key=lambda name: name != head["panel"]):
+            rows = summary[summary["panel"] == name]
             sizes = sorted({int(n) for n in rows["n"]}, key=lambda n: (abs(math.log(n / head["n"])), n))
             panels += [_panel(page, name, n, rows[rows["n"] == n]) for n in sizes]
-        return cls(page, page.layout_facts, epsilon, str(head["delta_label"]), tuple(panels))
+        return cls(page, page.layout_facts, epsilon, str(head["delta_rule"]), tuple(panels))
 
     @property
     def head(self) -> AttackPanel | None:
@@ -140,8 +139,8 @@ class AttackView:
 
 def _panel(page: StudyPage, name: str, n: int, rows: pd.DataFrame) -> AttackPanel:
     lines = []
-    for (estimator, calibration, variant), cells in rows.groupby(
-        ["estimator", "calibration", "variant"], sort=False
+    for (estimator, calibration, form), cells in rows.groupby(
+        ["estimator", "calibration", "form"], sort=False
     ):
         measured = []
         for cell, metrics in cells.groupby("cell", sort=False):
@@ -153,12 +152,11 @@ def _panel(page: StudyPage, name: str, n: int, rows: pd.DataFrame) -> AttackPane
             measured.append(
                 Measured(str(cell), float(first["epsilon"]), float(first["estimator_epsilon"]), means)
             )
-        form = split_variant(str(variant))[1]
         ordered = tuple(sorted(measured, key=lambda m: m.epsilon))
-        lines.append(Line(page.estimator(str(estimator)), str(calibration), form, ordered))
+        lines.append(Line(page.estimator(str(estimator)), str(calibration), str(form), ordered))
     order = {"none": 2, "tight": 0, "paper": 1}
     lines.sort(key=lambda line: (not line.private, line.info.order, line.form, order[line.calibration]))
-    return AttackPanel(name, page.variants.get(name, ""), n, int(rows["d"].iloc[0]), tuple(lines))
+    return AttackPanel(name, page.panels_and_forms.get(name, ""), n, int(rows["d"].iloc[0]), tuple(lines))
 
 
 def attack_headline(view: AttackView) -> PageHeadline:
@@ -167,7 +165,7 @@ def attack_headline(view: AttackView) -> PageHeadline:
     if panel is None:
         return PageHeadline("No attack has run in this study yet.", "", "", data, "", (), ())
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
-    where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule)}"
+    where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule, view.page.rows_symbol)}"
     sentences, tiles, limits = [], [], []
     if other is not None:
         value = other.mean(AUC)

@@ -26,7 +26,7 @@ def enough_epsilon(view: View) -> str:
     parts, deviations = {}, {}
     for each in view.settings:
         best = rank(view.series(each), m).best
-        if (each.rule, each.prepare) == (where.rule, where.prepare) and best is not None:
+        if (each.delta_rule, each.panel) == (where.delta_rule, where.panel) and best is not None:
             parts[each.epsilon] = part = privacy_part(view, best[1].mean, m)
             # p = √(E² − e²) moves by E/p where E moves by one; e hardly moves.
             deviations[each.epsilon] = best[1].mean * best[1].se / part if part > 0 else 0.0

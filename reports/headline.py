@@ -53,7 +53,7 @@ class PageHeadline:
 
 def condition(view: View, where: Setting) -> str:
     """Write a setting: "ε = 0.5, δ = 10/m¹·¹"."""
-    return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.rule)}"
+    return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.delta_rule, view.page.rows_symbol)}"
 
 
 def build_headline(view: View) -> PageHeadline:
@@ -237,7 +237,7 @@ def guide_at(guide: Guide, x: float) -> float:
 def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str, ...]:
     out = []
     symbol = view.page.x_symbol
-    for guide in guides_of(view.page, where.prepare):
+    for guide in guides_of(view.page, where.panel):
         value = guide_at(guide, x)
         if not math.isfinite(value):
             continue

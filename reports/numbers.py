@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
@@ -89,10 +90,13 @@ def words(items: Iterable[str]) -> str:
     return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
-def rule_text(rule: str) -> str:
-    """Write a rule for δ as people do: "10/m^1.1" becomes "10/m¹·¹", "1/(2*n)" becomes "1/(2n)"."""
+def rule_text(rule: str, symbol: str = "n") -> str:
+    """Write a rule for δ as people do: "10/n^1.1" becomes "10/n¹·¹", "1/(2*n)" becomes "1/(2n)".
+
+    The size is called ``symbol``.
+    """
     out, power = "", False
-    for char in rule:
+    for char in re.sub(r"\bn\b", symbol, rule):
         if char == "^":
             power = True
         elif power and (char in "0123456789.-+"):

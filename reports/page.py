@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-_STEPS = re.compile(r"(?:^|, )T=(\d+)$")
 ZERO = "zero"  # the estimator that answers zero without looking at the data
 
 
@@ -66,10 +64,10 @@ class Assumption:
 
 @dataclass(frozen=True)
 class BudgetPart:
-    """How one estimator splits its budget: (label, share) pairs; `variant` "" means every variant."""
+    """How one estimator splits its budget: (label, share) pairs; `form` "" where it has one only."""
 
     estimator: str
-    variant: str
+    form: str
     parts: tuple[tuple[str, float], ...]
 
 
@@ -123,24 +121,6 @@ class Finding:
     about: str = "The data's own limit"
     panel: str = ""
     floor: float = math.nan
-
-
-@dataclass(frozen=True)
-class CellLabel:
-    """What the results table can't say about a cell.
-
-    Attributes
-    ----------
-    delta_rule : str
-        How δ depends on the size, e.g. ``"10/m^1.1"``; empty for non-private cells. A cell without a
-        label counts as a cell with a constant δ, shown as that number.
-    flags : tuple of str
-        Remarks for people, e.g. ``"outside the proof: the lemma needs δ ≤ 0.011"``; each becomes a
-        footnote of the table.
-    """
-
-    delta_rule: str = ""
-    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,23 +178,21 @@ class StudyPage:
     question : str
         What was asked, in two sentences.
     headline : mapping
-        `epsilon`, `delta_label` (a `CellLabel.delta_rule`), `n` and `variant` (a panel) of the
-        headline; where the table lacks that setting the nearest one is taken.
+        `epsilon`, `delta_rule`, `panel` and `n` (a value on the horizontal axis) of the headline; where the
+        table lacks that setting the nearest one is taken.
     axis_label, metric_label : str
         Words for the size axis and the error axis, units included, without "lower is better".
-    variants : mapping of str to str
+    panels_and_forms : mapping of str to str
         Panel or form → its explanation in one or two sentences.
     started, finished : str
         ISO 8601 times.
-    cells : mapping of str to CellLabel
-        Keyed by the `cell` column.
-    unprotected_variants : tuple of str
+    unprotected_panels : tuple of str
         Panels whose preparation is not private.
     panel_word : str
         What the panels of this study differ in: "preparation", or "panel" itself.
     x_column, x_symbol : str
-        The column on the horizontal axis and its symbol in sentences. ``"T"``, which is no column, is the
-        number of steps at the end of a variant, ``"dense, long steps, T=50"``; what has none is drawn flat.
+        The column on the horizontal axis and its symbol in sentences. Where it is ``"steps"``, an estimator
+        without steps is drawn as a flat line.
     size_symbol : str
         Symbol of the size where it is not the horizontal axis.
     population : (int, str)
@@ -245,7 +223,7 @@ class StudyPage:
     axis_label: str
     metric: str
     metric_label: str
-    variants: Mapping[str, str] = field(default_factory=dict)
+    panels_and_forms: Mapping[str, str] = field(default_factory=dict)
     guides: tuple[Guide, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     budgets: tuple[BudgetPart, ...] = ()
@@ -258,8 +236,7 @@ class StudyPage:
     started: str = ""
     finished: str = ""
     machine: str = ""
-    cells: Mapping[str, CellLabel] = field(default_factory=dict)
-    unprotected_variants: tuple[str, ...] = ("paper",)
+    unprotected_panels: tuple[str, ...] = ("paper",)
     panel_word: str = "preparation"
     x_column: str = "n"
     x_symbol: str = "m"
@@ -293,15 +270,3 @@ class StudyPage:
             return None
         begin, end = datetime.fromisoformat(self.started), datetime.fromisoformat(self.finished)
         return (end - begin).total_seconds()
-
-
-def split_variant(variant: str) -> tuple[str, str]:
-    """Split ``"public, residual-clipped"`` into the panel and the form (either may be empty)."""
-    prepare, _, form = variant.partition(", ")
-    return prepare, form
-
-
-def split_steps(form: str) -> tuple[str, float]:
-    """Split ``"long steps, T=50"`` into the form and the number of steps (NaN if it names none)."""
-    found = _STEPS.search(form)
-    return (form[: found.start()], float(found[1])) if found else (form, math.nan)

@@ -102,7 +102,7 @@ def _spec(
     sizes = tuple(sorted({p.x for s in series for p in s.points}))
     references: list[Reference] = []
     if not panel and sizes:
-        guides = [guide for guide in guides_of(page, where.prepare) if len(guide.n) > 1]
+        guides = [guide for guide in guides_of(page, where.panel) if len(guide.n) > 1]
         references = [Reference(guide.label, tuple(guide.n), tuple(guide.value)) for guide in guides]
         ends = (sizes[0] / 1.12, sizes[-1] * 1.12)
         references += [
@@ -131,7 +131,7 @@ def _limit_label(finding: Finding) -> str:
 
 def _panel_title(view: View, where: Setting) -> str:
     text = condition(view, where)
-    return f"{text}, {where.prepare}" if len(view.prepares) > 1 and where.prepare else text
+    return f"{text}, {where.panel}" if len(view.panels) > 1 and where.panel else text
 
 
 def main_alt(view: View, where: Setting, series: tuple[Series, ...]) -> str:
@@ -146,7 +146,7 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
     ranking = rank(series, x)
     symbol = view.page.x_symbol
     text = f"Error against {symbol} on log–log axes, {condition(view, where)}"
-    text += f", {view.page.panel_word} {where.prepare}." if where.prepare else "."
+    text += f", {view.page.panel_word} {where.panel}." if where.panel else "."
     facts = []
     if ranking.best is not None:
         facts.append(f"the best private estimate is {ranking.best[0].label} with {num(ranking.best[1].mean)}")
@@ -165,12 +165,15 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
 def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
     word = view.page.panel_word
     ran = set(view.settings)
-    by_epsilon = [(f"ε = {setting(e)}", Setting(e, head.rule, head.prepare)) for e in view.epsilons]
-    by_rule = [(f"δ = {rule_text(r)}", Setting(head.epsilon, r, head.prepare)) for r in view.rules]
+    by_epsilon = [(f"ε = {setting(e)}", Setting(e, head.delta_rule, head.panel)) for e in view.epsilons]
+    by_rule = [
+        (f"δ = {rule_text(r, view.page.rows_symbol)}", Setting(head.epsilon, r, head.panel))
+        for r in view.rules
+    ]
     by_panel = []
-    for prepare in view.prepares:
-        where = view.nearest(prepare) or head
-        caption = f"{word} “{prepare}”" if prepare else f"no {word}"
+    for panel in view.panels:
+        where = view.nearest(panel) or head
+        caption = f"{word} “{panel}”" if panel else f"no {word}"
         other = "" if where.epsilon == head.epsilon else f", ε = {setting(where.epsilon)}"
         by_panel.append((caption + other, where))
     wanted = {
@@ -186,7 +189,7 @@ def _groups(view: View, head: Setting) -> tuple[PanelGroup, ...]:
     for where in settings:
         x = view.size_at(where) or 1.0
         spec = _spec(view, where, series[where], limits, panel=True)
-        name = _slug(f"panel-eps{where.epsilon:g}-delta-{where.rule}-{where.prepare}")
+        name = _slug(f"panel-eps{where.epsilon:g}-delta-{where.delta_rule}-{where.panel}")
         drawn[where] = _picture(name, _alt(view, where, series[where], x), spec, chart.PANEL, png=True)
     return tuple(
         PanelGroup(

@@ -10,8 +10,7 @@ from typing import cast
 
 import pandas as pd
 
-from reports.numbers import num
-from reports.page import ZERO, EstimatorInfo, StudyPage, split_steps, split_variant
+from reports.page import ZERO, EstimatorInfo, StudyPage
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
@@ -21,11 +20,11 @@ _ROUNDING = 1e-12  # relative; a spread below it is that of rounding
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """What a figure or a table holds fixed: ε, the rule for δ, and how the data were prepared."""
+    """What a figure or a table holds fixed: ε, the rule for δ, and the panel."""
 
     epsilon: float
-    rule: str
-    prepare: str
+    delta_rule: str
+    panel: str
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class View:
     ----------
     page : StudyPage
     table : DataFrame
-        `summarise`'s rows of the headline metric with the columns `prepare, form, rule, role, x` added.
+        `summarise`'s rows of the headline metric with the columns `role` and `x` added.
     """
 
     page: StudyPage
@@ -116,15 +115,9 @@ class View:
     def build(cls, summary: pd.DataFrame, page: StudyPage) -> View:
         """Add what the page knows to the summary of the headline metric."""
         table = summary[summary["metric"] == page.metric].reset_index(drop=True).copy()
-        parts = [split_variant(v) for v in table["variant"]]
-        table["prepare"] = [prepare for prepare, _ in parts]
-        table["form"] = [form for _, form in parts]
         table = place(table, page)
         facts = zip(table["estimator"], table["privacy_model"], table["estimator_epsilon"], strict=True)
         table["role"] = [_role(name, model, certified) for name, model, certified in facts]
-        table["rule"] = [
-            _rule(page, cell, delta) for cell, delta in zip(table["cell"], table["delta"], strict=True)
-        ]
         return cls(page, table)
 
     @cached_property
@@ -140,12 +133,12 @@ class View:
     @cached_property
     def rules(self) -> tuple[str, ...]:
         """Every rule for δ; the headline's first."""
-        return _head_first(self.private["rule"], self.page.headline.get("delta_label"))
+        return _head_first(self.private["delta_rule"], self.page.headline.get("delta_rule"))
 
     @cached_property
-    def prepares(self) -> tuple[str, ...]:
-        """Every prepare mode of a private estimator; the headline's first."""
-        return _head_first(self.private["prepare"], self.page.headline.get("variant"))
+    def panels(self) -> tuple[str, ...]:
+        """Every panel with a private estimator; the headline's first."""
+        return _head_first(self.private["panel"], self.page.headline.get("panel"))
 
     @cached_property
     def sizes(self) -> tuple[float, ...]:
@@ -159,7 +152,7 @@ class View:
             return None
         asked = float(self.page.headline.get("epsilon", 0.5))
         nearest = min(self.epsilons, key=lambda e: (abs(math.log(e / asked)), e))
-        return Setting(nearest, self.rules[0], self.prepares[0])
+        return Setting(nearest, self.rules[0], self.panels[0])
 
     @cached_property
     def headline_size(self) -> float | None:
@@ -174,27 +167,29 @@ class View:
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
-        """Every setting that holds private rows; the headline's first, then by prepare, δ and ε."""
+        """Every setting that holds private rows; the headline's first, then by panel, δ and ε."""
         found = [
             Setting(e, r, p)
-            for p in self.prepares
+            for p in self.panels
             for r in self.rules
             for e in self.epsilons
             if Setting(e, r, p) in self._by_setting
         ]
         return tuple(sorted(found, key=lambda s: s != self.headline))
 
-    def nearest(self, prepare: str) -> Setting | None:
-        """Return the setting of a preparation that is nearest to the headline's."""
+    def nearest(self, panel: str) -> Setting | None:
+        """Return the setting of a panel that is nearest to the headline's."""
         head = self.headline
-        found = [s for s in self.settings if s.prepare == prepare]
+        found = [s for s in self.settings if s.panel == panel]
         if head is None or not found:
             return None
-        return min(found, key=lambda s: (s.rule != head.rule, abs(math.log(s.epsilon / head.epsilon))))
+        return min(
+            found, key=lambda s: (s.delta_rule != head.delta_rule, abs(math.log(s.epsilon / head.epsilon)))
+        )
 
     @cached_property
     def _by_setting(self) -> dict[Setting, pd.DataFrame]:
-        groups = self.private.groupby(["epsilon", "rule", "prepare"], sort=False)
+        groups = self.private.groupby(["epsilon", "delta_rule", "panel"], sort=False)
         return {Setting(cast(float, e), str(r), str(p)): rows for (e, r, p), rows in groups}
 
     def _rows(self, setting: Setting) -> pd.DataFrame:
@@ -218,10 +213,10 @@ class View:
 
     def _made_series(self, setting: Setting | None) -> tuple[Series, ...]:
         rows = [] if setting is None else [self._rows(setting)]
-        prepare = setting.prepare if setting else ""
+        panel = setting.panel if setting else ""
         for others in self._without:
-            fitting = others[others["prepare"] == prepare]
-            rows.append(fitting if len(fitting) else others[others["prepare"] == ""])
+            fitting = others[others["panel"] == panel]
+            rows.append(fitting if len(fitting) else others[others["panel"] == ""])
         if not rows:
             return ()
         out = []
@@ -261,17 +256,15 @@ class View:
 
 
 def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
-    """Add the place on the horizontal axis, ``x``, to rows that have a ``prepare`` and a ``form``.
+    """Add the place on the horizontal axis, ``x``, to rows of the results table or of its summary.
 
-    Where that is the number of steps, it is taken off the form, and a row without one is repeated at every
-    number of its panel: it is what it is, whatever others do.
+    Where that is the number of steps, a row without steps is repeated at every number of its panel.
     """
-    if page.x_column != "T":
-        return table.assign(x=table[page.x_column].astype("float64") if len(table) else [])
-    steps = [split_steps(form) for form in table["form"]]
-    table = table.assign(form=[form for form, _ in steps], x=[number for _, number in steps])
+    table = table.assign(x=table[page.x_column].astype("float64") if len(table) else [])
+    if page.x_column != "steps":
+        return table
     parts = []
-    for _, panel in table.groupby("prepare", sort=False):
+    for _, panel in table.groupby("panel", sort=False):
         axis = pd.DataFrame({"x": sorted(panel["x"].dropna().unique())})
         flat = panel[panel["x"].isna()].drop(columns="x").merge(axis, how="cross")
         parts += [panel.dropna(subset="x"), flat]
@@ -284,13 +277,6 @@ def _role(name: str, model: str, certified: float) -> str:
     if model == "none":
         return "nonprivate"
     return "unprotected" if certified == math.inf else "private"
-
-
-def _rule(page: StudyPage, cell: str, delta: float) -> str:
-    label = page.cells.get(cell)
-    if label is not None and label.delta_rule:
-        return label.delta_rule
-    return num(delta) if math.isfinite(delta) else ""
 
 
 def _head_first(values: Iterable[str], head: object) -> tuple[str, ...]:

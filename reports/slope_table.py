@@ -17,7 +17,7 @@ _FEWEST_SIZES = 3
 def slope_table(view: View) -> tuple[Shown, ...]:
     """Return a table of slopes at the headline's setting; nothing where there are too few sizes."""
     where, page = view.headline, view.page
-    if where is None or page.x_column != "n" or page.x_symbol == "T":
+    if where is None or page.x_column != "n":
         return ()
     rows = []
     for series in view.series(where):
@@ -28,7 +28,7 @@ def slope_table(view: View) -> tuple[Shown, ...]:
         return ()
     predicted = [
         f"{guide.label}: {fit[0]:.2f}".replace("-", "−")
-        for guide in guides_of(page, where.prepare)
+        for guide in guides_of(page, where.panel)
         if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
     ]
     text = (

@@ -84,14 +84,14 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "enough": enough_epsilon(view),
         "rows_for_the_same": rows_for_the_same(view),
         "setting_title": setting_title(view, head) if head else "",
-        "certified": certified_rows(view, head.rule, head.prepare) if head else (),
+        "certified": certified_rows(view, head.delta_rule, head.panel) if head else (),
         "epsilons": [setting(e) for e in view.epsilons],
         "failures": failures(results, view),
         "n_answers": count(len(results[results["metric"] == page.metric]), "repetition"),
         "guarantees": guarantees(page),
         "budgets": tuple(_budget(page, part) for part in page.budgets if len(part.parts) > 1),
         "whole": tuple(_budget(page, part) for part in page.budgets if len(part.parts) == 1),
-        "variants": tuple(page.variants.items()),
+        "panels_and_forms": tuple(page.panels_and_forms.items()),
         "manifest": manifest_rows(page.manifest),
         "run": _run_line(view),
         "elapsed": duration(page.seconds),
@@ -176,16 +176,16 @@ def guarantees(page: StudyPage) -> tuple[PrivacyPromise, ...]:
 
 @dataclass(frozen=True)
 class BudgetBar:
-    """A stacked bar: the estimator, the variant, and (label, share, opacity) parts that sum to one."""
+    """A stacked bar: the estimator, its form, and (label, share, opacity) parts that sum to one."""
 
     info: EstimatorInfo
-    variant: str
+    form: str
     parts: tuple[tuple[str, float, float], ...]
 
     @property
     def name(self) -> str:
         """Name of the estimator and the form."""
-        return f"{self.info.label} ({self.variant})" if self.variant else self.info.label
+        return f"{self.info.label} ({self.form})" if self.form else self.info.label
 
 
 def _budget(page: StudyPage, part: BudgetPart) -> BudgetBar:
@@ -194,7 +194,7 @@ def _budget(page: StudyPage, part: BudgetPart) -> BudgetBar:
     parts = tuple(
         (label, share / total, round(1 - 0.72 * i / steps, 3)) for i, (label, share) in enumerate(part.parts)
     )
-    return BudgetBar(page.estimator(part.estimator), part.variant, parts)
+    return BudgetBar(page.estimator(part.estimator), part.form, parts)
 
 
 def _run_line(view: View) -> str:

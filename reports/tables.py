@@ -9,7 +9,6 @@ import pandas as pd
 
 from reports.headline import condition
 from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
-from reports.page import split_variant
 from reports.ranking import rank
 from reports.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
 
@@ -83,13 +82,13 @@ class _Footnotes:
 
 def panel_name(view: View, where: Setting) -> str:
     """Write a setting's panel: "preparation “public”"."""
-    return f"{view.page.panel_word} “{where.prepare}”"
+    return f"{view.page.panel_word} “{where.panel}”"
 
 
 def setting_title(view: View, where: Setting) -> str:
     """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, prepared: public"."""
     text = condition(view, where)
-    return f"{text}, {panel_name(view, where)}" if where.prepare else text
+    return f"{text}, {panel_name(view, where)}" if where.panel else text
 
 
 def error_table(view: View, where: Setting) -> ErrorTable:
@@ -117,7 +116,8 @@ def error_table(view: View, where: Setting) -> ErrorTable:
         )
     return ErrorTable(
         title=setting_title(view, where),
-        group=f"δ = {rule_text(where.rule)}" + (f", {panel_name(view, where)}" if where.prepare else ""),
+        group=f"δ = {rule_text(where.delta_rule, view.page.rows_symbol)}"
+        + (f", {panel_name(view, where)}" if where.panel else ""),
         epsilon=setting(where.epsilon),
         columns=tuple(_column(series, x) for x in xs),
         rows=tuple(rows),
@@ -149,10 +149,7 @@ def _cell(view: View, series: Series, x: float, best: float, zero: float, notes:
         kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
     se = error_bar(point.se, point.mean) if point.se > 0 else ""
     title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
-    marks = [
-        notes.mark(flag)
-        for flag in (view.page.cells[point.cell].flags if point.cell in view.page.cells else ())
-    ]
+    marks = [notes.mark(point.message)] if point.status == "ok" and point.message else []
     if point.n_failed:
         marks.append(notes.mark("some repetitions failed or were refused; the mean is over the others"))
     return TableCell(num(point.mean), se, point.mean, kind, title, "".join(sorted(set(marks))))
@@ -173,7 +170,7 @@ def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) ->
     if series.role != "private":
         return []
     flags = []
-    if where.prepare in view.page.unprotected_variants:
+    if where.panel in view.page.unprotected_panels:
         flags.append(notes.mark("prepared with the full data: that step is not private and not counted in ε"))
     certified = [p.certified for p in series.points if math.isfinite(p.certified)]
     if certified and max(certified) > where.epsilon * 1.001:
@@ -209,9 +206,11 @@ def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
 def table_csv(view: View, where: Setting) -> str:
     """Write the summary of a setting's cells as CSV."""
     t = view.table
-    private = (t["epsilon"] == where.epsilon) & (t["rule"] == where.rule) & (t["prepare"] == where.prepare)
+    private = (
+        (t["epsilon"] == where.epsilon) & (t["delta_rule"] == where.delta_rule) & (t["panel"] == where.panel)
+    )
     rows = t[private | t["role"].isin(("nonprivate", "zero"))]
-    return summary_csv(rows.drop(columns=["prepare", "form", "rule", "role", "x"]).drop_duplicates("cell"))
+    return summary_csv(rows.drop(columns=["role", "x"]).drop_duplicates("cell"))
 
 
 def summary_csv(summary: pd.DataFrame) -> str:
@@ -229,12 +228,12 @@ class CertifiedRow:
     values: tuple[str, ...]
 
 
-def certified_rows(view: View, rule: str, prepare: str) -> tuple[CertifiedRow, ...]:
-    """Tabulate the certified ε by the ε asked for, at one rule for δ and one prepare mode."""
+def certified_rows(view: View, delta_rule: str, panel: str) -> tuple[CertifiedRow, ...]:
+    """Tabulate the certified ε by the requested ε, at one rule for δ and in one panel."""
     values: dict[str, dict[float, str]] = {}
     slots: dict[str, tuple[int, bool]] = {}
     for epsilon in view.epsilons:
-        for series in view.series(Setting(epsilon, rule, prepare)):
+        for series in view.series(Setting(epsilon, delta_rule, panel)):
             if series.role != "private":
                 continue
             found = span([p.certified for p in series.points])
@@ -258,11 +257,10 @@ class Failure:
 
 
 def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
-    """Group what failed or was refused by estimator, noise, variant and reason; most frequent first."""
+    """Group what failed or was refused by estimator, noise, form and reason; most frequent first."""
     page = view.page
     bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
-    variants = [split_variant(str(v)) for v in bad["variant"]]
-    bad = place(bad.assign(prepare=[p for p, _ in variants], form=[f for _, f in variants]), page)
+    bad = place(bad, page)
     out = []
     keys = ["estimator", "calibration", "form", "status", "message"]
     for (name, calibration, form, status, message), rows in bad.groupby(keys, sort=False):
@@ -271,9 +269,9 @@ def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
         asked = sorted({float(e) for e in rows["epsilon"].dropna()})
         if asked:
             places.append(f"ε = {words(setting(e) for e in asked)}")
-        prepares = [f"“{p}”" for p in dict.fromkeys(rows["prepare"]) if p]
-        if prepares:
-            places.append(f"{page.panel_word} {words(prepares)}")
+        panels = [f"“{p}”" for p in dict.fromkeys(rows["panel"]) if p]
+        if panels:
+            places.append(f"{page.panel_word} {words(panels)}")
         repetitions = len(rows.drop_duplicates(["cell", "replicate"]))
         out.append(Failure(series.label, str(status), repetitions, "; ".join(places), str(message)))
     return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))

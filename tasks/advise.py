@@ -62,6 +62,7 @@ class Forecast:
 
     estimator: str
     form: str
+    steps: int | None
     n: int
     epsilon: float
     error: float
@@ -83,8 +84,9 @@ class Forecast:
 
     @property
     def name(self) -> str:
-        """Estimator and form."""
-        return f"{self.estimator}, {self.form}" if self.form else self.estimator
+        """Estimator, form and number of steps."""
+        steps = f"T = {self.steps}" if self.steps else ""
+        return ", ".join(part for part in (self.estimator, self.form, steps) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +253,7 @@ class _Simulation:
         for table in range(self._n_tables):
             for key, run in self._runs_on(table).items():
                 runs.setdefault(key, []).append(run)
-        return [_forecast(each, self.panel.name) for each in runs.values()]
+        return [_forecast(each) for each in runs.values()]
 
     def _populations(self) -> dict[int, list[Grid]]:
         """Return by size of a made-up table what is asked of it."""
@@ -344,7 +346,7 @@ def with_least_noise(spec: StudySpec) -> Panel:
     return spec.head_panel.model_copy(update={"estimators": tuple(kept)})
 
 
-def _forecast(runs: list[_Run], panel: str) -> Forecast:
+def _forecast(runs: list[_Run]) -> Forecast:
     answered = [run for run in runs if run.answered]
     told = len(answered) > len(runs) / 2
     errors = [float(run.rows["value"].mean()) for run in answered] if told else [math.nan]
@@ -353,7 +355,8 @@ def _forecast(runs: list[_Run], panel: str) -> Forecast:
     refusals = [str(run.rows["message"].iloc[-1]) for run in runs if not run.answered]
     return Forecast(
         estimator=str(first["estimator"]),
-        form=form_of(str(first["variant"]), panel),
+        form=str(first["form"]),
+        steps=None if pd.isna(first["steps"]) else int(first["steps"]),
         n=int(first["n"]),
         epsilon=cast(float, first["epsilon"]),
         error=float(np.median(errors)),
@@ -363,11 +366,6 @@ def _forecast(runs: list[_Run], panel: str) -> Forecast:
         half_width=float(there.mean()) if len(there) else math.nan,
         flagged=1 - len(there) / len(ends) if len(ends) else 1.0,
     )
-
-
-def form_of(variant: str, panel: str) -> str:
-    """Return an estimator's form from a result's variant, which begins with the panel."""
-    return variant.removeprefix(panel).removeprefix(", ")
 
 
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:

@@ -27,8 +27,10 @@ class Cell:
 
     Attributes
     ----------
-    variant : str
-        Panel, then the form: ``"public, residual-clipped"``.
+    panel : str
+        The panel of the study.
+    form : str
+        Which setting of the estimator, e.g. ``"residual-clipped"``; empty where it has one only.
     calibration : str
         ``"none"``, ``"tight"`` or ``"paper"``.
     epsilon, delta : float or None
@@ -39,18 +41,22 @@ class Cell:
         Rows per replicate.
     params : dict
         Public keywords of the estimator.
+    steps : int or None
+        Number of steps, where a study varies it.
     s : int or None
         Sparsity, where a study varies it.
     """
 
     estimator: str
-    variant: str
+    panel: str
+    form: str = ""
     calibration: str
     epsilon: float | None
     delta: float | None
     delta_rule: str
     n: int
     params: dict[str, Any]
+    steps: int | None = None
     s: int | None = None
 
     @property
@@ -68,7 +74,8 @@ class Cell:
 
     @property
     def _key_at_any_s(self) -> str:
-        parts = [self.estimator, self.variant.replace(", ", "+")]
+        steps = f"T={self.steps}" if self.steps else ""
+        parts = [self.estimator, "+".join(part for part in (self.panel, self.form, steps) if part)]
         if self.calibration != "none":
             parts += [self.calibration, f"eps={_short(self.epsilon)}", f"delta={self.delta_rule}"]
         return ":".join([*parts, f"n={self.n}"])

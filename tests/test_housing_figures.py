@@ -47,12 +47,11 @@ def results(study, prepared):
     return rows
 
 
-def error(results, estimator, n, calibration="tight", rule="10/n^1.1", form="public", how="mean"):
-    rows = results[(results["estimator"] == estimator) & (results["n"] == n) & (results["variant"] == form)]
+def error(results, estimator, n, calibration="tight", rule="10/n^1.1", form="", how="mean"):
+    rows = results[(results["estimator"] == estimator) & (results["n"] == n)]
+    rows = rows[(rows["panel"] == "public") & (rows["form"] == form)]
     if estimator not in ("ols", "zero"):
-        rows = rows[
-            (rows["calibration"] == calibration) & rows["cell"].str.contains(f"delta={rule}:", regex=False)
-        ]
+        rows = rows[(rows["calibration"] == calibration) & (rows["delta_rule"] == rule)]
     assert len(rows) == 30
     return getattr(rows["value"], how)()
 
@@ -70,7 +69,7 @@ def test_preconditioned_regression_errs_as_little_at_delta_of_one_over_n_squared
 def test_adassp_beats_gradient_descent(results):
     ours = error(results, "adassp", 20_000)
     assert ours <= 0.30
-    for form in ("public", "public, residual-clipped"):
+    for form in ("", "residual-clipped"):
         assert ours < error(results, "dp_linear_regression", 20_000, form=form)
     assert ours < error(results, "dp_linear_regression", 20_000, calibration="paper")
 

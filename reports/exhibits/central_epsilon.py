@@ -11,7 +11,7 @@ from reports.numbers import num, setting
 from reports.picture import Shown
 from reports.series import View
 
-_DIFFERENT = ["estimator", "calibration", "variant", "epsilon", "metric"]
+_DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
@@ -19,8 +19,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     rows = summary[summary["metric"].isin(content["metrics"]) & (summary["n"] == content["n"])]
     table = []
     for _, row in rows.drop_duplicates(_DIFFERENT).iterrows():
-        form = str(row["variant"]).partition(", ")[2]
-        label = f"{view.page.estimator(str(row['estimator'])).title} {form}".strip()
+        label = f"{view.page.estimator(str(row['estimator'])).title} {row['form']}".strip()
         how = content["metrics"][row["metric"]]
         table.append((label, str(row["calibration"]), how, setting(row["epsilon"]), num(float(row["mean"]))))
     if not table:

@@ -45,11 +45,14 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Shown | None:
     rows: list[tuple[str, ...]] = []
     for rule, epsilon in lines:
         cells = {row.s: row for row in view.page.printed if (row.delta_rule, row.epsilon) == (rule, epsilon)}
-        asked = (f"δ = {rule_text(rule)}", "ε = ∞" if math.isinf(epsilon) else f"ε = {setting(epsilon)}")
+        asked = (
+            f"δ = {rule_text(rule, view.page.rows_symbol)}",
+            "ε = ∞" if math.isinf(epsilon) else f"ε = {setting(epsilon)}",
+        )
         printed = [f"{cells[s].mean:.2f} ({cells[s].spread:.2f})" if s in cells else "" for s in sizes]
         rows.append((*asked, "as printed in the paper, UCI data", *printed))
         without = math.isinf(epsilon)
-        at = Setting(where.epsilon if without else epsilon, rule, where.prepare)
+        at = Setting(where.epsilon if without else epsilon, rule, where.panel)
         for series in view.series(at):
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
@@ -57,7 +60,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Shown | None:
     text = (
         "Share of test rows misclassified. The paper's numbers are copied from its table, no results of "
         "this run; what its brackets hold is not said there, probably the standard deviation over splits. "
-        f"Ours are on {source} data, with the standard error in brackets, panel “{where.prepare}”."
+        f"Ours are on {source} data, with the standard error in brackets, panel “{where.panel}”."
     )
     if counts:
         rate = min(counts) / sum(counts)

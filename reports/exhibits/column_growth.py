@@ -35,7 +35,6 @@ class GrowthLine:
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Return a picture and a table of errors against d; nothing where fewer than three d were run."""
     rows = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] != "none")]
-    rows = rows.assign(form=rows["variant"].str.partition(", ")[2])
     lines: list[GrowthLine] = []
     for (name, _, form, *where), group in rows.groupby(_ALIKE, sort=True):
         ordered = group.sort_values("d")

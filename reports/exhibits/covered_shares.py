@@ -21,7 +21,7 @@ from reports.svg import drawing, new_figure
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to tell
-_CELL = ["estimator", "variant", "calibration", "epsilon", "n"]
+_CELL = ["estimator", "panel", "form", "calibration", "epsilon", "n"]
 _ROW, _TOP, _WIDTH, _FONT = 19.0, 60.0, 760.0, 11.0
 
 
@@ -104,11 +104,10 @@ def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.
     for name in names.values():
         cells[name] = cells.get(name, math.nan)
     order = {info.name: info.order for info in view.page.estimators}
-    cells["panel"] = cells["variant"].str.partition(", ")[0]
     cells["order"] = cells["estimator"].map(order)
     cells["title"] = [
-        f"{view.page.estimator(name).title} {variant.partition(', ')[2]}".strip()
-        for name, variant in zip(cells["estimator"], cells["variant"], strict=True)
+        f"{view.page.estimator(name).title} {form}".strip()
+        for name, form in zip(cells["estimator"], cells["form"], strict=True)
     ]
     cells["ratio"] = 1 / (_QUANTILE * cells["pivot"] ** 0.5)
     cells["low"] = cells["coverage"] < 0.94 - 3 * cells["coverage_se"].fillna(math.inf)

@@ -24,7 +24,7 @@ from reports.picture import Shown, warned_picture
 from reports.series import View
 from reports.svg import drawing, new_figure
 
-_SETTING = ["variant", "n", "epsilon"]
+_SETTING = ["panel", "n", "epsilon"]
 _LARGEST = 30.0
 _NEGLIGIBLE = 1e-3
 _WIDTH, _HEIGHT, _FONT = 760.0, 380.0, 11.0
@@ -58,15 +58,13 @@ def _shown(view: View, summary: pd.DataFrame, words: str) -> Shown | None:
 
 def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
     """Return a row per setting and a column per private estimator: its mean error over the least one."""
-    panel = summary["variant"].str.partition(", ")[0]
-    cells = summary.assign(form=summary["variant"].str.partition(", ")[2], variant=panel)
-    private = cells[cells["calibration"] == "tight"]
+    private = summary[summary["calibration"] == "tight"]
     titles = [
         view.page.estimator(name).title + (f" ({form})" if form else "")
         for name, form in zip(private["estimator"], private["form"], strict=True)
     ]
     errors = private.assign(title=titles).pivot_table(index=_SETTING, columns="title", values="mean")
-    zero = cells[cells["estimator"] == ZERO].groupby(["variant", "n"])["mean"].first()
+    zero = summary[summary["estimator"] == ZERO].groupby(["panel", "n"])["mean"].first()
     least = [_NEGLIGIBLE * zero.get(setting[:2], 0.0) for setting in errors.index]
     errors = errors.clip(lower=pd.Series(least, index=errors.index), axis=0).dropna(how="all")
     return errors.div(errors.min(axis=1), axis=0).fillna(np.inf)

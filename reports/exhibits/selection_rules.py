@@ -23,7 +23,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         & (summary["calibration"] == "tight")
         & summary["mean"].notna()
     ]
-    rows = rows.assign(exponential=rows["variant"].str.endswith(_EXPONENTIAL))
+    rows = rows.assign(exponential=rows["form"] == _EXPONENTIAL)
     told, table = [], []
     for (k, epsilon), group in rows.groupby(_FIXED):
         both = group.pivot(index="n", columns="exponential", values=["mean", "se"]).dropna().sort_index()

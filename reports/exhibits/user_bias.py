@@ -15,18 +15,18 @@ from reports.series import View
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Return each private estimator's bias beside its mean error, at the headline's setting."""
     where, rows = view.headline, []
-    for name, variant, bias in content["rows"]:
+    for name, form, bias in content["rows"]:
         table = view.table
         cells = table[
             (table["estimator"] == name)
-            & (table["variant"] == variant)
+            & (table["panel"] == view.page.headline["panel"])
+            & (table["form"] == form)
             & (table["calibration"] == "tight")
             & (table["n"] == view.page.headline["n"])
             & (table["epsilon"] == (where.epsilon if where else None))
         ]
         error = num(float(cells["mean"].iloc[0])) if len(cells) and cells["n_ok"].iloc[0] else "refused"
         title = view.page.estimator(name).title
-        form = variant.partition(", ")[2]
         rows.append((f"{title} ({form})" if form else title, num(bias), error))
     if not rows or where is None:
         return ()

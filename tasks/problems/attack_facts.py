@@ -48,7 +48,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
     }
     for place, rows in measured.items():
         first = rows.iloc[0]
-        panel, _, form = str(first["variant"]).partition(", ")
+        panel, form = str(first["panel"]), str(first["form"])
         rate = rate_of(place[1])
         if place[1] == L2_ERROR and panel in plain:
             separation = first["d"] / (first["n"] * rows["value"].mean())

@@ -150,7 +150,7 @@ class GridUsers(RegisteredTableProblem):
         return {"user_spread": spread, "user_bias": {"rows": self._biases(prepared, run.block)}}
 
     def _biases(self, prepared: GriddedTable, block: Block) -> list[list[str | float]]:
-        """Return each tight cell's estimator and variant, and how far it is off without noise."""
+        """Return each tight cell's estimator and form, and how far it is off without noise."""
         draws = list(self.draws(replace(block, first=0, replicates=_SHUFFLES), prepared))
         rows: list[list[str | float]] = []
         for cell in block.cells:
@@ -158,5 +158,5 @@ class GridUsers(RegisteredTableProblem):
                 noiseless = replace(cell, epsilon=_NOISELESS)
                 answers = [draw.columns(draw.answer(noiseless, block).estimate) for draw in draws]
                 off = draws[0].measure(np.mean(answers, axis=0))
-                rows.append([cell.estimator, cell.variant, float(off[0])])
+                rows.append([cell.estimator, cell.form, float(off[0])])
         return rows

@@ -12,17 +12,18 @@ from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 
 
-def budget_split(spec: StudySpec) -> dict[str, dict[str, float]]:
-    """Return label → share for each "estimator|form", at the headline's ε and δ and tight if there is such.
+def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
+    """Return the share of the budget per kind of release, for each estimator and form.
 
-    Where panels share an estimator, the split is that of the first.
+    It is taken at the headline's ε and δ, with tight calibration where the study has it. Where panels share
+    an estimator, it is that of the headline's panel.
     """
-    split: dict[str, dict[str, float]] = {}
+    split: dict[tuple[str, str], dict[str, float]] = {}
     for panel in sorted(spec.panels, key=lambda panel: panel.name != spec.headline.panel):
         grid = spec.grid_of(panel)
         sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
         for estimator in spec.estimators_of(panel):
-            name = f"{estimator.name}|{estimator.form}"
+            name = (estimator.name, estimator.form)
             if estimator.calibrations and name not in split:
                 split[name] = _shares(spec, estimator, sizes, spec.task_of(panel))
     return split

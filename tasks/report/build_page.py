@@ -1,7 +1,6 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
@@ -14,7 +13,6 @@ from reports.numbers import num
 from reports.page import (
     Assumption,
     BudgetPart,
-    CellLabel,
     EstimatorInfo,
     Finding,
     Guide,
@@ -37,7 +35,6 @@ def build_page(
 ) -> StudyPage:
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
-    cells = results.drop_duplicates("cell")
     problem = spec.head_panel.problem
     symbol = problem.size_symbol if spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
@@ -52,20 +49,23 @@ def build_page(
         ),
         headline={
             "epsilon": head.epsilon,
-            "delta_label": _rule_text(head.delta, symbol),
+            "delta_rule": head.delta,
             "n": head.s or head.steps or head.n,
-            "variant": head.panel,
+            "panel": head.panel,
         },
         axis_label=spec.size_label,
         metric=problem.metric,
         metric_label=spec.metric_label,
-        variants={
+        panels_and_forms={
             **{panel.name: panel.about for panel in spec.panels if panel.about},
             **{item.form: item.about for item in estimators if item.about},
         },
         guides=tuple(guide for panel in spec.panels for guide in _guides(spec, panel)),
         assumptions=_assumptions(spec),
-        budgets=_budgets(manifest["budgets"]),
+        budgets=tuple(
+            BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
+            for part in manifest["budgets"]
+        ),
         findings=(*_findings(spec, results), *problem.findings(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
@@ -75,18 +75,14 @@ def build_page(
         started=manifest["started"],
         finished=manifest["finished"],
         machine=manifest["machine"],
-        cells={
-            str(cell): CellLabel(_rule_of(str(cell), symbol), _remarks(str(status), str(message)))
-            for cell, status, message in cells[["cell", "status", "message"]].to_numpy()
-        },
-        unprotected_variants=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
+        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
         panel_word=problem.panel_word,
         x_column=spec.axis,
-        x_symbol=symbol if spec.axis == "n" else spec.axis,
+        x_symbol={"n": symbol, "steps": "T", "s": "s"}[spec.axis],
         size_symbol=symbol,
         population=_population(problem, manifest["data"]),
         printed=tuple(
-            PrintedRow(_rule_text(row.delta, symbol), row.epsilon, float(s), mean, spread)
+            PrintedRow(row.delta, row.epsilon, float(s), mean, spread)
             for row in spec.printed
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
@@ -105,22 +101,6 @@ def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[in
     if left is None or not declared:
         return declared, units
     return int(left["n_users"] if units == "users" else left["n_rows"]), units
-
-
-def _rule_text(rule: str, symbol: str) -> str:
-    return re.sub(r"(?<=\d)\*(?=[a-z])", "", rule).replace("/n", f"/{symbol}")
-
-
-def _rule_of(cell: str, symbol: str) -> str:
-    for part in cell.split(":"):
-        if part.startswith("delta="):
-            return _rule_text(part.removeprefix("delta="), symbol)
-    return ""
-
-
-def _remarks(status: str, message: str) -> tuple[str, ...]:
-    """Return what an answered cell has to say: conditions of a printed proof that do not hold."""
-    return (message,) if status == "ok" and message else ()
 
 
 def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
@@ -199,10 +179,12 @@ def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     head, sizes = spec.headline, spec.grid_of(panel).n
     task = spec.task_of(panel)
     rates = [panel.problem.rates(task, n, head.epsilon, delta_at(head.delta, n)) for n in sizes]
-    along = spec.steps_of(panel) if spec.axis == "T" else sizes  # the rate is of the size, flat along steps
+    along = (
+        spec.steps_of(panel) if spec.axis == "steps" else sizes
+    )  # the rate is of the size, flat along steps
     for label in rates[0]:
         values = [at[label] for at in rates]
-        values = values * len(along) if spec.axis == "T" else values
+        values = values * len(along) if spec.axis == "steps" else values
         yield Guide(label, tuple(map(float, along)), tuple(values), panel.name)
 
 
@@ -225,18 +207,10 @@ def _in_units(center: float, scale: float, unit: str) -> str:
     return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
 
 
-def _budgets(budgets: dict[str, dict[str, float]]) -> tuple[BudgetPart, ...]:
-    parts = []
-    for name, shares in budgets.items():
-        estimator, _, form = name.partition("|")
-        parts.append(BudgetPart(estimator=estimator, variant=form, parts=tuple(shares.items())))
-    return tuple(parts)
-
-
 def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
     findings, epsilon, bound = [], spec.headline.epsilon, math.nan
     table = results[results["metric"] == DELETION_SHIFT]
-    several = table["variant"].nunique() > 1
+    several = table["panel"].nunique() > 1
     for row in table.itertuples():
         deleted = int(str(row.cell).rpartition("=")[2])
         shift = cast(float, row.value)
@@ -249,14 +223,14 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
                 f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
                 f"{num(bound)} on average, both on these data and on the data without that row."
             )
-        drawn = row.variant == spec.headline.panel and deleted in (1, 10)
+        drawn = row.panel == spec.headline.panel and deleted in (1, 10)
         findings.append(
             Finding(
                 label=f"deleting {what}",
                 value=shift,
                 text=text,
                 drawn=drawn,
-                panel=str(row.variant) if several else "",
+                panel=str(row.panel) if several else "",
                 floor=bound if deleted == 1 else math.nan,
             )
         )

@@ -59,7 +59,10 @@ def build_manifest(
         **{key: context[key] for key in ("profile", "replicates", "seed", "command", "started")},
         "finished": now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "budgets": budget_split(spec),
+        "budgets": [
+            {"estimator": estimator, "form": form, "shares": shares}
+            for (estimator, form), shares in budget_split(spec).items()
+        ],
         "not_run": context.get("not_run", {}),
         "earlier_contents": context.get("earlier_contents", []),
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},

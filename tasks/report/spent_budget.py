@@ -25,12 +25,12 @@ def spent_budget(spec: StudySpec, results: pd.DataFrame, cells: list[Cell]) -> l
     for cell in cells:
         if cell.key not in found.index:
             continue
-        row, (_panel, *form) = found.loc[cell.key], cell.variant.split(", ")
-        shares = split.get(f"{cell.estimator}|{form[0] if form else ''}", {})
+        row, shares = found.loc[cell.key], split.get((cell.estimator, cell.form), {})
         rows.append(
             {
                 "estimator": cell.estimator,
-                "variant": cell.variant,
+                "panel": cell.panel,
+                "form": cell.form,
                 "noise": cell.calibration,
                 "ε asked": f"{cell.epsilon:g}",
                 "δ": f"{cell.delta:.3g}",

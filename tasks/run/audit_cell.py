@@ -15,6 +15,8 @@ from tasks.faults import guarded
 from tasks.run.threads import one_blas_thread
 from tasks.work_units import Cell, derive_seed
 
+_SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "delta_rule", "n", "s"]
+
 
 @task(name="audit", task_run_name="audit {cell.key}", **BY_KEY)
 @guarded
@@ -38,12 +40,10 @@ def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, 
 
 
 def with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
-    """Return the rows with the audited ε of the cells that were audited, and of their other preparations."""
-    audited = {_apart_from_preparation(record["cell"]): record["audited_epsilon"] for record in audits}
-    found = rows["cell"].map(lambda cell: audited.get(_apart_from_preparation(cell), np.nan))
-    return rows.assign(audited_epsilon=found.where(rows["calibration"] != "none"))
-
-
-def _apart_from_preparation(cell: str) -> str:
-    estimator, variant, *rest = cell.split(":")
-    return ":".join([estimator, variant.partition("+")[2], *rest])
+    """Return the rows with the audited ε of the audited cells, also in panels that were not audited."""
+    found = {record["cell"]: record["audited_epsilon"] for record in audits}
+    cells = rows.drop_duplicates("cell")[["cell", *_SAME_IN_ALL_PANELS]]
+    alike = cells.groupby(_SAME_IN_ALL_PANELS, dropna=False, sort=False).ngroup()
+    bound = cells["cell"].map(found).astype("float64").groupby(alike).transform("max")
+    audited = rows["cell"].map(dict(zip(cells["cell"], bound, strict=True)))
+    return rows.assign(audited_epsilon=audited.where(rows["calibration"] != "none"))

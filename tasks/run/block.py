@@ -192,15 +192,18 @@ def _labels(cell: Cell, block: Block) -> dict[str, Any]:
     estimator = dpalgos.get_estimator(cell.estimator)
     return {
         "study": block.study,
+        "panel": block.panel,
         "dataset": block.dataset,
         "data_source": block.data_source,
         "estimator": cell.estimator,
-        "variant": cell.variant,
+        "form": cell.form,
+        "steps": pd.NA if cell.steps is None else cell.steps,
         "cell": cell.key,
         "calibration": cell.calibration,
         "privacy_model": estimator.privacy_model,
         "epsilon": np.nan if cell.epsilon is None else cell.epsilon,
         "delta": np.nan if cell.delta is None else cell.delta,
+        "delta_rule": cell.delta_rule,
         "audited_epsilon": np.nan,
         "n": cell.n,
     }

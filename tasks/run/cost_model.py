@@ -204,7 +204,9 @@ def _kind(cell: Cell) -> Kind:
     settings = {name: value for name, value in cell.params.items() if name.startswith("n_")}
     return (
         cell.estimator,
-        cell.variant,
+        cell.panel,
+        cell.form,
+        str(cell.steps),
         cell.calibration,
         str(cell.s),
         json.dumps(settings, sort_keys=True, default=str),

@@ -18,7 +18,7 @@ from reports.numbers import num, setting, span, words
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
 from tasks.rules import evaluate
-from tasks.scorecard.evidence import Evidence, common_replicates, difference_interval, mean_interval
+from tasks.scorecard.evidence import Evidence, Place, common_replicates, difference_interval, mean_interval
 from tasks.strict import Strict
 
 _FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
@@ -51,7 +51,7 @@ class Guarantee(Test):
         rows = evidence.private(claim.estimator, calibration)
         rows = rows[rows["estimator_epsilon"].notna()]
         if claim.panel:
-            rows = rows[rows["variant"] == claim.variant()]
+            rows = rows[claim.place().rows_of(rows)]
         if rows.empty:
             return Judgement(OPEN, "The study has no answer of this kind.")
         shares = rows["estimator_epsilon"] / rows["epsilon"]
@@ -78,8 +78,8 @@ class ErrorRatio(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare replicate by replicate."""
-        ours = evidence.values(claim.estimator, claim.variant(), calibration)
-        theirs = evidence.values(self.than, claim.variant(self.than_form), calibration)
+        ours = evidence.values(claim.estimator, claim.place(), calibration)
+        theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
         above, below, ratios = [], [], []
         for n, mine, other in common_replicates(ours, theirs):
             low, high = mean_interval(mine - self.factor * other)
@@ -105,8 +105,8 @@ class GapShrinks(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare the gaps at the smallest and at the largest size."""
-        ours = evidence.values(claim.estimator, claim.variant(), calibration)
-        without = evidence.values(self.baseline, claim.variant(""), calibration)
+        ours = evidence.values(claim.estimator, claim.place(), calibration)
+        without = evidence.values(self.baseline, claim.place(""), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
             return Judgement(OPEN, "The study has fewer than two sizes with both answers.")
@@ -130,8 +130,8 @@ class BeatsZero(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare with the zero vector."""
-        ours = evidence.values(claim.estimator, claim.variant(), calibration)
-        zero = evidence.values("zero", claim.variant(""), calibration)
+        ours = evidence.values(claim.estimator, claim.place(), calibration)
+        zero = evidence.values("zero", claim.place(""), calibration)
         pairs = list(common_replicates(ours, zero))
         if not pairs:
             return Judgement(OPEN, "The study has no pair of answers of this kind.")
@@ -151,8 +151,8 @@ class GrowsAt(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare replicate by replicate."""
-        ours = evidence.values(claim.estimator, claim.variant(), calibration)
-        stricter = evidence.values(claim.estimator, claim.variant(), calibration, epsilon=self.epsilon)
+        ours = evidence.values(claim.estimator, claim.place(), calibration)
+        stricter = evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon)
         pairs = list(common_replicates(stricter, ours))
         if not pairs:
             return Judgement(OPEN, "The study has no pair of answers of this kind.")
@@ -186,7 +186,7 @@ class Level(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
         """Compare with the level at each size."""
-        ours = evidence.values(claim.estimator, claim.variant(), calibration, metric=self.metric)
+        ours = evidence.values(claim.estimator, claim.place(), calibration, metric=self.metric)
         sign = 1 if self.at_most is None else -1
         rule = self.at_least if self.at_most is None else self.at_most
         assert rule is not None  # checked when the file was read
@@ -252,11 +252,9 @@ class Claim(Strict):
         """The paper's key."""
         return self.id.partition("-")[0]
 
-    def variant(self, form: str | None = None) -> str:
-        """Return the variant of a form in the claim's panel; by default of its own, at its steps."""
-        own = form is None
-        steps = f"T={self.steps}" if own and self.steps else ""
-        return ", ".join(part for part in (self.panel, self.form if own else form, steps) if part)
+    def place(self, form: str | None = None) -> Place:
+        """Return where a form's rows are, without steps; by default those of the claim's form and steps."""
+        return Place(self.panel, self.form, self.steps) if form is None else Place(self.panel, form)
 
 
 class Scorecard(Strict):

@@ -15,6 +15,20 @@ CONFIDENCE = 0.99
 
 
 @dataclass(frozen=True)
+class Place:
+    """A panel, a form of an estimator there, and a number of steps where it has several."""
+
+    panel: str
+    form: str
+    steps: int | None = None
+
+    def rows_of(self, table: pd.DataFrame) -> pd.Series:
+        """Return a mask of the table's rows at this place."""
+        steps = table["steps"].isna() if self.steps is None else (table["steps"] == self.steps).fillna(False)
+        return (table["panel"] == self.panel) & (table["form"] == self.form) & steps
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The results of a study, and its file."""
 
@@ -26,9 +40,9 @@ class Evidence:
         """What sizes are called in sentences: s where the study varies the sparsity, m for subsamples."""
         return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.size_symbol
 
-    def on_a_stand_in(self, variant: str) -> bool:
-        """Whether data of a variant stood in for real ones."""
-        used = self.results.loc[self.results["variant"] == variant, "data_source"]
+    def on_a_stand_in(self, place: Place) -> bool:
+        """Whether the data were a stand-in for real ones."""
+        used = self.results.loc[place.rows_of(self.results), "data_source"]
         return bool((used == "stand-in").any())
 
     @property
@@ -51,7 +65,7 @@ class Evidence:
     def values(
         self,
         estimator: str,
-        variant: str,
+        place: Place,
         calibration: str,
         *,
         metric: str | None = None,
@@ -66,7 +80,7 @@ class Evidence:
         table = self.results
         chosen = table[
             (table["estimator"] == estimator)
-            & (table["variant"] == variant)
+            & place.rows_of(table)
             & (table["metric"] == (metric or self.metric))
             & (table["status"] == "ok")
         ]
@@ -76,9 +90,7 @@ class Evidence:
         if epsilon is None:
             there = sorted(set(chosen["epsilon"].dropna())) or [head.epsilon]
             epsilon = min(there, key=lambda value: abs(math.log(value / head.epsilon)))
-        asked = (chosen["epsilon"] == epsilon) & chosen["cell"].str.contains(
-            f"delta={head.delta}:", regex=False
-        )
+        asked = (chosen["epsilon"] == epsilon) & (chosen["delta_rule"] == head.delta)
         chosen = chosen[asked | (chosen["calibration"] == "none")]
         return {
             int(str(size)): rows.set_index("replicate")["value"].sort_index()

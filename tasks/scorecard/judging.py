@@ -115,7 +115,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgement]:
     verdicts = {
         calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")
     }
-    if not evidence.on_a_stand_in(claim.variant()):
+    if not evidence.on_a_stand_in(claim.place()):
         return verdicts
     return {
         calibration: Judgement(
@@ -132,9 +132,11 @@ def verdict_table(
     rows = [
         {
             "study": NAME,
+            "panel": claim.panel,
             **_about(evidence.get(claim.study)),
             "estimator": claim.estimator,
-            "variant": claim.study,
+            "form": claim.form,
+            "steps": pd.NA if claim.steps is None else claim.steps,
             "cell": f"{claim.id}:{calibration}",
             "calibration": calibration,
             "privacy_model": _model(claim.estimator),
@@ -162,7 +164,15 @@ def _model(estimator: str) -> str:
 
 def _about(evidence: Evidence | None) -> dict[str, Any]:
     if evidence is None:
-        return {"dataset": "", "data_source": "simulated", "epsilon": 0.5, "delta": 0.0, "n": 1, "d": 0}
+        return {
+            "dataset": "",
+            "data_source": "simulated",
+            "epsilon": 0.5,
+            "delta": 0.0,
+            "delta_rule": "",
+            "n": 1,
+            "d": 0,
+        }
     head = evidence.spec.headline
     first = evidence.results.iloc[0]
     return {
@@ -170,6 +180,7 @@ def _about(evidence: Evidence | None) -> dict[str, Any]:
         "data_source": first["data_source"],
         "epsilon": head.epsilon,
         "delta": delta_at(head.delta, head.n),
+        "delta_rule": head.delta,
         "n": head.n,
         "d": int(first["d"]),
     }

@@ -111,11 +111,6 @@ class EstimatorSpec(Strict):
         """Return the public keywords at some sizes, and at a number of steps where it has several."""
         return evaluate_all(self.params, sizes if steps is None else {**sizes, _STEPS: steps})
 
-    def variant(self, panel: str, steps: int | None = None) -> str:
-        """Return panel, form and number of steps as results name them: ``"dense, long steps, T=50"``."""
-        parts = (panel, self.form, "" if steps is None else f"{_STEPS}={steps}")
-        return ", ".join(part for part in parts if part)
-
 
 class Panel(Strict):
     """A problem with its estimators and grid, where they are not those of the whole study.

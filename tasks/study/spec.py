@@ -321,11 +321,11 @@ class StudySpec(Strict):
         return panel.estimators or self.estimators
 
     @property
-    def axis(self) -> Literal["n", "T", "s"]:
+    def axis(self) -> Literal["n", "steps", "s"]:
         """What the horizontal axis of its figures is: the size, the number of steps, or the sparsity."""
         if self.headline.s is not None:
             return "s"
-        return "n" if self.headline.steps is None else "T"
+        return "n" if self.headline.steps is None else "steps"
 
     def steps_of(self, panel: Panel, profile: Profile = "paper") -> tuple[int, ...]:
         """Return the numbers of steps in a panel, ascending: all, or both ends for ``smoke``."""
@@ -409,7 +409,9 @@ class StudySpec(Strict):
         sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
         shared: dict[str, Any] = {
             "estimator": estimator.name,
-            "variant": estimator.variant(panel.name, step),
+            "panel": panel.name,
+            "form": estimator.form,
+            "steps": step,
             "n": n,
             "params": estimator.keywords(sizes, step),
             "s": s,

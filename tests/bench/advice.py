@@ -17,7 +17,7 @@ from data.ingest import to_parquet
 from data.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
 from flows.find_study import find_study
-from tasks.advise import advise, form_of, with_least_noise
+from tasks.advise import advise, with_least_noise
 from tasks.problems.declared_rows import FAMILY_SPREAD
 from tasks.problems.guesses import Guesses
 from tasks.run.block import compute_block
@@ -96,7 +96,6 @@ def _errors(spec: StudySpec, prepared: Any, replicates: int, seed: int) -> pd.Se
     blocks = spec.blocks("paper", replicates=replicates, seed=seed)
     rows = pd.concat(compute_block(block, prepared) for block in blocks)
     rows = rows[rows["metric"] == spec.head_panel.problem.metric]
-    rows = rows.assign(form=[form_of(variant, spec.head_panel.name) for variant in rows["variant"]])
     return rows.groupby(["estimator", "form", "epsilon"])["value"].mean()
 
 

@@ -34,7 +34,15 @@ def shown(monkeypatch):
 def table(values, cell="ols:public:n=100"):
     n = len(values)
     row = {"study": "housing", "dataset": "housing", "data_source": "real", "estimator": "ols"}
-    row |= {"variant": "public", "cell": cell, "calibration": "none", "privacy_model": "none"}
+    row |= {
+        "panel": "public",
+        "form": "",
+        "steps": pd.NA,
+        "delta_rule": "",
+        "cell": cell,
+        "calibration": "none",
+        "privacy_model": "none",
+    }
     privacy = ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon")
     row |= dict.fromkeys(privacy, np.nan) | {"n": n, "d": 6, "s": pd.NA, "replicate": np.arange(n), "seed": 1}
     row |= {"metric": "l2_error", "value": values, "status": "ok", "message": ""}

@@ -62,7 +62,7 @@ def test_users_are_drawn_with_all_their_rows_and_count_once(tmp_path, home, resp
     assert set(rows[rows["estimator"] == "zero"]["value"] > 0.1) == {True}
     private = rows[rows["privacy_model"] == "user"]
     assert set(private["status"]) <= {"ok", "refused"}
-    assert set(private[private["variant"].str.contains("clipped")]["status"]) == {"ok"}
+    assert set(private[private["form"].str.contains("clipped")]["status"]) == {"ok"}
 
 
 def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_path, home):

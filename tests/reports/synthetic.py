@@ -11,7 +11,6 @@ import pandas as pd
 from reports.page import (
     Assumption,
     BudgetPart,
-    CellLabel,
     EstimatorInfo,
     Finding,
     Guide,
@@ -22,7 +21,7 @@ from reports.results import COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
-RULES = {"10/m^1.1": lambda m: 10 / m**1.1, "1/m^2": lambda m: 1 / m**2}
+RULES = {"10/n^1.1": lambda m: 10 / m**1.1, "1/n^2": lambda m: 1 / m**2}
 ZERO_ERROR = 0.912
 
 PRIVATE = (
@@ -44,6 +43,9 @@ def _row(**values: object) -> dict[str, object]:
         "study": "housing",
         "dataset": "california_housing",
         "data_source": "real",
+        "form": "",
+        "steps": None,
+        "delta_rule": "",
         "d": 5,
         "s": None,
         "metric": "l2_error",
@@ -65,7 +67,7 @@ def synthetic_results(
     """Invent a results table with every feature a report must show."""
     rng = np.random.default_rng(2024)
     rows: list[dict[str, object]] = []
-    for prepare in ("public", "paper"):
+    for panel in ("public", "paper"):
         for m in sizes:
             scale = 0.122 * math.sqrt(2000 / m) * math.sqrt(max(0.0, 1 - m / 20640) / (1 - 2000 / 20640))
             for name, mean in (("zero", ZERO_ERROR), ("ols", scale)):
@@ -74,8 +76,8 @@ def synthetic_results(
                     rows.append(
                         _row(
                             estimator=name,
-                            variant=prepare,
-                            cell=f"{name}/{prepare}/{m}",
+                            panel=panel,
+                            cell=f"{name}/{panel}/{m}",
                             calibration="none",
                             privacy_model="none",
                             n=m,
@@ -86,23 +88,22 @@ def synthetic_results(
                     )
             for epsilon in EPSILONS:
                 for rule, delta in RULES.items():
-                    rows += _private_rows(rng, prepare, m, epsilon, rule, delta(m), replicates)
+                    rows += _private_rows(rng, panel, m, epsilon, rule, delta(m), replicates)
     frame = pd.DataFrame(rows)
     frame["data_source"] = data_source
     return validate_results(frame[list(COLUMNS)])
 
 
 def _private_rows(
-    rng: np.random.Generator, prepare: str, m: int, epsilon: float, rule: str, delta: float, replicates: int
+    rng: np.random.Generator, panel: str, m: int, epsilon: float, rule: str, delta: float, replicates: int
 ) -> list[dict[str, object]]:
     rows = []
     for name, form, calibration, at, slope, floor, share in PRIVATE:
-        harder = 1.5 if rule == "1/m^2" else 1.0
+        harder = 1.5 if rule == "1/n^2" else 1.0
         mean = max(floor, at * (20000 / m) ** slope * (0.5 / epsilon) ** 0.4 * harder ** (slope * 2))
-        if prepare == "paper":
+        if panel == "paper":
             mean *= 0.94
-        variant = f"{prepare}, {form}" if form else prepare
-        cell = f"{name}/{calibration}/{variant}/{epsilon}/{rule}/{m}"
+        cell = f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}"
         for r in range(replicates):
             status, message, value = "ok", "", float(mean * np.exp(rng.normal(0, 0.18)))
             if name == "sheffet_ols" and calibration == "paper" and m <= 200:
@@ -117,7 +118,9 @@ def _private_rows(
             rows.append(
                 _row(
                     estimator=name,
-                    variant=variant,
+                    panel=panel,
+                    form=form,
+                    delta_rule=rule,
                     cell=cell,
                     calibration=calibration,
                     privacy_model="central",
@@ -217,12 +220,6 @@ PROVENANCE = Provenance(
 )
 
 
-def cell_labels(results: pd.DataFrame) -> dict[str, CellLabel]:
-    """Label every private cell with its rule for δ, which the synthetic key holds."""
-    cells = results.loc[results["privacy_model"] != "none", "cell"].unique()
-    return {c: CellLabel("/".join(c.split("/")[4:-1])) for c in cells}
-
-
 def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
     """A page that goes with `synthetic_results`."""
     sizes = tuple(float(m) for m in SIZES)
@@ -236,11 +233,11 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         ),
         dataset=PROVENANCE,
         estimators=ESTIMATORS,
-        headline={"epsilon": 0.5, "delta_label": "10/m^1.1", "n": 20000, "variant": "public"},
+        headline={"epsilon": 0.5, "delta_rule": "10/n^1.1", "n": 20000, "panel": "public"},
         axis_label="m, number of rows used (of 20,640)",
         metric="l2_error",
         metric_label="‖β̂ − β_full‖₂ in z-scores",
-        variants={
+        panels_and_forms={
             "public": "Centres and scales are public numbers from the registry; the guarantee covers them.",
             "paper": "Standardised with the mean and deviation of all rows, as the paper did. Not private.",
             "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
@@ -288,6 +285,5 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         started="2026-03-12T14:05:00+00:00",
         finished="2026-03-12T14:05:48+00:00",
         machine="2 cores, 8 GiB, Linux",
-        cells=cell_labels(results),
     )
     return replace(page, **changes)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ def chance(m):
 
 def view_of(results, page, privacy):
     """Errors of a non-private estimator by chance alone, and of one private one with a known part beside."""
-    rows = results[results["variant"].isin(["public", ""]) & results["n"].isin(SIZES)].copy()
+    rows = results[results["panel"].eq("public") & results["n"].isin(SIZES)].copy()
     rows = rows[rows["estimator"].isin(["ols", "zero", "preconditioned_regression"])]
     within = rows["n"].map(lambda m: chance(m) * math.sqrt(1 - m / POPULATION))
     beside = [privacy(m, e) for m, e in zip(rows["n"], rows["epsilon"], strict=True)]

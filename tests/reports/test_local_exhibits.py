@@ -17,7 +17,8 @@ def row(d, mean, metric="sup_error", **more):
     return {
         "estimator": "ldp_nldp",
         "calibration": "tight",
-        "variant": f"d {d}, dense",
+        "panel": f"d {d}",
+        "form": "dense",
         "epsilon": 2.0,
         "n": 1000,
         "s": 2,

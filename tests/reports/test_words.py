@@ -10,7 +10,7 @@ import pytest
 from reports import numbers
 from reports.headline import build_headline, guide_at
 from reports.limit_table import limit_table
-from reports.page import Finding, Guide, split_variant
+from reports.page import Finding, Guide
 from reports.plots import draw_all
 from reports.ranking import rank
 from reports.results import summarise
@@ -31,7 +31,7 @@ def mean(results, **where):
     return rows["value"].mean()
 
 
-AT_HEAD = {"n": 20000, "variant": "public"}
+AT_HEAD = {"n": 20000, "panel": "public"}
 
 
 @pytest.mark.parametrize(
@@ -57,20 +57,15 @@ def test_other_numbers():
     assert numbers.error_bar(0.0003, 1.86) == "0.0003"
     assert numbers.span([0.034, 0.0361]) == "0.034–0.036"
     assert numbers.span([0.5, 0.5, math.nan]) == "0.500"
-    assert numbers.rule_text("10/m^1.1") == "10/m¹·¹"
+    assert numbers.rule_text("10/n^1.1", "m") == "10/m¹·¹"
     assert numbers.duration(125) == "2 min 5 s"
     assert numbers.words(["a", "b", "c"]) == "a, b and c"
     assert numbers.setting(20000) == "20,000"
 
 
-def test_split_variant():
-    assert split_variant("public, residual-clipped") == ("public", "residual-clipped")
-    assert split_variant("") == ("", "")
-
-
 def test_headline_is_computed_from_the_table(results, view):
     private = {"epsilon": 0.5, "estimator": "preconditioned_regression", **AT_HEAD}
-    best = mean(results[results["cell"].str.contains("m^1.1", regex=False)], **private)
+    best = mean(results[results["delta_rule"] == "10/n^1.1"], **private)
     ols = mean(results, estimator="ols", **AT_HEAD)
     head = build_headline(view)
     assert "At ε = 0.5, δ = 10/m¹·¹ and m = 20,000" in head.sentence
@@ -119,7 +114,7 @@ def test_estimators_that_repetitions_cannot_tell_apart_are_named(results, page):
     near = results.copy()
     best = near["estimator"] == "preconditioned_regression"
     other = (near["estimator"] == "adassp") & (near["calibration"] == "tight")
-    at = (near["n"] == 20_000) & (near["epsilon"] == 0.5) & (near["variant"] == "public")
+    at = (near["n"] == 20_000) & (near["epsilon"] == 0.5) & (near["panel"] == "public")
     for more, told in ((0.001, True), (0.5, False)):
         near.loc[other & at, "value"] = near.loc[best & at, "value"].to_numpy() + more
         choice = build_headline(View.build(summarise(near), page)).choice
@@ -208,20 +203,20 @@ def test_table_marks_best_worse_refused_and_flags(view):
 
 
 def test_other_rule_is_not_flagged_and_other_preparation_is(view):
-    strict = next(s for s in view.settings if s.rule == "1/m^2")
+    strict = next(s for s in view.settings if s.delta_rule == "1/n^2")
     assert not error_table(view, strict).any_flagged
-    exposed = next(s for s in view.settings if s.prepare == "paper")
+    exposed = next(s for s in view.settings if s.panel == "paper")
     table = error_table(view, exposed)
     marked = [row for row in table.rows if row.role == "private"]
     letter = next(mark for mark, text in table.key if "prepared with the full data" in text)
     assert all(letter in row.flags for row in marked)
 
 
-def test_cell_flags_become_footnotes(results, page):
+def test_what_an_answer_remarks_becomes_a_footnote(results, page):
+    flagged = results.copy()
     cell = results.loc[results["estimator"] == "preconditioned_regression", "cell"].iloc[0]
-    cells = dict(page.cells)
-    cells[cell] = replace(cells[cell], flags=("outside the proof",))
-    view = View.build(summarise(results), replace(page, cells=cells))
+    flagged.loc[flagged["cell"] == cell, "message"] = "outside the proof"
+    view = View.build(summarise(flagged), page)
     keys = [text for where in view.settings for _, text in error_table(view, where).key]
     assert keys.count("outside the proof") == 1
 
@@ -250,7 +245,7 @@ def test_guide_is_interpolated_on_log_scales():
 
 
 def test_what_the_page_says_in_its_own_words_is_not_listed_again():
-    rows = manifest_rows({"seed": 3, "command": "dpcost run", "data": [{"n_rows": 5}], "budgets": {"a": 1}})
+    rows = manifest_rows({"seed": 3, "command": "dpcost run", "data": [{"n_rows": 5}], "budgets": [{"a": 1}]})
     assert rows == (("Seed", "3"), ("Data, 1, n rows", "5"))
 
 
@@ -286,7 +281,7 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
 
 
 def test_a_panel_without_the_headlines_epsilon_is_drawn_at_its_nearest(results, page):
-    paper = results["variant"].str.startswith("paper") & results["epsilon"].notna()
+    paper = results["panel"].eq("paper") & results["epsilon"].notna()
     summary = summarise(results[~paper | results["epsilon"].eq(2.0)])
     view = View.build(summary, page)
     where = view.nearest("paper")

@@ -18,7 +18,7 @@ def cell(estimator, **changes):
     return (
         Cell(
             estimator=estimator,
-            variant="public",
+            panel="public",
             calibration="tight" if private else "none",
             epsilon=1.0 if private else None,
             delta=1e-3 if private else None,

@@ -20,7 +20,7 @@ PROBLEM = HeldOutRegression(
 )
 OLS = Cell(
     estimator="ols",
-    variant="houses",
+    panel="houses",
     calibration="none",
     epsilon=None,
     delta=None,
@@ -97,22 +97,23 @@ class Page:
 
 
 def test_the_profile_tells_how_often_each_is_best_and_by_what_factor_it_errs():
-    errors = {  # variant, ε → AdaSSP, AdaSSP in a form, sketches
+    errors = {  # panel, ε → AdaSSP, AdaSSP in a form, sketches
         ("houses", 0.5): (1.0, 2.0, 4.0),
         ("houses", 1.0): (1.0, 2.0, 0.5),
         ("visits", 0.5): (1e-9, 2.0, -1.0),
     }
-    solvers = (("adassp", ""), ("adassp", ", rounds"), ("sheffet_ols", ""))
+    solvers = (("adassp", ""), ("adassp", "rounds"), ("sheffet_ols", ""))
     rows = [
-        {"estimator": name, "variant": table + form, "calibration": "tight", "epsilon": epsilon, "mean": mean}
-        for (table, epsilon), means in errors.items()
+        {"estimator": name, "form": form, "panel": panel, "epsilon": epsilon, "mean": mean}
+        for (panel, epsilon), means in errors.items()
         for (name, form), mean in zip(solvers, means, strict=True)
     ]
     zeros = [
-        {"estimator": "zero", "variant": table, "calibration": "none", "epsilon": np.nan, "mean": 1000.0}
-        for table in ("houses", "visits")
+        {"estimator": "zero", "form": "", "panel": panel, "epsilon": np.nan, "mean": 1000.0}
+        for panel in ("houses", "visits")
     ]
     summary = pd.DataFrame(rows + zeros).assign(n=100, metric=EXCESS_RISK)
+    summary["calibration"] = summary["epsilon"].map(lambda asked: "none" if np.isnan(asked) else "tight")
     view = type("View", (), {"page": Page()})
     (shown,) = exhibit.draw(view, summary, {"l2_error": "error", EXCESS_RISK: "excess risk"})
     # Below 1, a thousandth of the zero vector's, all excess risks count as 1.

@@ -78,7 +78,7 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     )
     cell = Cell(
         estimator="ols",
-        variant="v",
+        panel="v",
         calibration="none",
         epsilon=None,
         delta=None,
@@ -183,7 +183,8 @@ def test_the_page_tells_coverage_beside_the_naive_one_and_what_has_no_interval()
         [
             {
                 "estimator": "adassp",
-                "variant": "plain",
+                "panel": "plain",
+                "form": "",
                 "calibration": "tight",
                 "epsilon": 1.0,
                 "n": 500,

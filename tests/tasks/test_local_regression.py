@@ -23,7 +23,7 @@ def cell(estimator, **params):
     private = estimator.startswith("ldp")
     return Cell(
         estimator=estimator,
-        variant="people",
+        panel="people",
         calibration="tight" if private else "none",
         epsilon=4.0 if private else None,
         delta=1e-6 if private else None,

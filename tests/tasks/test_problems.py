@@ -19,7 +19,7 @@ from tasks.work_units import Block, Cell, derive_seed
 MEAN = Simulation(kind="simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = Cell(
     estimator="sparse_sample_mean",
-    variant="sparse",
+    panel="sparse",
     calibration="none",
     epsilon=None,
     delta=None,

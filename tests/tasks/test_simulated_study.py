@@ -87,7 +87,7 @@ def test_the_report_speaks_of_simulated_data(out):
     assert set(rows["status"]) == {"ok"}
     assert set(rows["data_source"]) == {"simulated"}
     assert set(rows["dataset"]) == {"gaussian_mean"}
-    assert set(rows.loc[rows["variant"] == "sparse", "s"]) == {2}
+    assert set(rows.loc[rows["panel"] == "sparse", "s"]) == {2}
     for name in ("report.md", "report.html"):
         text = (out / name).read_text().replace("\N{NO-BREAK SPACE}", " ")
         for said in (

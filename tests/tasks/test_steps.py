@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from flows.find_study import find_study
-from reports.page import split_steps
 from reports.results import summarise, validate_results
 from reports.series import View
 from tasks.report.budget_split import budget_split
@@ -43,7 +42,7 @@ params = { family = "logistic", covariate_bound = "sqrt(d)", n_iterations = "T",
 """
 PAGE = {
     "data": [],
-    "budgets": {},
+    "budgets": [],
     "command": "",
     "rerun_commands": [],
     "profile": "standard",
@@ -68,14 +67,14 @@ def results(study):
 def test_a_cell_for_every_number_of_steps(study):
     (block,) = study.blocks("standard", replicates=3, seed=1)
     tight = [cell for cell in block.cells if cell.calibration == "tight" and cell.epsilon == 0.5]
-    assert [cell.variant for cell in tight] == [f"dense, long steps, T={T}" for T in (1, 4, 2)]
+    assert [(cell.form, cell.steps) for cell in tight] == [("long steps", T) for T in (1, 4, 2)]
     assert [cell.params["n_iterations"] for cell in tight] == [1, 4, 2]
     assert [cell.params["step_size"] for cell in tight] == [8.0, 2.0, 4.0]
     (smoke,) = study.blocks("smoke", replicates=2, seed=1)
-    assert {cell.variant for cell in smoke.cells} == {
-        "dense",
-        "dense, long steps, T=1",
-        "dense, long steps, T=4",
+    assert {(cell.form, cell.steps) for cell in smoke.cells} == {
+        ("", None),
+        ("long steps", 1),
+        ("long steps", 4),
     }
 
 
@@ -86,12 +85,12 @@ def test_logarithms_stand_beside_the_errors(results):
 
 
 def test_the_budget_is_split_at_the_largest_number(study):
-    assert budget_split(study)["dp_glm|long steps"] == {"gradient": pytest.approx(1.0)}
+    assert budget_split(study)["dp_glm", "long steps"] == {"gradient": pytest.approx(1.0)}
 
 
 def test_every_number_in_a_figure_is_a_cells(study, results):
     page = build_page(study, results, PAGE)
-    assert (page.x_column, page.x_symbol, page.rows_symbol) == ("T", "T", "n")
+    assert (page.x_column, page.x_symbol, page.rows_symbol) == ("steps", "T", "n")
     view = View.build(summarise(results), page)
     series = {(s.info.name, s.calibration): s for s in view.series(view.headline)}
     assert view.headline_size == 4
@@ -110,15 +109,6 @@ def test_every_number_in_a_figure_is_a_cells(study, results):
     guide = page.guides[0]
     assert guide.n == (1.0, 2.0, 4.0)
     assert len(set(guide.value)) == 1
-
-
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [("long steps, T=50", ("long steps", 50)), ("T=5", ("", 5)), ("at T=5 or so", ("at T=5 or so", None))],
-)
-def test_steps_are_at_the_end_of_a_form(form, expected):
-    found, steps = split_steps(form)
-    assert (found, None if np.isnan(steps) else steps) == expected
 
 
 @pytest.mark.parametrize(

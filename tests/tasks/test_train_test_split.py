@@ -34,7 +34,7 @@ def cell(name="iht_glm", **params):
     private = name not in ("iht_glm", "zero")
     return Cell(
         estimator=name,
-        variant="public",
+        panel="public",
         calibration="tight" if private else "none",
         epsilon=2.0 if private else None,
         delta=1e-4 if private else None,

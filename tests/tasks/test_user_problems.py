@@ -162,11 +162,11 @@ def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
 
 def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
     rows = [
-        (m, variant, mean)
+        (m, form, mean)
         for m, *means in ((10, 0.5, 0.1), (100, 0.2, 0.1), (1000, 0.0, 0.1))
-        for variant, mean in zip(("five", "five, exponential mechanism"), means, strict=True)
+        for form, mean in zip(("", "exponential mechanism"), means, strict=True)
     ]
-    summary = pd.DataFrame(rows, columns=["n", "variant", "mean"]).assign(
+    summary = pd.DataFrame(rows, columns=["n", "form", "mean"]).assign(
         se=0.01, d=5, epsilon=1.0, calibration="tight", metric="excess_loss"
     )
     (shown,) = selection_rules.draw(None, summary, {"metric": "excess_loss"})
@@ -197,7 +197,8 @@ def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_a
     cells = tuple(
         Cell(
             estimator="user_level_mean",
-            variant=f"map, {form}",
+            panel="map",
+            form=form,
             calibration="tight",
             epsilon=0.1,
             delta=1e-6,
@@ -209,7 +210,7 @@ def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_a
     )
     run = HeadlineRun(table=None, design=path, block=replace(block(MAP, 5), cells=cells), selected={})
     rows = MAP.exhibits(run)["user_bias"]["rows"]
-    assert [row[:2] for row in rows] == [["user_level_mean", cell.variant] for cell in cells]
+    assert [row[:2] for row in rows] == [["user_level_mean", cell.form] for cell in cells]
     size = float(np.abs(next(MAP.draws(block(MAP, 5), made)).target[0]))
     assert rows[0][2] < 0.3 * size
     assert rows[1][2] > 0.9 * size

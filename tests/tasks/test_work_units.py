@@ -8,7 +8,8 @@ from tasks.work_units import Block, Cell, derive_seed, replicate_generator, row_
 
 CELL = Cell(
     estimator="adassp",
-    variant="public, some form",
+    panel="public",
+    form="some form",
     calibration="tight",
     epsilon=0.5,
     delta=1e-4,
@@ -17,7 +18,7 @@ CELL = Cell(
     params={"covariate_bound": 3.0},
 )
 PLAIN = replace(
-    CELL, estimator="ols", variant="paper", calibration="none", epsilon=None, delta=None, params={}
+    CELL, estimator="ols", panel="paper", form="", calibration="none", epsilon=None, delta=None, params={}
 )
 BLOCK = Block(
     study="housing",
