@@ -10,6 +10,6 @@ COPY tasks tasks
 COPY dpalgos dpalgos
 COPY data data
 COPY reports reports
-RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[dask,postgres]'
+RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[dask,postgres,s3]'
 USER dpcost
 ENV DPCOST_HOME=/var/lib/dpcost

@@ -12,7 +12,7 @@ FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-peers serve serve-postgres stop clean lint
+.PHONY: setup run test test-all bench bench-peers serve serve-postgres stop clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -65,4 +65,10 @@ $(PEERS_STAMP): tests/bench_peers/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) .dpcost reports/out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) reports/out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The home goes too, unless it holds a ledger: without it, budgets that are spent would count as untouched.
+clean-home: clean
+	@test ! -e .dpcost/ledger.key -a ! -e .dpcost/ledger.sqlite || { \
+	  echo ".dpcost holds a ledger of privacy budgets and stays; move ledger.* to another home first"; exit 1; }
+	rm -rf .dpcost

@@ -1,10 +1,11 @@
-"""Bring a dataset's raw files into the store: from the store, the mirror or the official address.
+"""Bring a dataset's raw files into the store: from the mirror, the package or the official address.
 
 A source may be several files that belong together; they are delivered all or not at all. Whatever arrives
 is verified under a temporary name before it becomes visible, see `data.store`.
 """
 
 import fcntl
+import gzip
 import logging
 import os
 import shutil
@@ -30,9 +31,11 @@ MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its 
 RETRY_WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
+EMBEDDED = Path(__file__).parent / "embedded"  # small public files that ship with the package
+
 _BESIDE = ".fetch-"
 
-Origin = Literal["store", "mirror", "official", "stand-in"]
+Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class RawFile:
         The official address of this file, wherever it came from; ``""`` for a stand-in.
     layout : str
         Name of its parser; ``""`` for a stand-in.
-    origin : {"store", "mirror", "official", "stand-in"}
+    origin : {"store", "mirror", "embedded", "official", "stand-in"}
         Where this call found it.
     reasons : tuple of str
         For a stand-in: each place tried and why it did not deliver.
@@ -90,9 +93,9 @@ def fetch(
 ) -> RawFile:
     """Return the dataset's raw file, verified, looking first where it costs least.
 
-    The store comes first (a damaged copy there is thrown away with a warning), then the mirror, then
-    each official address, which a transient fault makes it ask up to three times. Of a set of files,
-    each place is asked for what the ones before it lack.
+    The store comes first (a damaged copy there is thrown away with a warning), then the mirror, then the
+    files that ship with the package, then each official address, which is tried up to three times if the
+    fault may pass. Of a set of files, each place is asked for what the ones before it lack.
 
     Parameters
     ----------
@@ -132,18 +135,21 @@ def fetch(
     bring_official = partial(_bring_official, offline=offline, progress=progress)
     places: tuple[tuple[Origin, Callable[..., str]], ...] = (
         ("mirror", bring_from_mirror),
+        ("embedded", _bring_embedded),
         ("official", bring_official),
     )
     faults: list[DataError] = []
     for origin, bring in places:
         for source in dataset.sources:
             for file in source.files:
-                if file.file not in held:
+                if file.file not in held and (origin != "embedded" or file.embedded):
                     try:
                         held[file.file] = bring(file, raw_dir / file.file)
                     except (Unreachable, CorruptSource) as fault:
                         faults.append(fault)
             if _is_whole(source, held):
+                for refused in (one for one in faults if isinstance(one, CorruptSource)):
+                    _log.warning("%s; %s was found elsewhere", refused, dataset.name)
                 return _raw_file(dataset, source, raw_dir, held, origin)
     raise _summary(dataset, faults)
 
@@ -221,8 +227,7 @@ def fetch_or_stand_in(
 
 
 def stand_in(dataset: Dataset, fault: Unreachable) -> RawFile:
-    """Return what takes the place of a raw file that could not be reached, and log why."""
-    _log.warning("%s", fault)
+    """Return what takes the place of a raw file that could not be reached; it carries the reasons."""
     return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
@@ -287,6 +292,18 @@ def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> 
         raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: cannot be read ({error.strerror})") from None
     with copy:
         return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(candidate))
+
+
+def _bring_embedded(source: Source, target: Path) -> str:
+    """Copy a file that ships with the package, unpacking it if only its gzip is there."""
+    plain = EMBEDDED / source.file
+    packed = plain.with_name(f"{plain.name}.gz")
+    try:
+        copy = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
+    except OSError:
+        raise Unreachable(f"{packed}: this installation lacks the file; install it again") from None
+    with copy:
+        return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(plain))
 
 
 def _bring_official(source: Source, target: Path, *, offline: bool, progress: bool) -> str:
@@ -359,6 +376,8 @@ def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:
     except requests.HTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         raise Unreachable(f"{url}: answered {status}", transient=status >= 500 or status == 429) from None
+    except requests.ConnectTimeout:
+        raise Unreachable(f"{url}: no connection (nothing answers)") from None
     except requests.Timeout:
         raise Unreachable(f"{url}: timed out", transient=True) from None
     except requests.exceptions.ChunkedEncodingError:

@@ -27,7 +27,7 @@ class DatasetRef:
         Of the Parquet file's bytes; this alone identifies the data.
     source_sha256, source_url, layout : str
         Of the raw file; ``""`` for a stand-in.
-    origin : {"store", "mirror", "official", "stand-in"}
+    origin : {"store", "mirror", "embedded", "official", "stand-in"}
         Where this run found the raw file; differs between the first run and the next.
     data_source : {"real", "stand-in", "simulated"}
     n_rows, rows_read : int

@@ -83,6 +83,8 @@ class Source:
         parser alone judges the file.
     note : str
         What else is known of the file's origin.
+    embedded : bool
+        Whether the file ships with the package, in ``data/embedded/``, perhaps compressed by gzip.
     companions : tuple of Source
         Files that belong to this one, each with its own address and checksum; the set is only ever
         delivered whole.
@@ -95,6 +97,7 @@ class Source:
     sha256_begins: str = ""
     sha256_ends: str = ""
     note: str = ""
+    embedded: bool = False
     companions: tuple["Source", ...] = ()
 
     @property
@@ -363,7 +366,7 @@ def _column(where: str, fields: dict[str, Any]) -> Column:
 _KINDS: dict[str, type] = {
     "n_rows": int, "lower": float, "upper": float, "center": float, "scale": float, "sources": tuple,
     "columns": tuple, "companions": tuple, "n_snps": int, "groups": tuple, "labels": tuple,
-    "n_boids": int,
+    "n_boids": int, "embedded": bool,
 }  # fmt: skip
 _MAY_BE_EMPTY = {"table_sha256", "sha256", "sha256_begins", "sha256_ends", "unit", "url", "note"}
 
@@ -384,7 +387,7 @@ def _typed(where: str, key: str, value: Any) -> Any:
     kind = _KINDS.get(key, str)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise DataError(f"{where}: {key} must be of type {kind.__name__}, got {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise DataError(f"{where}: {key} must be finite, got {value}")

@@ -169,7 +169,7 @@ class _Run:
         self.n_task_runs += 1
         raw = fetch(dataset, offline, again=self._task == fetch.name)
         if raw.origin == "stand-in" and (panels := self.spec.panels_without_stand_in(dataset)):
-            self._leave_out(panels, dataset)
+            self._leave_out(panels, dataset, "; ".join(raw.reasons))
             return None
         rows = self.spec.stand_in_rows(dataset, profile)
         self.n_task_runs += 1
@@ -178,11 +178,9 @@ class _Run:
             say(f"note: {dataset} is a {table.data_source}, since {'; '.join(table.reasons)}")
         return table
 
-    def _leave_out(self, panels: tuple[str, ...], dataset: str) -> None:
+    def _leave_out(self, panels: tuple[str, ...], dataset: str, why: str) -> None:
         for panel in panels:
-            sentence = (
-                f"Panel “{panel}” did not run: {dataset} cannot be had here, and nothing stands in for it."
-            )
+            sentence = f"Panel “{panel}” did not run, since {dataset} cannot be had here: {why}."
             self.not_run[panel] = sentence
             say(f"note: {sentence}")
         self.spec = self.spec.without_panels(panels)

@@ -19,18 +19,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(config, items):
-    """Leave out the tests on the real file where it is not at hand, and say so."""
-    if (Path(os.environ["DPCOST_DATA_MIRROR"]) / "housing" / "cal_housing.tgz").exists():
-        return
-    out = [item for item in items if item.get_closest_marker("real_data")]
-    if not out:
-        return
-    items[:] = [item for item in items if item not in out]
-    config.hook.pytest_deselected(items=out)
-    print(f"\n{len(out)} tests need the real data; name their folder in DPCOST_DATA_MIRROR to run them")
-
-
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A fresh ``DPCOST_HOME``."""

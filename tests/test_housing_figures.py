@@ -10,7 +10,6 @@ from tasks.parquet import parquet
 from tasks.run.block import compute_block
 from tasks.run.deletion_influence import compute_limit
 
-pytestmark = pytest.mark.real_data
 SEED = 20191112
 
 

@@ -2,14 +2,12 @@
 
 import hashlib
 import io
-import os
 import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,15 +15,15 @@ import pandas as pd
 import pytest
 
 from data.datasets import housing
+from data.raw_files import EMBEDDED
 from data.registry import Dataset, Source, get_dataset
-from data.store import PROJECT_ROOT
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
 
 
 @dataclass(frozen=True)
 class Published:
-    """The published file if it is mirrored, else made-up rows in the same layout."""
+    """The published file, which ships with the package."""
 
     dataset: Dataset
     tgz: bytes
@@ -61,14 +59,7 @@ def with_tgz(dataset: Dataset, payload: bytes, url: str = "http://127.0.0.1:9/da
 
 @pytest.fixture(scope="session")
 def published() -> Published:
-    mirror = os.environ.get("DPCOST_DATA_MIRROR")
-    for folder in (Path(mirror) if mirror else None, PROJECT_ROOT.parent / "shared" / "data"):
-        if folder and (file := folder / "housing" / "cal_housing.tgz").exists():
-            return Published(get_dataset("housing"), file.read_bytes(), 965)
-    table = housing.stand_in(20_640, np.random.default_rng(0))
-    tgz = make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
-    dataset = replace(with_tgz(get_dataset("housing"), tgz), table_sha256="")
-    return Published(dataset, tgz, int((table["median_house_value"] == 500_001).sum()))
+    return Published(get_dataset("housing"), (EMBEDDED / "housing" / "cal_housing.tgz").read_bytes(), 965)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import logging
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from data.data_errors import CorruptSource, Unreachable
-from data.raw_files import RawFile, fetch, fetch_anew, fetch_or_stand_in
+from data.raw_files import EMBEDDED, RawFile, fetch, fetch_anew, fetch_or_stand_in
 from data.registry import Dataset, Source, get_dataset
 
 PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
@@ -143,3 +144,31 @@ def test_another_compressed_text_is_not_called_a_damaged_archive(tmp_path: Path)
     mirror = mirrored(tmp_path, *PAYLOADS, bim=gzip.compress(b"other"))
     with pytest.raises(CorruptSource, match=r"x\.bim holds another file: its sha256 begins"):
         fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
+
+
+@pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])
+def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(
+    name: str, tmp_path: Path, web: Any
+) -> None:
+    dataset = get_dataset(name)
+    source = dataset.sources[0]
+    dataset = replace(dataset, sources=(replace(source, url=web.serve("/data", b"junk")),))
+    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert raw.origin == "embedded"
+    assert [file.sha256 for file in (raw, *raw.companions)] == [file.sha256 for file in source.files]
+    assert web.asked == []
+
+
+def test_a_mirror_goes_before_what_ships_with_the_package(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "mirror" / "housing" / "cal_housing.tgz"
+    file.parent.mkdir(parents=True)
+    shutil.copy(EMBEDDED / "housing" / file.name, file)
+    dataset = get_dataset("housing")
+    assert fetch(dataset, home=tmp_path / "a", mirror=tmp_path / "mirror", offline=True).origin == "mirror"
+    file.write_bytes(b"other")
+    with caplog.at_level(logging.WARNING):
+        raw = fetch(dataset, home=tmp_path / "b", mirror=tmp_path / "mirror", offline=True)
+    assert raw.origin == "embedded"
+    assert "holds another file" in caplog.text

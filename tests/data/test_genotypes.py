@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,15 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.cohort import BLOCK_SNPS, MISSING, SnpBlock, label_people
-from data.data_errors import CorruptSource, CorruptTable, DataError
+from data.data_errors import CorruptSource, CorruptTable, DataError, Unreachable
 from data.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.genotypes_plink import open_plink
 from data.genotypes_simulated import hardy_weinberg
 from data.ingest import DatasetRef, GenotypeRef, ref_from_dict, to_parquet
-from data.raw_files import RawFile
+from data.raw_files import RawFile, fetch, mirror_from_environment
 from data.refs import read_table
 from data.registry import Dataset, get_dataset
-from data.store import PROJECT_ROOT
 
 SENTINEL = "rs987654321"
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
@@ -108,13 +106,13 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 @pytest.fixture(scope="module", params=["snp_hapmap3", "snp_penncath"])
 def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, bool]:
-    """The published files if they are mirrored, else made-up ones of the same layout."""
-    dataset = get_dataset(request.param)
-    mirror = os.environ.get("DPCOST_DATA_MIRROR")
-    for folder in (Path(mirror) if mirror else None, PROJECT_ROOT.parent / "shared" / "data"):
-        if folder and (folder / dataset.sources[0].file).exists():
-            return Files(dataset, folder), True
-    return made_up(tmp_path_factory.mktemp("raw"), request.param, 401, 2_100), False
+    """The published files if they are embedded or mirrored, else made-up ones of the same layout."""
+    dataset, home = get_dataset(request.param), tmp_path_factory.mktemp("home")
+    try:
+        fetch(dataset, home=home, mirror=mirror_from_environment(), offline=True)
+    except Unreachable:
+        return made_up(tmp_path_factory.mktemp("raw"), request.param, 401, 2_100), False
+    return Files(dataset, home / "store" / "raw"), True
 
 
 def plain(path: Path) -> bytes:

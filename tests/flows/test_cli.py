@@ -162,10 +162,10 @@ def test_ingest_again_takes_what_the_mirror_has_now(dpcost, home, tmp_path, monk
 
 
 def test_wrong_bytes_are_refused(dpcost, home, tmp_path, monkeypatch):
-    (tmp_path / "mirror" / "housing").mkdir(parents=True)
-    (tmp_path / "mirror" / "housing" / "cal_housing.tgz").write_bytes(b"\x1f\x8b cut off")
+    (tmp_path / "mirror" / "snp").mkdir(parents=True)
+    (tmp_path / "mirror" / "snp" / "penncath_lite.bed.gz").write_bytes(b"\x1f\x8b cut off")
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "mirror"))
-    status, out, err = dpcost("ingest", "housing", "--offline")
+    status, out, err = dpcost("ingest", "snp_penncath", "--offline")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "truncated or damaged archive" in err
 

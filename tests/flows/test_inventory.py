@@ -204,7 +204,6 @@ def test_what_somebody_is_writing_stays(home):
     assert young.exists()
 
 
-@pytest.mark.real_data
 def test_pruning_the_store_keeps_the_tables_of_this_code(home):
     dataset = get_dataset("housing")
     raw = fetch(dataset, home=home, mirror=mirror_from_environment(), offline=True)

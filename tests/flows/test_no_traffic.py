@@ -82,11 +82,13 @@ def test_a_run_of_files_at_hand_asks_nobody(trapped, options):
 
 
 @pytest.mark.server
-def test_a_run_without_its_file_asks_for_that_file_alone(trapped, tmp_path):
+def test_only_what_does_not_ship_with_the_package_is_asked_for(trapped, tmp_path):
     project, notes = trapped
-    project.run(DPCOST_DATA_MIRROR=str(tmp_path / "nowhere"))
-    hosts = {line.split()[1] for line in notes.read_text().splitlines()}
-    assert hosts == {"ndownloader.figshare.com", "lib.stat.cmu.edu"}
+    nowhere = str(tmp_path / "nowhere")
+    project.run(DPCOST_DATA_MIRROR=nowhere)
+    assert notes.read_text() == ""
+    project.dpcost("ingest", "snp_gse106818", DPCOST_DATA_MIRROR=nowhere)
+    assert {line.split()[1] for line in notes.read_text().splitlines()} == {"ftp.ncbi.nlm.nih.gov"}
 
 
 @pytest.mark.server

@@ -25,7 +25,7 @@ def run(tmp_path, home, monkeypatch, capsys):
 def test_it_does_not_run_on_a_stand_in(run, capsys):
     assert run.table(DATASET, True, "smoke") is None
     (sentence,) = run.not_run.values()
-    assert sentence.startswith(f"Panel “{PANEL}” did not run: {DATASET} cannot be had here")
+    assert sentence.startswith(f"Panel “{PANEL}” did not run, since {DATASET} cannot be had here: ")
     assert PANEL not in {panel.name for panel in run.spec.panels}
     assert len(run.spec.panels) == len(find_study("snp").panels) - 1
     assert sentence in capsys.readouterr().err

@@ -51,7 +51,6 @@ def test_cells_and_seeds(blocks):
     )
 
 
-@pytest.mark.real_data
 def test_numbers(blocks, home):
     table = parquet.fn(fetch.fn("housing", offline=True))
     found = {}
