@@ -38,10 +38,10 @@ bench-peers: $(TEST_STAMP) $(PEERS_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench_peers $(CURDIR)/$(PEERS)/bin/python
 
 serve: $(RUNTIME_STAMP)
-	$(BIN)/python -m flows.serve
+	$(BIN)/python -m flows.server.serve
 
 serve-postgres: $(RUNTIME_STAMP)
-	$(BIN)/python -m flows.serve --postgres
+	$(BIN)/python -m flows.server.serve --postgres
 
 stop:
 	$(BIN)/dpcost stop

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from data.data_errors import DataError
+from data.errors import DataError
 
 REGISTRY_FILE = Path(__file__).with_name("registry.toml")
 DTYPES = ("float64", "int64", "float32")
@@ -145,10 +145,10 @@ class Dataset:
     columns : tuple of Column
         In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
     table_sha256 : str
-        `data.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
+        `data.formats.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
     kind : {"table", "genotypes", "frames"}
-        A table of numbers, the calls of people at SNPs (see `data.genotypes`), or labelled frames of a
-        flock (see `data.swarm_frames`).
+        A table of numbers, the calls of people at SNPs (see `data.fetch.genotypes`), or labelled frames of a
+        flock (see `data.fetch.frames`).
     n_snps : int
         Published SNPs; 0 for a table, or if unknown.
     groups : tuple of GenotypeGroup

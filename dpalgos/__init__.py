@@ -10,6 +10,6 @@
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 
 __all__ = ["Estimator", "InputError", "Result", "Sample", "catalog", "estimate", "get_estimator"]

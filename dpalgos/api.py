@@ -10,11 +10,11 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.intervals import ENDS, HALF_WIDTH
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 

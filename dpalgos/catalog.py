@@ -12,9 +12,9 @@ from typing import Any
 
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import Params, describe
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")

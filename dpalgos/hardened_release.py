@@ -18,12 +18,12 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, check_users, interval_of, run
-from dpalgos.blocked_design import StreamedRows
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.secure import SecureTranscript
 from dpalgos.params import Params
-from dpalgos.sample import Sample
+from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _LARGEST_LOG_INFLATION = float(np.log(100.0))

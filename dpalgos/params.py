@@ -13,7 +13,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.mechanisms.checks import check_bound
+from dpalgos.release.checks import check_bound
 
 Check = Callable[[str, Any], Any]
 

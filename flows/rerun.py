@@ -1,123 +1,52 @@
-"""Run a part of a study again, or rebuild its report, from what its last run left."""
+"""The story of a rerun on demand: one task or cell of a study again, and what depends on it."""
 
-import json
-import shlex
-from pathlib import Path
 from typing import Any
 
-from data.store import REPORTS, sha256_file
-from flows.find_study import SCORECARD, find_study, study_names
-from flows.progress import say
-from flows.task_choice import TASKS, check_cell, nearest_name
-from tasks.faults import SpecError
-from tasks.study.spec import StudySpec
+from prefect import flow
+
+from flows.engines.threads import THREADS
+from flows.last_run import rerun_options
+from flows.record.webhook import tell_failure
+from flows.studies.parameters import (
+    DEFAULT_SEED,
+    CellKey,
+    LastProfile,
+    LastReplicates,
+    LastSeed,
+    Offline,
+    OutFolder,
+    StudyChoice,
+    TaskChoice,
+    Workers,
+    check_parameters,
+    reports_folder,
+    run_name,
+)
+from flows.study import run_study
+from tasks.faults import guarded
 
 
-def rerun_options(
-    study: str,
-    task: str,
-    cell: str | None,
-    out: Path | None,
-    *,
-    profile: str | None,
-    reps: int | None,
-    seed: int | None,
+@flow(
+    name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False, on_failure=[tell_failure]
+)
+@guarded
+def run_part(
+    study: StudyChoice,
+    task: TaskChoice,
+    cell: CellKey = None,
+    profile: LastProfile = None,
+    reps: LastReplicates = None,
+    seed: LastSeed = None,
+    offline: Offline = False,
+    out: OutFolder = None,
+    workers: Workers = None,
 ) -> dict[str, Any]:
-    """Return the options of a run that repeats the last one but for one task or cell.
+    """Repeat the last run of a study but for one task or cell, and return where the report lies.
 
-    Raises
-    ------
-    SpecError
-        If the task or the cell is unknown (the message names the nearest match), or nothing has run yet.
+    The parameters are those of :func:`flows.study.run_study`; what is not given is the last run's.
     """
-    spec = find_study(study)
-    if task not in TASKS:
-        raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
-    check_cell(spec, task, cell, None)
-    last = last_manifest(spec, out)
-    chosen: dict[str, Any] = {
-        "profile": last.get("profile") if profile is None else profile,
-        "reps": last.get("replicates") if reps is None and profile is None else reps,
-        "seed": last.get("seed") if seed is None else seed,
-    }
-    if chosen["profile"] is None:
-        raise SpecError(
-            f"{spec.name} has not run in {_reports(out)} yet, so there is nothing to run again; "
-            f"run: {_command(study, out)}"
-        )
-    check_cell(spec, task, cell, chosen["profile"])
-    return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
-
-
-def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
-    """Render the reports of studies from their stored results; return the index and their names.
-
-    Raises
-    ------
-    SpecError
-        If there are no stored results, or they are not what their manifest says.
-    """
-    from flows.run_scorecard import rebuild_scorecard
-    from tasks.report.render import write_index, write_report
-    from tasks.report.shared_reports import share_report
-
-    folder = _reports(out)
-    there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
-    names = studies or [name for name in there if name in [*study_names(), SCORECARD]]
-    if left_out := [name for name in there if not studies and name not in names]:
-        say(f"note: leaving out {', '.join(left_out)}; pass the study's file to rebuild its report")
-    if not names:
-        which = "none of the project's studies" if left_out else "no study"
-        raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
-    found = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
-    for spec, results, manifest in found:
-        write_report(spec, results, manifest)
-    rebuilt = [spec.name for spec, _, _ in found]
-    if SCORECARD in names:
-        rebuild_scorecard(folder)
-        rebuilt.append(SCORECARD)
-    index = write_index(folder)
-    for name in rebuilt:
-        share_report(folder / name)
-    return index, rebuilt
-
-
-def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
-    """Return the manifest that the last run of a study left, or an empty one.
-
-    Raises
-    ------
-    SpecError
-        If it is damaged.
-    """
-    path = _reports(out) / spec.name / "manifest.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        reason = "" if isinstance(found, dict) else "it is not what a run writes"
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        reason = str(error.strerror)
-    except ValueError:
-        reason = "it is not JSON"
-    if reason:
-        raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
-    return dict(found)
-
-
-def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
-    manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
-    remedy = f"run: {_command(spec.name, out)}"
-    if not manifest or not results.exists():
-        raise SpecError(f"{spec.name} has no stored results in {folder}; {remedy}")
-    if sha256_file(results) != manifest.get("results_sha256"):
-        raise SpecError(f"{results} is not the table that its manifest names; {remedy}")
-    return spec, results, manifest
-
-
-def _command(study: str, out: Path | None) -> str:
-    return shlex.join(["dpcost", "run", study, *(["--out", str(out)] if out else [])])
-
-
-def _reports(out: Path | None) -> Path:
-    return out.resolve() if out is not None else REPORTS
+    check_parameters()
+    folder = reports_folder(out) if out else None
+    options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
+    found = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
+    return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **found))

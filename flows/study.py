@@ -9,15 +9,17 @@ from prefect.futures import PrefectFuture, as_completed
 from prefect.utilities.annotations import quote
 
 import dpalgos
-from data.refs import DatasetRef
-from data.shared_store import shared_address
-from data.store import home, private_folder
-from flows.artifacts import LastResults, ProgressArtifact, attach_budget, attach_report
-from flows.find_study import find_study
-from flows.inventory import clear_leftovers
-from flows.progress import progress, say
-from flows.recorded_run import recorded
-from flows.run_parameters import (
+from data.store.folders import home, private_folder
+from data.store.references import DatasetRef
+from data.store.shared import shared_address
+from flows.engines.threads import THREADS, threads_at_once
+from flows.record.artifacts import LastResults, ProgressArtifact, attach_budget, attach_report
+from flows.record.inventory import clear_leftovers
+from flows.record.progress import progress, say
+from flows.record.recorded_run import recorded
+from flows.record.webhook import tell_failure
+from flows.studies.find_study import find_study
+from flows.studies.parameters import (
     DEFAULT_SEED,
     CellKey,
     Command,
@@ -34,15 +36,13 @@ from flows.run_parameters import (
     reports_folder,
     run_name,
 )
-from flows.task_choice import check_cell, refreshing
-from flows.threads_at_once import THREADS, threads_at_once
-from flows.webhook import tell_failure
+from flows.studies.task_choice import check_cell, refreshing
+from tasks.bring.analyst_parquet import own_parquet
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.cache.keys import CacheKey, cache_key, modules_of
 from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
 from tasks.faults import guarded
-from tasks.fetch import fetch
-from tasks.own_parquet import own_parquet
-from tasks.parquet import parquet
 from tasks.problems.own_data import OwnData
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.render import render, write_index

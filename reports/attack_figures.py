@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import chart, label_placement, palette, svg
-from reports.attack_series import AUC, CHANCE, AttackPanel, AttackView, Line
-from reports.axis_text import add_banner
-from reports.chart import LETTER, Size, decade_ticks, labelled_ticks
-from reports.figures import PRINTED_DASH, ZERO_DOTS, bare_axes, set_ticks
+from reports.charts import chart, label_placement, palette, svg
+from reports.charts.axis_text import add_banner
+from reports.charts.chart import LETTER, Size, decade_ticks, labelled_ticks
+from reports.charts.figures import PRINTED_DASH, ZERO_DOTS, bare_axes, set_ticks
+from reports.charts.picture import Picture, banner
+from reports.charts.svg import drawing, new_figure
 from reports.numbers import num, setting
 from reports.page import Guide
-from reports.picture import Picture, banner
 from reports.plots import PanelGroup, Pictures
-from reports.svg import drawing, new_figure
+from reports.words.attack_series import AUC, CHANCE, AttackPanel, AttackView, Line
 
 _CEILING_DASHES = ("-", (0, (6, 3, 1, 3)))
 _LOWEST_RATE = 1e-3

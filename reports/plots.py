@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports import chart, svg
-from reports.certified import CertifiedFigure, certified_range, draw_certified
-from reports.chart import PANEL_REACH, LineFigure, Reference, Size
+from reports.analysis.ranking import rank
+from reports.analysis.series import Series, Setting, View
+from reports.charts import chart, svg
+from reports.charts.certified import CertifiedFigure, certified_range, draw_certified
+from reports.charts.chart import PANEL_REACH, LineFigure, Reference, Size
+from reports.charts.figures import draw
+from reports.charts.limit_table import limit_table
+from reports.charts.picture import Picture, Shown, banner
+from reports.charts.slope_table import slope_table
 from reports.exhibits import draw_exhibits
-from reports.figures import draw
-from reports.headline import condition, guides_of
-from reports.limit_table import limit_table
 from reports.numbers import num, rule_text, setting, span, words
 from reports.page import Finding
-from reports.picture import Picture, Shown, banner
-from reports.ranking import rank
-from reports.series import Series, Setting, View
-from reports.slope_table import slope_table
-from reports.tables import flagged_sizes
+from reports.words.headline import condition, guides_of
+from reports.words.tables import flagged_sizes
 
 MOST_PANELS = 48  # of a kind on one page
 _PANEL_HEADINGS = {"preparation": "How it changes with the preparation of the data"}

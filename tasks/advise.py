@@ -16,11 +16,11 @@ import pandas as pd
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.hardened_release import plan_release
-from reports.error_curve import first_below
+from reports.analysis.error_curve import first_below
 from tasks.faults import SpecError
 from tasks.problems.guesses import Guesses
 from tasks.problems.problem import Estimation
-from tasks.release import spending_of
+from tasks.release.draw import spending_of
 from tasks.rules import delta_at
 from tasks.run.block import compute_block
 from tasks.run.threads import one_blas_thread

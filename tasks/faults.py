@@ -9,8 +9,8 @@ import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from data.data_errors import DataError
-from data.store import PROJECT_ROOT
+from data.errors import DataError
+from data.store.folders import PROJECT_ROOT
 from dpalgos import InputError
 
 

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from data.data_errors import DataError
-from data.report_files import ReportTable, message_digest, read_reports, write_reports
-from data.store import atomic_write
-from data.user_table import load_user_table
+from data.errors import DataError
+from data.formats.analyst_file import load_user_table
+from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
+from data.store.folders import atomic_write
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params
 from dpalgos.local.exchange import device_report, mean_reports, report_epsilon
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups
 from tasks.faults import SpecError
-from tasks.release_config import public_keywords, read_config
+from tasks.release.config import public_keywords, read_config
 from tasks.strict import Strict
 
 _INSTEAD = "[protocol] says what a report costs, and nothing else does"

@@ -30,7 +30,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def exit_status():
     """A function that runs ``dpcost`` with some words in this process, and returns its exit status."""
-    from flows import cli
+    from flows.cli import main as cli
 
     def call(*words):
         with pytest.MonkeyPatch.context() as patch:

@@ -16,7 +16,7 @@ EXAMPLE = re.compile(
 NEW = {
     "dpalgos/comparators/range_mean.py",
     "dpalgos/mechanisms/noisy_count.py",
-    "dpalgos/families/two_trials.py",
+    "dpalgos/models/families/two_trials.py",
     "data/registry.toml",
     "data/datasets/heights.py",
     "flows/studies/heights.toml",
@@ -33,15 +33,15 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.relation import Relation
-from dpalgos.families import family_names
+from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
-from dpalgos.mechanisms.transcript import Transcript
-from flows.deploy import deployments
-from flows.find_study import find_study, study_names
-from data.store import REPORTS
+from dpalgos.release.transcript import Transcript
+from flows.server.deploy import deployments
+from flows.studies.find_study import find_study, study_names
+from data.store.folders import REPORTS
 from tasks.cache.keys import UNCACHED
-from tasks.fetch import fetch
-from tasks.parquet import parquet
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.collect import collect
@@ -142,7 +142,7 @@ def test_the_command_line_runs_the_new_study(extended):
         [
             sys.executable,
             "-c",
-            "from flows.start import main; main()",
+            "from flows.cli.start import main; main()",
             "run",
             "outliers",
             "--profile",

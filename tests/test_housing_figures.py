@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.find_study import find_study
-from tasks.fetch import fetch
-from tasks.parquet import parquet
+from flows.studies.find_study import find_study
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.run.block import compute_block
 from tasks.run.deletion_influence import compute_limit
 

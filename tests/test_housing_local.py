@@ -9,7 +9,7 @@ import pytest
 
 import dpalgos
 from data.datasets.housing import parse_cal_housing_tgz
-from data.raw_files import EMBEDDED
+from data.fetch.raw_files import EMBEDDED
 
 LEVEL = 1.5  # public: covariates are truncated to it, when predicting too
 # Centres and scales are general knowledge, rounded, and nothing is computed from the rows.

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,6 @@ FILES = [path for package in PACKAGES for path in sorted((PROJECT / package).rgl
 
 def relative(path):
     return path.relative_to(PROJECT).as_posix()
-
-
-def test_no_two_modules_share_a_name():
-    names = [path.stem for path in FILES if path.stem != "__init__"]
-    # A dataset's parser and a study's file have the name of what they are about.
-    parsers = {path.stem for path in (PROJECT / "data" / "datasets").glob("*.py")}
-    counted = Counter(name for name in names if name not in parsers)
-    assert {name for name, count in counted.items() if count > 1} == set()
 
 
 def classes():

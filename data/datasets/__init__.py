@@ -8,7 +8,7 @@ file's path and returns a table with the registry's column names (text or number
 import importlib
 from types import ModuleType
 
-from data.data_errors import DataError
+from data.errors import DataError
 
 
 def load(name: str) -> ModuleType:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.parsing import read_delimited, read_member
+from data.formats.delimited import read_delimited, read_member
 
 CAL_HOUSING_COLUMNS = (
     "longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms", "population",

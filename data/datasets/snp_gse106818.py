@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from data.cohort import Cohort
-from data.genotypes_geo import parse_series_matrix
-from data.genotypes_simulated import hardy_weinberg
+from data.formats.cohort import Cohort
+from data.formats.geo import parse_series_matrix
+from data.standins.genotypes import hardy_weinberg
 
 AVERAGE, LOW = "average iq", "low iq"
 STAND_IN_SNPS = 5_000

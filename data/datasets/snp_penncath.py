@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from data.cohort import Cohort, label_people
-from data.data_errors import CorruptSource
-from data.genotypes_plink import companion, open_plink, read_bytes
-from data.genotypes_simulated import hardy_weinberg
+from data.errors import CorruptSource
+from data.formats.cohort import Cohort, label_people
+from data.formats.plink import companion, open_plink, read_bytes
+from data.standins.genotypes import hardy_weinberg
 
 CASES, CONTROLS = 933, 468
 

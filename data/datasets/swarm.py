@@ -6,8 +6,8 @@ others.
 
 from functools import partial
 
-from data.flock import FRAMES, simulate
-from data.parsing import open_zip_member
+from data.formats.delimited import open_zip_member
+from data.standins.flock import FRAMES, simulate
 
 PARSERS = {"uci_zip": partial(open_zip_member, member="Flocking.csv")}
 FRAMES_PER_SIMULATION = FRAMES

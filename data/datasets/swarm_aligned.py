@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from data.flock import FRAMES, simulate
-from data.parsing import open_zip_member
+from data.formats.delimited import open_zip_member
+from data.standins.flock import FRAMES, simulate
 
 PARSERS = {"uci_zip": partial(open_zip_member, member="Aligned.csv")}
 FRAMES_PER_SIMULATION = FRAMES

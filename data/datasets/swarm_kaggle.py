@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from data.flock import FRAMES, simulate
+from data.standins.flock import FRAMES, simulate
 
 
 def open_csv(path: Path) -> AbstractContextManager[BinaryIO]:

@@ -29,7 +29,7 @@ head that `verify` prints, and hand it to a later `verify`, which then can); sto
 from data.ledger.book import Ledger, open_ledger
 from data.ledger.charges import Charge, Request, TotalBudget, Verdict
 from data.ledger.content import Fingerprint, Fingerprinter
-from data.ledger.ledger_errors import (
+from data.ledger.errors import (
     AnswerLost,
     AnswerPending,
     BudgetExhausted,

@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from data.data_errors import StoreError
+from data.errors import StoreError
 from data.ledger import secret
 from data.ledger.chain import COLUMNS, HEAD, START, Chain
 from data.ledger.database import Database, Execute, Row
-from data.ledger.ledger_errors import LedgerBroken, LedgerError, LedgerUnavailable
+from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
-from data.store import atomic_write, private_folder
+from data.store.folders import atomic_write, private_folder
 
 FORMAT = "dpcost ledger, backup 1"
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from data import store
 from data.ledger import charging_rules as rules
 from data.ledger import content, secret
 from data.ledger.backup import restore_backup, write_backup
@@ -27,10 +26,11 @@ from data.ledger.charges import (
     require_privacy,
 )
 from data.ledger.database import Database
-from data.ledger.ledger_errors import AnswerPending, LedgerBroken, LedgerError, LedgerUnavailable
+from data.ledger.errors import AnswerPending, LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.postgresql import PostgreSQLDatabase
 from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
+from data.store import folders as store
 
 URL_VARIABLE = "DPCOST_LEDGER_URL"
 RESERVE = 2**20

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from data.ledger.charges import canonical_json
 from data.ledger.database import Execute, Row
-from data.ledger.ledger_errors import LedgerBroken, LedgerError
+from data.ledger.errors import LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
 
 Kind = Literal["open", "bind", "charge", "release", "lost"]

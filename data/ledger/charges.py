@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from data.ledger.content import Fingerprint
+from data.ledger.errors import LedgerError
 from data.ledger.holder import Holder
-from data.ledger.ledger_errors import LedgerError
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53

@@ -10,9 +10,9 @@ from typing import Any
 
 from data.ledger.chain import Chain, Entry
 from data.ledger.charges import Charge, Request, TotalBudget, Verdict
+from data.ledger.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
 from data.ledger.holder import Holder
-from data.ledger.ledger_errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
-from data.processes import ProcessIdentity
+from data.store.processes import ProcessIdentity
 
 
 def find_budget(chain: Chain, name: str) -> TotalBudget | None:

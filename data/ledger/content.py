@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from data.ledger.ledger_errors import LedgerError
+from data.ledger.errors import LedgerError
 
 if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, and pyarrow takes a while
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, 
     import numpy.typing as npt
     import pyarrow as pa
 
-    from data.canonical import Cells
+    from data.formats.canonical import Cells
 
 CELL_BYTES = 16
 ROW_BYTES = 32
@@ -46,7 +46,8 @@ class Fingerprinter:
     a budget. Memory does not grow with the number of rows.
 
     It sees through a renamed file, sorted rows, moved columns, another file format, and other types of
-    numbers, dates and text, for it compares `data.canonical` forms. It does *not* see that data are related:
+    numbers, dates and text, for it compares `data.formats.canonical` forms. It does *not* see that data
+    are related:
     a changed cell, a dropped or added row, a subset, a renamed column, a change of units, numbers printed
     with fewer digits than single precision has, or dates in another notation than ISO 8601 are other content.
     Who asks for a second budget for such data spends more than the first one allows, and the ledger cannot
@@ -122,7 +123,7 @@ class Fingerprinter:
         return json.dumps(self._names).encode()
 
     def _column(self, batch: pa.RecordBatch, name: str) -> npt.NDArray[np.uint8]:
-        from data.canonical import canonical_cells
+        from data.formats.canonical import canonical_cells
 
         try:
             return _cell_bytes(canonical_cells(batch.column(name)))
@@ -137,7 +138,7 @@ def _cell_bytes(cells: Cells) -> npt.NDArray[np.uint8]:
     """Return a row of bytes for each cell, equal only for equal cells."""
     import numpy as np
 
-    from data.canonical import comparable
+    from data.formats.canonical import comparable
 
     numbers = comparable(cells.numbers)
     for i, value in enumerate(cells.values):  # some programs write truth values as numbers

@@ -7,7 +7,7 @@ import socket
 import threading
 from dataclasses import dataclass
 
-from data.processes import ProcessIdentity
+from data.store.processes import ProcessIdentity
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from data.ledger.database import APPEND_ONLY, TABLES, Execute, first_value
-from data.ledger.ledger_errors import LedgerError, LedgerUnavailable
+from data.ledger.errors import LedgerError, LedgerUnavailable
 
 if TYPE_CHECKING:
     import psycopg

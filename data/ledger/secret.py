@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.ledger.ledger_errors import LedgerBroken, LedgerError, LedgerUnavailable
-from data.store import private_folder
+from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
+from data.store.folders import private_folder
 
 KEY_BYTES = 32
 

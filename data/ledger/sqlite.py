@@ -17,9 +17,9 @@ from itertools import count
 from pathlib import Path
 
 from data.ledger.database import APPEND_ONLY, TABLES, Execute
-from data.ledger.ledger_errors import LedgerUnavailable
-from data.local_disk import require_local_disk
-from data.store import private_folder
+from data.ledger.errors import LedgerUnavailable
+from data.store.folders import private_folder
+from data.store.local_disk import require_local_disk
 
 SEAT_BELTS = tuple(
     f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"

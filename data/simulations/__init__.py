@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.data_errors import DataError
+from data.errors import DataError
 
 FloatArray = npt.NDArray[np.floating[Any]]
 

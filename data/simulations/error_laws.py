@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data.data_errors import DataError
+from data.errors import DataError
 from data.simulations import FloatArray
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from data.data_errors import DataError
+from data.errors import DataError
 from data.simulations import Simulated
 
 MODELS = ("uniform_glm",)

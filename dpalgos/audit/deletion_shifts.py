@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 

@@ -32,8 +32,8 @@ from dpalgos.audit.pairs import pairs
 from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, events_of, fails, trials
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.noise_source import Noise
 from dpalgos.params import Params
+from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 
 _SCOUT_TRIALS = 500

@@ -9,10 +9,10 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise, Pair, trial_sample
-from dpalgos.blocked_design import LARGEST_VALUE
 from dpalgos.catalog import Estimator
 from dpalgos.local.rounds import neighbors
 from dpalgos.params import Params
+from dpalgos.rows.blocks import LARGEST_VALUE
 from dpalgos.typing import FloatArray
 
 _FAR = 1e6

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpalgos.accounting.relation import Relation
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
 

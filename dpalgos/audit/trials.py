@@ -16,9 +16,9 @@ from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
-from dpalgos.noise_source import Noise, fill_draws
 from dpalgos.params import Params
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import Noise, fill_draws
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _BYTES = 48_000_000

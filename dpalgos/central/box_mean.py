@@ -21,9 +21,9 @@ box; l, w and the last clip are post-processing.
 
 ``interval``: a share of ε, or of μ², pays for one more release, per column the mean of squared offsets from
 the middle of the bounds, relative to half of the width, and the share of entries beyond the bounds. A row
-moves each of these 2d numbers by at most 1/n, all at once (:mod:`dpalgos.entry_intervals`). Noise in a cube
+moves each of these 2d numbers by at most 1/n, all at once (:mod:`dpalgos.intervals.entries`). Noise in a cube
 reaches further than normal noise of the same variance in few columns, and is counted so
-(:mod:`dpalgos.mechanisms.box_noise`).
+(:mod:`dpalgos.steps.box_noise`).
 
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
@@ -44,7 +44,8 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.entry_intervals import (
+from dpalgos.errors import InputError
+from dpalgos.intervals.entries import (
     CUBE_SHARE,
     SQUARES,
     EntrySquares,
@@ -53,13 +54,12 @@ from dpalgos.entry_intervals import (
     release_squares,
     release_squares_in_a_cube,
 )
-from dpalgos.errors import InputError
-from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
-from dpalgos.mechanisms.box_noise import normal_equivalent
-from dpalgos.mechanisms.checks import SMALLEST_BOUND, check_for_columns, for_columns
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
 from dpalgos.params import checked, choice
-from dpalgos.sample import Sample
+from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.box_noise import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
 _BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above what was asked

@@ -25,7 +25,7 @@ Interval (``interval=.95``; tight only, no classes): the steps get three tenths 
 rest: one more gradient, at the last iterate; the mean of ψ'' x x' there, cut at norm K c_x², √2 K c_x²/n for
 the largest ψ'' K (or, if there is none, the clip of residuals); and moments of scores, of norm at most c_x
 times the largest residual. The answer is then a Newton step from the last iterate, which need not have
-arrived (:mod:`dpalgos.bounded_glm_intervals`).
+arrived (:mod:`dpalgos.intervals.bounded_glm`).
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours, off unless asked for.
@@ -41,18 +41,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.bounded_glm_intervals import BoundedGLM, check_has_interval, step_witnesses
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.families import Family, check_labels, family_names, get_family
-from dpalgos.glm_intervals import CURVATURE
-from dpalgos.intervals import IntervalParams, interval_shares
-from dpalgos.mechanisms.clipping import project_l2_ball
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.newton_intervals import step_with_interval
+from dpalgos.intervals.bounded_glm import BoundedGLM, check_has_interval, step_witnesses
+from dpalgos.intervals.glm import CURVATURE
+from dpalgos.intervals.half_widths import IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
+from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
-from dpalgos.risk import Risk
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _ANGLES = 100_001

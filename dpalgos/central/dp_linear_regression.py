@@ -26,10 +26,10 @@ Residual-clipped form (``residual_bound`` given; tight only): the residual is cl
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
 
 Interval (``interval=.95``; ``truncation="bound"``, residuals not clipped; tight only). Also released: X'X/n,
-√2 c_x²/n, and the second moments of clipped scores (:mod:`dpalgos.clipped_scores`); the steps get
+√2 c_x²/n, and the second moments of clipped scores (:mod:`dpalgos.intervals.clipped_scores`); the steps get
 the rest of μ². Gradients are linear in β, so that their weighted mean ḡ is the gradient at the mean β̄ of
 the iterates where they were taken: the answer is β̄ − Â⁻¹ḡ in the place of the last iterate, which need not
-have arrived, and its error is known (:mod:`dpalgos.regression_intervals`).
+have arrived, and its error is known (:mod:`dpalgos.intervals.regression`).
 
 Departures: the ½-loss gradient is used, as in the paper's update (its L_n lacks the ½); the
 printed B exceeds the exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not
@@ -51,17 +51,17 @@ from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
-from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.errors import InputError
-from dpalgos.glm_intervals import CURVATURE
-from dpalgos.intervals import IntervalParams, interval_multiplier
-from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
-from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
-from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.newton_intervals import step_with_interval
+from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
+from dpalgos.intervals.glm import CURVATURE
+from dpalgos.intervals.half_widths import IntervalParams, interval_multiplier
+from dpalgos.intervals.newton import step_with_interval
 from dpalgos.params import count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipped_residuals import clipped_residual_gradient
+from dpalgos.steps.clipping import clip_rows_l2, project_l2_ball, truncate
+from dpalgos.steps.row_moments import row_moments
 from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
 
@@ -216,7 +216,7 @@ def _with_interval(
 
 @dataclass(frozen=True, eq=False)
 class _BoundedRegression:
-    """Rows clipped to c_x, responses to ±R, as :class:`dpalgos.newton_intervals.BoundedScores` wants them."""
+    """Rows clipped to c_x, responses to ±R, as :class:`dpalgos.intervals.newton.BoundedScores` wants them."""
 
     sample: Sample
     row_bound: float

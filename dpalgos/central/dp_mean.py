@@ -22,7 +22,7 @@ release and the public noise level alone.
 
 ``interval`` (``truncation="bound"`` only: quantiles cut off entries on purpose) reserves a share of μ² for
 one more release, per column the mean of (Π_R(x)/R)² and the share of entries beyond ±R. A row moves each of
-these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:mod:`dpalgos.entry_intervals`): a row of zeros against one
+these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:mod:`dpalgos.intervals.entries`): a row of zeros against one
 beyond R.
 
 References
@@ -41,14 +41,14 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.entry_intervals import SQUARES, beyond, relative_squares, release_squares
 from dpalgos.errors import InputError
-from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
-from dpalgos.mechanisms.clipping import truncate
-from dpalgos.mechanisms.shrinkage import james_stein
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.intervals.entries import SQUARES, beyond, relative_squares, release_squares
+from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
 from dpalgos.params import choice, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import truncate
+from dpalgos.steps.shrinkage import james_stein
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,

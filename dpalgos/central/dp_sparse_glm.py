@@ -37,10 +37,6 @@ from functools import partial
 import numpy as np
 
 from dpalgos.catalog import Neighbors, register
-from dpalgos.design import Design
-from dpalgos.families import Family, family_names, get_family
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.noisy_iht import (
     NoisyHT,
     noisy_iht,
@@ -48,10 +44,14 @@ from dpalgos.mechanisms.noisy_iht import (
     printed_rounds,
     tight_rounds,
 )
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.models.families import Family, family_names, get_family
+from dpalgos.models.risk import wide_gradient
 from dpalgos.params import PrivateParams, choice, count, positive
-from dpalgos.risk import wide_gradient
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 SPARSE_FAMILIES = tuple(name for name in family_names() if name != "multinomial")

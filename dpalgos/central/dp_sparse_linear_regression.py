@@ -45,15 +45,15 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
-from dpalgos.design import Design
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import project_l2_ball
 from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
 from dpalgos.mechanisms.top_k import SparseRelease
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.losses import ResponseLoss
 from dpalgos.tuning.noise_level import prune

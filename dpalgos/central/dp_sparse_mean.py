@@ -48,14 +48,14 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
-from dpalgos.mechanisms.shrinkage import james_stein
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k, multipliers
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import choice, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import truncate
+from dpalgos.steps.shrinkage import james_stein
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.losses import MeanLoss
 from dpalgos.tuning.noise_level import prune

@@ -5,7 +5,7 @@
     β̂ = W θ̄,  θ̄ the share-weighted mean of the last iterates, shrunk by James–Stein
 
 H(θ) is the curvature of the loss if rows were normal with the released moments
-(`dpalgos.mechanisms.normal_curvature`), λ = ½ √d times the noise's standard deviation, so that noise alone
+(`dpalgos.models.normal_curvature`), λ = ½ √d times the noise's standard deviation, so that noise alone
 cannot throw θ far (0 for Gaussian responses, which have no unit). For families without a bound on ψ''
 (Poisson) the first θ predicts the released upper quartile of the responses everywhere, and steps are at
 most 1 long.
@@ -38,7 +38,7 @@ The clip levels
     a pair ``(C_A, C)`` of public levels.
 
 Interval (``interval=.95``; no classes): four steps with two fifths of what is left, and then a Newton step
-whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.glm_intervals`); scores are
+whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.intervals.glm`); scores are
 clipped at twice the level, and nothing is shrunk.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
@@ -55,21 +55,21 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.bounded_glm_intervals import check_has_interval
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.families import Family, check_labels, family_names, get_family
-from dpalgos.glm_intervals import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
-from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
-from dpalgos.mechanisms.checks import check_clip
-from dpalgos.mechanisms.clipping import counts_above
+from dpalgos.intervals.bounded_glm import check_has_interval
+from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
 from dpalgos.mechanisms.level_search import counts_needed, search_level
-from dpalgos.mechanisms.normal_curvature import newton_step
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.mechanisms.shrinkage import james_stein
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.mechanisms.whitened_scores import ScoresAt, WhitenedScores
+from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.models.normal_curvature import newton_step
+from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.params import checked, choice, count
-from dpalgos.sample import Group, Sample
+from dpalgos.release.checks import check_clip
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.clipping import counts_above
+from dpalgos.steps.shrinkage import james_stein
 from dpalgos.typing import FloatArray
 
 _ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)

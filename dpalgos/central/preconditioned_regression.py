@@ -21,7 +21,7 @@ Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a releas
 fourth: opposite rows of norm C). W, θ, the levels and the shrinkage use released quantities only. The steps
 start from the ridge regression of the released Z'Z, with a ridge of three times the floor below which its
 eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released gradients
-and their noise levels (:mod:`dpalgos.mechanisms.noisy_steps`): a mean of the steps where they agree up to
+and their noise levels (:mod:`dpalgos.steps.noisy_steps`): a mean of the steps where they agree up to
 noise, an extrapolation where they still move, as in directions that the whitening does not resolve.
 
 A second whitening, inside the first's coordinates, resolves directions that the first's noise hides, and
@@ -35,7 +35,7 @@ The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.regression_levels`)
     a pair ``(C_A, C)`` of public levels.
 
 With an interval (``interval=.95``) the last step is a whole one, η = 1, from the iterate before it, the first
-from zero, and nothing is shrunk: :mod:`dpalgos.regression_intervals` then knows the error. Steps are three
+from zero, and nothing is shrunk: :mod:`dpalgos.intervals.regression` then knows the error. Steps are three
 and grow faster, a tenth of the rows' clipping is wanted and the gradients' level is doubled (what
 clipping does cannot be known), and a share of μ² pays for the second moments of the clipped gradients of the
 last step, of norm at most C (√2 C²/n, orthogonal gradients), and for how many rows were clipped anywhere
@@ -66,7 +66,7 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals import (
+from dpalgos.intervals.half_widths import (
     INTERVAL_SHARE,
     SCORE_MOMENTS,
     SHARE_CLIPPED,
@@ -74,18 +74,18 @@ from dpalgos.intervals import (
     interval_shares,
     release_score_moments,
 )
-from dpalgos.mechanisms.checks import check_clip
-from dpalgos.mechanisms.clipping import counts_above
-from dpalgos.mechanisms.noisy_steps import combined_steps
+from dpalgos.intervals.regression import note_step_interval, unresolved_coordinates
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
 from dpalgos.mechanisms.regression_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
-from dpalgos.mechanisms.shrinkage import james_stein
-from dpalgos.mechanisms.symmetric import unsvec
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.mechanisms.whitened_rows import WhitenedRows
 from dpalgos.params import checked, choice
-from dpalgos.regression_intervals import note_step_interval, unresolved_coordinates
-from dpalgos.sample import Group, Sample
+from dpalgos.release.checks import check_clip
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.clipping import counts_above
+from dpalgos.steps.noisy_steps import combined_steps
+from dpalgos.steps.shrinkage import james_stein
+from dpalgos.steps.symmetric import unsvec
+from dpalgos.steps.whitened_rows import WhitenedRows
 from dpalgos.typing import BoolArray, FloatArray
 
 _START_RIDGE = 3.0  # floors of the whitening

@@ -16,7 +16,7 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-With an interval (:mod:`dpalgos.regression_intervals`: a step from β = 0) a share of μ² also pays for the
+With an interval (:mod:`dpalgos.intervals.regression`: a step from β = 0) a share of μ² also pays for the
 second moments of x (y − x'β̂), clipped to norm B_x B_y, and for how many rows, responses or such scores were
 clipped. The ridge is left in the answer; a coefficient that it moves by more than a quarter of its standard
 error is flagged.
@@ -33,18 +33,18 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.clipped_scores import clipped_score_moments, score_witnesses
-from dpalgos.intervals import (
+from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
+from dpalgos.intervals.half_widths import (
     IntervalParams,
     interval_multiplier,
     release_score_moments,
 )
-from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.intervals.regression import note_step_interval, resolved_floor, unresolved_coordinates
 from dpalgos.params import positive
-from dpalgos.regression_intervals import note_step_interval, resolved_floor, unresolved_coordinates
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only

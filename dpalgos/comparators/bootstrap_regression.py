@@ -32,12 +32,12 @@ from scipy.special import ndtri
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.intervals import ENDS, NAIVE_HALF_WIDTH, IntervalParams
-from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.intervals.half_widths import ENDS, NAIVE_HALF_WIDTH, IntervalParams
 from dpalgos.params import positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _N_BOOTSTRAPS = 500

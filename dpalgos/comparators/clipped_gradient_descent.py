@@ -30,10 +30,10 @@ import numpy as np
 from dpalgos.accounting.budget import printed_rho
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
-from dpalgos.mechanisms.clipped_residuals import clipped_residual_gradient
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipped_residuals import clipped_residual_gradient
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it

@@ -25,7 +25,7 @@ exactly and available hardened, and the ball counts the centre's error in quadra
 the release and its known noise level alone.
 
 ``interval`` reserves a share of μ² for one more release, the mean squares of the clipped offsets and the
-share of rows that were clipped (:mod:`dpalgos.intervals`).
+share of rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
 
 Clipping biases the mean of skewed data towards the clipped side. Rows cut at two standard deviations above
 the typical norm: for centred exponential columns the bias stays below the sampling error up to n of about
@@ -43,7 +43,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
-from dpalgos.intervals import (
+from dpalgos.intervals.half_widths import (
     SCORE_MOMENTS,
     SHARE_CLIPPED,
     IntervalParams,
@@ -51,13 +51,13 @@ from dpalgos.intervals import (
     note_mean_interval,
     release_score_moments,
 )
-from dpalgos.mechanisms.checks import check_for_columns, for_columns
-from dpalgos.mechanisms.clipping import clip_factor, counts_above, truncate
 from dpalgos.mechanisms.level_search import counts_needed, search_level
-from dpalgos.mechanisms.shrinkage import james_stein
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice, positive
-from dpalgos.sample import Group, Sample
+from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.clipping import clip_factor, counts_above, truncate
+from dpalgos.steps.shrinkage import james_stein
 from dpalgos.typing import FloatArray
 
 _CENTER_SHARE = 0.1
@@ -299,7 +299,7 @@ def note_offset_interval(
     """Release squares of clipped offsets and the share clipped; tell the half widths of the mean offset.
 
     Arguments are those of :func:`mean_offset`, what it released and the noise in it, the confidence, and the
-    noise multipliers of :func:`dpalgos.intervals.release_score_moments`.
+    noise multipliers of :func:`dpalgos.intervals.half_widths.release_score_moments`.
     """
     squares, clipped = _offset_squares(sample, center, radius)
     scores = release_score_moments(

@@ -20,7 +20,7 @@ Calibrations
     ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
 
 ``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the share of
-rows that were clipped (:mod:`dpalgos.intervals`).
+rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
 
 Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike;
 ``coinpress_whitened_mean`` finds it first.
@@ -44,10 +44,10 @@ from dpalgos.comparators.clipped_mean import (
     mean_sensitivity,
     note_offset_interval,
 )
-from dpalgos.intervals import IntervalParams, interval_shares
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.params import count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75

@@ -38,12 +38,12 @@ import numpy as np
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.families import Family, check_labels, get_family
-from dpalgos.mechanisms.clipping import clip_rows_l2
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, choice, count, positive
-from dpalgos.risk import Risk
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 

@@ -22,7 +22,8 @@ The answer is truncated to the intervals: free.
 
 ``interval`` reserves a share of ρ for one more release, per column the mean of squared offsets from the
 middle of its I_j, relative to half of the width, and the share of entries beyond it, which a row moves by
-√(2d)/n together (:mod:`dpalgos.entry_intervals`). A column whose bin was missed is flagged: nearly all of its
+√(2d)/n together (:mod:`dpalgos.intervals.entries`). A column whose bin was missed is flagged: nearly all
+of its
 entries are beyond.
 
 References
@@ -43,14 +44,14 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.entry_intervals import SQUARES, release_squares
 from dpalgos.errors import InputError
-from dpalgos.intervals import INTERVAL_SHARE, IntervalParams, note_mean_interval
-from dpalgos.mechanisms.checks import check_bound
+from dpalgos.intervals.entries import SQUARES, release_squares
+from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
 from dpalgos.mechanisms.top_k import release_laplace
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_bound
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _CHOICE_SHARE = 0.1

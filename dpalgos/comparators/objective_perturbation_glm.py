@@ -37,10 +37,10 @@ Calibrations
 Interval (``interval=.95``; tight only): the minimum gets (.7 ε, δ/2), and Gaussian releases of the curvature
 and of the score moments there get the rest; both compose. The gradient at the minimum is −b − Λ θ̂/n, known
 but for the noise, so that a Newton step takes the ridge's bias away and has a known error
-(:mod:`dpalgos.bounded_glm_intervals`):
+(:mod:`dpalgos.intervals.bounded_glm`):
 
     mean of ψ'' x x'               √2 c2 c_x²/n
-    score moments, share clipped   (:mod:`dpalgos.intervals`), of scores at most L long
+    score moments, share clipped   (:mod:`dpalgos.intervals.half_widths`), of scores at most L long
 
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 
@@ -60,21 +60,21 @@ from scipy.optimize import brentq
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu, noise_multiplier
-from dpalgos.bounded_glm_intervals import BoundedGLM, step_witnesses
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.families import Family, check_labels, get_family
-from dpalgos.glm_intervals import CURVATURE
-from dpalgos.intervals import IntervalParams, interval_shares
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import project_l2_ball
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.newton_intervals import step_with_interval
+from dpalgos.intervals.bounded_glm import BoundedGLM, step_witnesses
+from dpalgos.intervals.glm import CURVATURE
+from dpalgos.intervals.half_widths import IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
+from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.models.ridge import RidgeRisk, minimize_by_products
+from dpalgos.models.risk import Risk, minimize
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count, positive
-from dpalgos.ridge import RidgeRisk, minimize_by_products
-from dpalgos.risk import Risk, minimize
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _FAMILIES = ("gaussian", "logistic")

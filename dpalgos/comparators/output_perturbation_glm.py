@@ -29,10 +29,10 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.objective_perturbation_glm import reached_minimum
-from dpalgos.families import Family, check_labels, get_family
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.params import PrivateParams, choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _CLOSE, _FINEST = 1e-4, 1e-14  # gradient where the solver may end, in units of a row's over n, and of a row's

@@ -37,13 +37,13 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.catalog import Neighbors, register
-from dpalgos.design import Design
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.clipping import truncate
 from dpalgos.mechanisms.selection import exponential_mechanism
-from dpalgos.mechanisms.transcript import Transcript, plain_sensitivity
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript, plain_sensitivity
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -48,18 +48,18 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
-from dpalgos.design import Design
 from dpalgos.errors import InputError
-from dpalgos.families import Family, get_family
 from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k
-from dpalgos.mechanisms.checks import check_how_many, check_probability
-from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.mechanisms.one_step import one_step_factor
 from dpalgos.mechanisms.screening_budget import screening_multipliers
-from dpalgos.mechanisms.selected_columns import SelectedColumns
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.models.families import Family, get_family
+from dpalgos.models.one_step import one_step_factor
 from dpalgos.params import PrivateParams, checked, choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many, check_probability
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.selected_columns import SelectedColumns
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last

@@ -35,14 +35,14 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.catalog import Neighbors, register
-from dpalgos.design import Design
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import truncate
-from dpalgos.mechanisms.symmetric import svec, unsvec
 from dpalgos.mechanisms.top_k import gumbel_top_k, multipliers
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import truncate
+from dpalgos.steps.symmetric import svec, unsvec
 from dpalgos.typing import FloatArray, IntArray
 
 _SELECTION_SHARE = 0.5

@@ -41,10 +41,10 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.row_moments import row_moments
 from dpalgos.typing import BoolArray, FloatArray
 
 _MOST_SKETCH_ROWS = 10**9

@@ -50,9 +50,9 @@ from scipy.special import logsumexp, ndtr
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.catalog import Neighbors, register
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import PrivateParams, count
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 DISTANCE_SENSITIVITY = 1.0

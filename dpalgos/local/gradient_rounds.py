@@ -35,10 +35,10 @@ from dpalgos.catalog import Neighbors
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
 from dpalgos.local.rounds import PublicState, ReportPart, first_state, neighbors, public_groups
 from dpalgos.local.settings import LocalParams, box_and_ball, check_printed, mechanism_choice
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.clipping import project_l2_ball, truncate
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count, positive
+from dpalgos.release.checks import check_how_many
+from dpalgos.steps.clipping import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 

@@ -28,8 +28,8 @@ from dpalgos.local.gradient_rounds import (
     gradient_witnesses,
 )
 from dpalgos.local.rounds import run_rounds
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.intervals import IntervalParams
+from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.local.gram_report import GramReport, isometric, least_noise
 from dpalgos.local.noisy_moments import (
     MomentNoise,
@@ -53,9 +53,9 @@ from dpalgos.local.noisy_moments import (
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
-from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01

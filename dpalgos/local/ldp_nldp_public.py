@@ -36,10 +36,9 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.relation import Relation
-from dpalgos.blocked_design import float_array, largest_magnitude
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals import IntervalParams
+from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.local.noisy_moments import (
     MomentNoise,
     ThresholdParams,
@@ -50,10 +49,11 @@ from dpalgos.local.noisy_moments import (
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
-from dpalgos.mechanisms.clipping import truncate
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.blocks import float_array, largest_magnitude
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray
 
 

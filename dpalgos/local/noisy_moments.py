@@ -30,13 +30,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.intervals import interval_notes
+from dpalgos.intervals.half_widths import interval_notes
+from dpalgos.intervals.regression import unresolved_coordinates
 from dpalgos.local.rounds import PublicState
 from dpalgos.local.settings import LocalParams
-from dpalgos.mechanisms.checks import check_how_many
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
-from dpalgos.regression_intervals import unresolved_coordinates
+from dpalgos.release.checks import check_how_many
 from dpalgos.typing import FloatArray
 
 

@@ -38,7 +38,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_ndtr, ndtr, ndtri
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 
 ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding

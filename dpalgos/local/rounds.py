@@ -21,10 +21,10 @@ from dpalgos.accounting.events import Event, GaussianEvent, PureEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
-from dpalgos.intervals import HALF_WIDTH, NAIVE_HALF_WIDTH
+from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH
 from dpalgos.local.randomizers import Randomizer
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20

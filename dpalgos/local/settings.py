@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import check_bound
-from dpalgos.mechanisms.clipping import clip_rows_l2, truncate
 from dpalgos.params import PrivateParams, checked, choice, positive
+from dpalgos.release.checks import check_bound
+from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
 
 _HIGHEST_MOMENT = 100.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpalgos.mechanisms.clipping import clip_factor
+from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpalgos.accounting.events import BoundedRangeEvent, Event
 from dpalgos.mechanisms.top_k import gumbel_top_k
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 _BATCHES = 8

@@ -10,16 +10,16 @@ stretched that sampling or noise alone made look short; the authors' code leaves
 deviation in every direction, publicly. Few A v are longer than γ once A has made their spreads alike.
 
 Why it is private: a row is in one difference v, hence it moves Σ clip clip' by √2 γ² at most in the Frobenius
-norm (:func:`dpalgos.mechanisms.symmetric.gram_sensitivity`); A comes from the rounds before.
+norm (:func:`dpalgos.steps.symmetric.gram_sensitivity`); A comes from the rounds before.
 """
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpalgos.mechanisms.symmetric import gram_sensitivity, svec, unsvec
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _MISS = 0.1  # β; affects accuracy only

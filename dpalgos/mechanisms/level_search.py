@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
 COUNT_SENSITIVITY = 1.0

@@ -33,7 +33,7 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
 _LABEL = "step"

@@ -27,9 +27,9 @@ import numpy as np
 
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
-from dpalgos.mechanisms.checks import check_columns, check_how_many, check_positive, check_sensitivity
 from dpalgos.mechanisms.top_k import SparseRelease, release_laplace
-from dpalgos.mechanisms.transcript import Transcript, plain_sensitivity
+from dpalgos.release.checks import check_columns, check_how_many, check_positive, check_sensitivity
+from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -25,8 +25,8 @@ from scipy.special import ndtr
 
 from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import check_positive
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.checks import check_positive
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 COUNT_SENSITIVITY = 1.0

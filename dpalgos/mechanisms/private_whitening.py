@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.mechanisms.symmetric import quadratic_forms, svec, unsvec, weighted_moments
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Group, Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.clipping import clip_factor
+from dpalgos.steps.symmetric import quadratic_forms, svec, unsvec, weighted_moments
 from dpalgos.typing import FloatArray
 
 

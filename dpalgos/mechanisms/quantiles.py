@@ -19,8 +19,8 @@ from scipy.special import ndtr
 
 from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import check_positive, check_probability, check_rows
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.checks import check_positive, check_probability, check_rows
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 RANK_SENSITIVITY = 1.0

@@ -25,9 +25,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.mechanisms.checks import check_positive, check_probability
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.release.checks import check_positive, check_probability
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 SCORE_FACTOR = 3.0  # the whole costs this many times what a score does

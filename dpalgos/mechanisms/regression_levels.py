@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.clipping import counts_above
 from dpalgos.mechanisms.level_search import counts_needed, search_level
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.mechanisms.whitened_rows import WhitenedRows
-from dpalgos.sample import Group, Grouped, Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.steps.clipping import counts_above
+from dpalgos.steps.whitened_rows import WhitenedRows
 from dpalgos.typing import FloatArray
 
 N_COUNTS = counts_needed(16)  # of one search

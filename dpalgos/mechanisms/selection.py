@@ -12,9 +12,9 @@ McSherry & Talwar (2007). Dong, Durfee & Rogers (2020): bounded range.
 
 import numpy as np
 
-from dpalgos.mechanisms.checks import check_positive
 from dpalgos.mechanisms.top_k import gumbel_top_k
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.checks import check_positive
+from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -30,14 +30,14 @@ import numpy as np
 
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import (
+from dpalgos.release.checks import (
     check_columns,
     check_how_many,
     check_positive,
     check_probability,
     check_sensitivity,
 )
-from dpalgos.mechanisms.transcript import Transcript, plain_sensitivity
+from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 _GROUP_ELEMENTS = 40_000

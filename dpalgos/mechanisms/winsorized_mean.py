@@ -10,7 +10,7 @@ values off that straddle the edge of a bin: a value may lie up to 2τ + w/2 from
 h = 2.125τ.
 
 Several dimensions (:func:`winsorized_mean`, zero-concentrated DP). Rotated (see
-:mod:`dpalgos.mechanisms.rotation`), every coordinate of a vector lies within τ' = τ √(2 log(2Dn/γ)/D) of the
+:mod:`dpalgos.steps.rotation`), every coordinate of a vector lies within τ' = τ √(2 log(2Dn/γ)/D) of the
 mean's, with probability 1 − γ.
 
  1. A range for every rotated coordinate, bins of width τ'/2: a centre c with ‖c − mean‖ ≤ √D (τ' + w/2).
@@ -32,12 +32,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, distinct
-from dpalgos.mechanisms.box_noise import coordinate_std
 from dpalgos.mechanisms.private_range import private_range, repeated_ranges
-from dpalgos.mechanisms.rotation import HadamardRotation
 from dpalgos.mechanisms.top_k import release_laplace
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.steps.box_noise import coordinate_std
+from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.errors import InputError
-from dpalgos.families import Family, family_names, get_family
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.intervals.robust import RobustIntervalParams, glm_half_widths, note_robust_interval
+from dpalgos.models.families import Family, family_names, get_family
+from dpalgos.models.risk import Risk, minimize
 from dpalgos.params import Params, choice, count
-from dpalgos.risk import Risk, minimize
-from dpalgos.robust_intervals import RobustIntervalParams, glm_half_widths, note_robust_interval
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.design import Design
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.models.risk import Risk, wide_gradient
 from dpalgos.nonprivate.glm import LikelihoodParams
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
-from dpalgos.risk import Risk, wide_gradient
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray
 
 _STILL = 1e-10  # a step this much shorter than the coefficients is none

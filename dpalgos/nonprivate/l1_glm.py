@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.design import Design
 from dpalgos.errors import InputError
-from dpalgos.families import Family, check_labels, get_family
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.models.risk import wide_gradient
 from dpalgos.params import Params, choice, count, positive
-from dpalgos.risk import wide_gradient
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray
 
 TOLERANCE = 1e-3  # of λ, to which gradients balance it

@@ -12,14 +12,14 @@ ill-conditioned for ten correct digits, and single runs, go through a singular v
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.robust_intervals import (
+from dpalgos.intervals.robust import (
     RobustIntervalParams,
     least_squares_half_widths,
     note_robust_interval,
 )
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.row_moments import row_moments
 from dpalgos.typing import FloatArray
 
 _LARGEST_CONDITION = 1e5

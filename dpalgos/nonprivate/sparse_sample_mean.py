@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.mechanisms.checks import check_how_many
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import Params, count
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_how_many
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 

@@ -9,9 +9,9 @@ to account for.
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import Params
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 

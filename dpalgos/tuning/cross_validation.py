@@ -31,8 +31,8 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.mechanisms.selection import exponential_mechanism
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.tuning.sparsity import (
     LABEL,
     N_FOLDS,

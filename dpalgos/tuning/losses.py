@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.clipping import truncate
+from dpalgos.steps.clipping import truncate
 from dpalgos.tuning.sparsity import Fold, Loss
 from dpalgos.typing import FloatArray
 

@@ -20,7 +20,7 @@ import numpy as np
 from dpalgos.errors import InputError
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, checked, choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 from dpalgos.tuning.truncation import share
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 

@@ -26,11 +26,11 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import check_probability
 from dpalgos.mechanisms.quantiles import exponential_quantiles, ordered_interval
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import checked, choice
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_probability
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 LEVELS = (0.025, 0.975)

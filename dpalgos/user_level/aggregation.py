@@ -28,9 +28,9 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.entry_intervals import CUBE_SHARE, release_squares_in_a_cube
 from dpalgos.errors import InputError
-from dpalgos.intervals import (
+from dpalgos.intervals.entries import CUBE_SHARE, release_squares_in_a_cube
+from dpalgos.intervals.half_widths import (
     INTERVAL_SHARE,
     interval_multiplier,
     interval_shares,
@@ -38,11 +38,7 @@ from dpalgos.intervals import (
     release_score_moments,
 )
 from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
-from dpalgos.mechanisms.box_noise import coordinate_std, normal_equivalent
-from dpalgos.mechanisms.checks import check_probability
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
-from dpalgos.mechanisms.rotation import HadamardRotation
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -54,7 +50,11 @@ from dpalgos.mechanisms.winsorized_mean import (
     winsorized_means_by_column,
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_probability
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
+from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 
 _SHARES = (0.1, 0.15, 0.75)  # of ρ: ranges, first means, refined means

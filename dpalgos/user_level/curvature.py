@@ -4,8 +4,9 @@
     g_u = the mean over user u's rows of ∂ℓ(x'θ, y)/∂z · x,         shortened to ℓ2 norm G
 
 Replacing a user moves the mean of the H_u, positive semidefinite, by at most √2 K/n
-(:func:`dpalgos.glm_intervals.curvature_sensitivity`: their inner products are not negative), the second
-moments of the g_u by √2 G²/n (:func:`dpalgos.intervals.score_moment_sensitivity`), and the share of users of
+(:func:`dpalgos.intervals.glm.curvature_sensitivity`: their inner products are not negative), the second
+moments of the g_u by √2 G²/n (:func:`dpalgos.intervals.half_widths.score_moment_sensitivity`), and the
+share of users of
 whom anything was clipped by 1/n.
 """
 
@@ -15,16 +16,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpalgos.mechanisms.ball_mean import ball_mean
-from dpalgos.mechanisms.clipping import clip_factor
-from dpalgos.mechanisms.symmetric import unsvec
+from dpalgos.rows.users import UserRows
+from dpalgos.steps.clipping import clip_factor
+from dpalgos.steps.symmetric import unsvec
 from dpalgos.typing import BoolArray, FloatArray
 from dpalgos.user_level.first_order import UserObjective
-from dpalgos.user_rows import UserRows
 
 
 @dataclass(frozen=True, eq=False)
 class ClippedUsers:
-    """Users of an objective, as :class:`dpalgos.newton_intervals.BoundedScores` wants them.
+    """Users of an objective, as :class:`dpalgos.intervals.newton.BoundedScores` wants them.
 
     Attributes
     ----------

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.clipping import project_l2_ball
-from dpalgos.mechanisms.transcript import Transcript
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.users import UserRows
+from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 from dpalgos.user_level.linear_losses import LinearLoss
-from dpalgos.user_rows import UserRows
 
 
 class FirstOrderScheme(ABC):

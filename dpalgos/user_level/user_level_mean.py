@@ -18,9 +18,10 @@ Why it is private. Replacing a user replaces one vector x̄_u; the rest is the a
 at most twice the radius over n.
 
 Interval (``interval=.95``): users are what is sampled, so a share of ρ pays for the mean squares of users'
-clipped means around the centre and the share of users that were clipped (:mod:`dpalgos.intervals`). In a
+clipped means around the centre and the share of users that were clipped
+(:mod:`dpalgos.intervals.half_widths`). In a
 single column, whose noise is Laplace's, a share of ε pays for both numbers, which a user moves by 1/n at once
-(:mod:`dpalgos.entry_intervals`).
+(:mod:`dpalgos.intervals.entries`).
 
 References
 ----------
@@ -34,14 +35,14 @@ import numpy as np
 
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.entry_intervals import SQUARES
-from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams
+from dpalgos.intervals.entries import SQUARES
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams
 from dpalgos.mechanisms.private_range import bin_middles
-from dpalgos.mechanisms.rotation import HadamardRotation
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW
 from dpalgos.params import positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
 

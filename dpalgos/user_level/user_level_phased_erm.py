@@ -26,9 +26,9 @@ import numpy as np
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.params import choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserAggregation, check_rows_of_users
 from dpalgos.user_level.first_order import LastIterate, UserObjective, minimise

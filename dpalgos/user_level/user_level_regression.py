@@ -20,12 +20,12 @@ Users count once each, however many rows they have. Where each user's rows follo
 for losses within B: useful for tiny Δ only.
 
 Interval (``interval=.95``; tight, clipped gradients, a smooth convex loss): the steps get .3 of μ², and from
-where they end follows a Newton step (:mod:`dpalgos.newton_intervals`), whose answer is not projected:
+where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected:
 
     quantity                             sensitivity    share of μ²
     users' mean gradient, clipped to G   2G/n           .45
     users' mean curvature, clipped to K  √2 K/n         .15 (:mod:`dpalgos.user_level.curvature`)
-    score moments, share clipped         (:mod:`dpalgos.intervals`)
+    score moments, share clipped         (:mod:`dpalgos.intervals.half_widths`)
 
 Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
 says how far it has come.
@@ -44,13 +44,13 @@ from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.glm_intervals import CURVATURE
-from dpalgos.intervals import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.intervals.glm import CURVATURE
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
 from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.newton_intervals import step_with_interval
 from dpalgos.params import choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
 from dpalgos.user_level.curvature import ClippedUsers

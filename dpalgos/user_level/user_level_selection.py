@@ -30,19 +30,19 @@ from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.checks import check_probability
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
 from dpalgos.mechanisms.selection import exponential_mechanism
-from dpalgos.mechanisms.transcript import Transcript
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
-from dpalgos.noise_source import Noise
 from dpalgos.params import checked, choice, count, positive
-from dpalgos.sample import Sample
+from dpalgos.release.checks import check_probability
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserLevelParams, check_range_is_found, check_rows_of_users
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
-from dpalgos.user_rows import UserRows
 
 
 def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:

@@ -9,8 +9,8 @@ import importlib
 
 import pandas as pd
 
-from reports.picture import Shown
-from reports.series import View
+from reports.analysis.series import View
+from reports.charts.picture import Shown
 
 
 def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:

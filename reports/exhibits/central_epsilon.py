@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from reports.analysis.series import View
+from reports.charts.picture import Shown
 from reports.numbers import num, setting
-from reports.picture import Shown
-from reports.series import View
 
 _DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reports import palette
-from reports.chart import labelled_ticks
-from reports.figures import bare_axes, set_ticks
+from reports.analysis.series import View
+from reports.charts import palette
+from reports.charts.chart import labelled_ticks
+from reports.charts.figures import bare_axes, set_ticks
+from reports.charts.picture import Shown, warned_picture
+from reports.charts.slope_table import fitted_slope
+from reports.charts.svg import drawing, new_figure
 from reports.numbers import num, setting
-from reports.picture import Shown, warned_picture
-from reports.series import View
-from reports.slope_table import fitted_slope
-from reports.svg import drawing, new_figure
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 _WIDTH, _HEIGHT, _FONT = 560.0, 360.0, 11.5

@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reports import palette
-from reports.figures import bare_axes, set_ticks
+from reports.analysis.series import View
+from reports.charts import palette
+from reports.charts.figures import bare_axes, set_ticks
+from reports.charts.picture import Picture, Shown, warned_picture
+from reports.charts.svg import drawing, new_figure
 from reports.numbers import setting
-from reports.picture import Picture, Shown, warned_picture
-from reports.series import View
-from reports.svg import drawing, new_figure
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to tell

@@ -12,14 +12,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import palette
-from reports.axis_text import add_banner
-from reports.chart import line_color, text_color
-from reports.figures import bare_axes
+from reports.analysis.series import Series, Setting, View
+from reports.charts import palette
+from reports.charts.axis_text import add_banner
+from reports.charts.chart import line_color, text_color
+from reports.charts.figures import bare_axes
+from reports.charts.picture import Shown, banner, warned_picture
+from reports.charts.svg import drawing, new_figure
 from reports.numbers import count, num, setting
-from reports.picture import Shown, banner, warned_picture
-from reports.series import Series, Setting, View
-from reports.svg import drawing, new_figure
 
 RECALL = "support_recall"
 _FONT = 11.5

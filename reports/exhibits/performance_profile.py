@@ -17,12 +17,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports import palette
-from reports.figures import PRINTED_DASH, bare_axes, set_ticks
+from reports.analysis.series import View
+from reports.charts import palette
+from reports.charts.figures import PRINTED_DASH, bare_axes, set_ticks
+from reports.charts.picture import Shown, warned_picture
+from reports.charts.svg import drawing, new_figure
 from reports.page import ZERO
-from reports.picture import Shown, warned_picture
-from reports.series import View
-from reports.svg import drawing, new_figure
 
 _SETTING = ["panel", "n", "epsilon"]
 _LARGEST = 30.0

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reports.analysis.series import View
+from reports.charts.picture import Shown
 from reports.numbers import num, setting
-from reports.picture import Shown
-from reports.series import View
 
 _EXPONENTIAL = "exponential mechanism"
 _FIXED = ["d", "epsilon"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from reports.analysis.series import View
+from reports.charts.picture import Shown
 from reports.numbers import num
-from reports.picture import Shown
-from reports.series import View
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:

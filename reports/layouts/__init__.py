@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 
 import pandas as pd
 
-from reports.headline import PageHeadline
+from reports.analysis.series import View
 from reports.page import StudyPage
 from reports.plots import Pictures
-from reports.series import View
+from reports.words.headline import PageHeadline
 
 
 @dataclass(frozen=True)

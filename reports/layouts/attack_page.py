@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
+from reports.analysis.series import View
 from reports.attack_figures import draw_attacks
-from reports.attack_series import AttackView, attack_headline
-from reports.attack_tables import attack_tables, sum_rows
-from reports.headline import PageHeadline
 from reports.layouts import Filling
 from reports.page import StudyPage
 from reports.plots import certified_picture
-from reports.series import View
+from reports.words.attack_series import AttackView, attack_headline
+from reports.words.attack_tables import attack_tables, sum_rows
+from reports.words.headline import PageHeadline
 
 
 def headline(summary: pd.DataFrame, page: StudyPage) -> PageHeadline:

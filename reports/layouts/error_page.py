@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from reports.headline import PageHeadline, build_headline
+from reports.analysis.series import View
 from reports.layouts import Filling
 from reports.page import StudyPage
 from reports.plots import draw_all
-from reports.series import View
+from reports.words.headline import PageHeadline, build_headline
 
 
 def headline(summary: pd.DataFrame, page: StudyPage) -> PageHeadline:

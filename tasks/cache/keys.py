@@ -1,6 +1,7 @@
 """The key of a cached result: a digest of its inputs, and of all the code that it depends on.
 
-The code is found from the imports of the task that makes the result (`data.code_digest`), and from what is
+The code is found from the imports of the task that makes the result (`data.store.code_digest`), and from
+what is
 found by name: a problem's module, the estimators of a block's cells, a simulation's model.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dpalgos
-from data.code_digest import code_digest
+from data.store.code_digest import code_digest
 from tasks.faults import SpecError
 from tasks.problems.problem import Problem
 

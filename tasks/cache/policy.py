@@ -14,8 +14,8 @@ from typing import Any
 from prefect.cache_policies import CachePolicy
 from prefect.filesystems import LocalFileSystem
 
-from data.data_errors import StoreError
-from data.store import atomic_write, home
+from data.errors import StoreError
+from data.store.folders import atomic_write, home
 from tasks.cache.records import records_folder, refuse_unless_plain, shared_record
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """What a task returns: paths and sha256 of files, small enough for any result store.
 
 A path is a file's place below the home, where it is in it, so that a record means the same on every machine.
-With a shared store (`data.shared_store`) the files of the home are also there, and so are their records, as
+With a shared store (`data.store.shared`) the files of the home are also there, and so are their records, as
 plain JSON.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from data.data_errors import StoreError
-from data.shared_store import (
+from data.errors import StoreError
+from data.store.folders import atomic_write, home, sha256_file
+from data.store.shared import (
     VARIABLE,
     bring,
     name_below_home,
@@ -22,7 +23,6 @@ from data.shared_store import (
     shared_address,
     write_shared,
 )
-from data.store import atomic_write, home, sha256_file
 from tasks.cache.keys import CacheKey
 
 Record = dict[str, Any]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from data.flock_summary import SOURCE, compare
-from data.frame_features import stream_frames
-from data.refs import FramesRef
+from data.prepare.frame_features import stream_frames
 from data.registry import get_dataset
+from data.standins.flock_summary import SOURCE, compare
+from data.store.references import FramesRef
 
 _FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
 

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.prepared_table import PreparedTable
-from data.refs import DatasetRef, read_table
-from data.table_design import prepare_table, read_prepared_table, table_bytes
+from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
+from data.store.references import DatasetRef, read_table
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem, weighted_answer
 from tasks.work_units import Block, derive_seed, replicate_generator

@@ -12,8 +12,8 @@ import pandas as pd
 from pydantic import Field
 
 import dpalgos
-from data.genotypes import read_genotypes, stream_blocks
-from data.group_difference import (
+from data.fetch.genotypes import read_genotypes, stream_blocks
+from data.prepare.group_difference import (
     VALUE_BOUND,
     GroupDifference,
     SnpChoice,
@@ -26,9 +26,8 @@ from data.group_difference import (
     people_by_frequency_rule,
     person_mask,
 )
-from data.refs import DatasetRef, GenotypeRef
 from data.registry import get_dataset
-from data.table import Repair
+from data.store.references import DatasetRef, GenotypeRef, Repair
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun, Problem
 from tasks.work_units import Block, row_generators

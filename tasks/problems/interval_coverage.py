@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from data.prepared_table import PreparedTable
-from dpalgos.intervals import NAIVE_HALF_WIDTH
+from data.prepare.prepared_table import PreparedTable
+from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from tasks.problems.problem import (
     ELEMENTS_BESIDE,
     Draw,

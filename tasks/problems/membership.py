@@ -16,12 +16,12 @@ import pandas as pd
 from pydantic import Field
 
 import dpalgos
-from data.genotypes import read_genotypes
-from data.group_difference import choose_evenly
-from data.refs import DatasetRef, GenotypeRef
+from data.fetch.genotypes import read_genotypes
+from data.prepare.group_difference import choose_evenly
+from data.prepare.traced_group import TracedGroup, draw_roles, traced_group
 from data.registry import get_dataset
 from data.simulations import Simulated
-from data.traced_group import TracedGroup, draw_roles, traced_group
+from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.roc import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
 from dpalgos.audit.tracing import (
     Attack,
@@ -30,7 +30,7 @@ from dpalgos.audit.tracing import (
     MeanAttack,
     standardised,
 )
-from dpalgos.families import get_family
+from dpalgos.models.families import get_family
 from tasks.problems.attack_metrics import (
     AUC,
     L2_ERROR,

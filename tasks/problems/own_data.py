@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from data.declared_column import DeclaredColumn
 from data.registry import Column, Dataset
+from data.tables.declared_column import DeclaredColumn
 from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -170,7 +170,7 @@ class OwnData(Strict):
         return self
 
     def declared(self, columns: Iterable[OwnColumn]) -> list[DeclaredColumn]:
-        """What `data.own_table` checks the file's columns against."""
+        """What `data.tables.analyst_table` checks the file's columns against."""
         return [replace(column.declared, clip=self.outside == "clip") for column in columns]
 
     @property

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 import dpalgos
-from data.refs import DatasetRef
 from data.registry import Column, Dataset, get_dataset
+from data.store.references import DatasetRef
 from tasks.strict import Strict
 from tasks.work_units import Block, Cell, derive_seed, replicate_generator
 
@@ -292,7 +292,7 @@ class Problem(Strict, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no rows to delete")
 
     # A report is written. What only checks and reports need is imported inside these methods: the keys of
-    # computed numbers do not depend on it (see `data.code_digest`).
+    # computed numbers do not depend on it (see `data.store.code_digest`).
 
     def assumed_columns(self) -> tuple[Column, ...]:
         """Return the columns whose public centre and scale are assumptions of the report."""

@@ -11,11 +11,11 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
-from data.frame_features import Scales, load_frames, scales
-from data.prepared_table import PreparedTable, Units
-from data.refs import DatasetRef, FramesRef, read_table
+from data.prepare.frame_features import Scales, load_frames, scales
+from data.prepare.prepared_table import PreparedTable, Units
+from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
 from data.registry import Column, Dataset, get_dataset
-from data.table_design import prepare_table, read_prepared_table, table_bytes
+from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.declared_rows import DeclaredRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
@@ -63,7 +63,7 @@ class RegisteredTableProblem(Problem, ABC):
     @classmethod
     def _is_known(cls, family: str) -> str:
         if family:
-            from dpalgos.families import family_class
+            from dpalgos.models.families import family_class
 
             family_class(family)
         return family
@@ -151,7 +151,7 @@ class RegisteredTableProblem(Problem, ABC):
         """How many classes the response has, 0 to its public upper bound; None for other families."""
         if not self.family:
             return None
-        from dpalgos.families import family_class
+        from dpalgos.models.families import family_class
 
         if not family_class(self.family).needs_classes:
             return None

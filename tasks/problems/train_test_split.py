@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from data.prepared_table import PreparedTable, draw_training_rows
-from data.refs import FramesRef
-from dpalgos.design import Design
-from dpalgos.families import get_family
+from data.prepare.prepared_table import PreparedTable, draw_training_rows
+from data.store.references import FramesRef
+from dpalgos.models.families import get_family
+from dpalgos.rows.wide import Design
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.work_units import Block, row_generators

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from data.code_digest import code_digest
-from data.refs import DatasetRef
-from data.store import PROJECT_ROOT, home
+from data.store.code_digest import code_digest
+from data.store.folders import PROJECT_ROOT, home
+from data.store.references import DatasetRef
 from tasks.cache.records import Record
 from tasks.report.budget_split import budget_split
 from tasks.study.spec import Profile, StudySpec

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 from prefect import task
 
-from data.refs import DatasetRef
-from data.store import atomic_write
-from reports.index import CARD_FIGURE, Card, card_from, render_index
-from reports.study_report import render_study
+from data.store.folders import atomic_write
+from data.store.references import DatasetRef
+from reports.pages.index import CARD_FIGURE, Card, card_from, render_index
+from reports.pages.study import render_study
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, located, written

@@ -5,8 +5,9 @@ import logging
 import re
 from pathlib import Path, PurePosixPath
 
-from data.data_errors import StoreError
-from data.shared_store import (
+from data.errors import StoreError
+from data.store.folders import REPORTS
+from data.store.shared import (
     VARIABLE,
     read_all_shared,
     remove_shared,
@@ -15,8 +16,7 @@ from data.shared_store import (
     shared_files,
     write_shared,
 )
-from data.store import REPORTS
-from reports.index import render_index
+from reports.pages.index import render_index
 from tasks.report.render import card_of
 
 FOLDER = "reports"  # of the shared store

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from prefect import task
 
-from data.store import home
+from data.store.folders import home
 from dpalgos.audit.lower_bound import audit_estimator
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.results import timings_path
+from reports.analysis.results import timings_path
 from tasks.run.block import compute_block
 from tasks.work_units import Block, Cell
 

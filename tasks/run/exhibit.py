@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prefect import task
 
-from data.refs import DatasetRef
-from reports.results import selections_path
+from data.store.references import DatasetRef
+from reports.analysis.results import selections_path
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, located, written

@@ -2,8 +2,8 @@
 
 from prefect import task
 
-from data.refs import DatasetRef
-from data.store import home
+from data.store.folders import home
+from data.store.references import DatasetRef
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 from prefect import task
 
-from data.store import atomic_write, home
-from reports.results import selections_path, timings_path, to_parquet_bytes, validate_results
+from data.store.folders import atomic_write, home
+from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, written

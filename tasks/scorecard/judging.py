@@ -11,11 +11,11 @@ import pandas as pd
 from prefect import task
 
 import dpalgos
-from data.store import atomic_write, sha256_file
-from reports.index import Card
-from reports.results import summarise, to_parquet_bytes, validate_results
-from reports.scorecard_page import Judged, ScorecardPage, render_scorecard, tally
-from reports.tables import summary_csv
+from data.store.folders import atomic_write, sha256_file
+from reports.analysis.results import summarise, to_parquet_bytes, validate_results
+from reports.pages.index import Card
+from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
+from reports.words.tables import summary_csv
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
-from data.data_errors import DataError
-from data.refs import DatasetRef
+from data.errors import DataError
 from data.registry import Dataset
+from data.store.references import DatasetRef
 from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
 from tasks.problems.guesses import Guesses

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from data.store import read_small
+from data.store.folders import read_small
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
 from tasks.problems.guesses import Guesses

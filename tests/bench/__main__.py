@@ -15,7 +15,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from data.store import PROJECT_ROOT, atomic_write
+from data.store.folders import PROJECT_ROOT, atomic_write
 from tests.bench.goals import Goal
 from tests.result_page import html_page, html_table, markdown_table
 

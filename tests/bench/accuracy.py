@@ -15,10 +15,10 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 import dpalgos
-from data.ingest import to_parquet
-from data.raw_files import fetch_or_stand_in, mirror_from_environment
+from data.fetch.ingest import to_parquet
+from data.fetch.raw_files import fetch_or_stand_in, mirror_from_environment
 from data.registry import get_dataset
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from tasks.problems.problem import Problem
 from tasks.run.block import compute_block
 from tasks.study.panel import Grid

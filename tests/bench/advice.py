@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
-from data.ingest import to_parquet
-from data.raw_files import fetch, mirror_from_environment
+from data.fetch.ingest import to_parquet
+from data.fetch.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from tasks.advise import advise, with_least_noise
 from tasks.problems.declared_rows import FAMILY_SPREAD
 from tasks.problems.guesses import Guesses

@@ -18,11 +18,11 @@ from prefect import flow, runtime, task
 from prefect.futures import as_completed
 from prefect.utilities.annotations import quote
 
-from data.store import PROJECT_ROOT
-from flows.find_study import find_study
-from flows.server_process import client_environment, client_settings
-from flows.task_choice import refreshing
-from flows.threads_at_once import threads_at_once
+from data.store.folders import PROJECT_ROOT
+from flows.engines.threads import threads_at_once
+from flows.server.private_server import client_environment, client_settings
+from flows.studies.find_study import find_study
+from flows.studies.task_choice import refreshing
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.work_units import Block
@@ -70,7 +70,7 @@ def main(engine: str, study: str, top: str) -> None:
     access = client_settings(home, os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"])
     run = empty_blocks
     if engine == "dask":
-        from flows.dask_runner import dask_runner
+        from flows.engines.dask_runner import dask_runner
 
         run = empty_blocks.with_options(task_runner=dask_runner(WORKERS))
     with client_environment(access):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from dpalgos.local.randomizers import HalfSpaceRandomizer
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
 from tests.bench.goals import Goal
 
 N, P, BLOCK, LOOP = 1_000_000, 50, 20_000, 5_000

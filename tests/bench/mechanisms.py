@@ -7,8 +7,8 @@ import numpy as np
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
 from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 from tests.bench.goals import Goal
 
 R = 100

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import psutil
 
-from data.store import PROJECT_ROOT
-from flows.local_postgres import DATABASE_URL, postgres_cluster
-from flows.server_process import ServerProcess, free_port, own_authentication
+from data.store.folders import PROJECT_ROOT
+from flows.server.postgres import DATABASE_URL, postgres_cluster
+from flows.server.private_server import ServerProcess, free_port, own_authentication
 from tests.bench.goals import Goal
 
 WORKERS, SEED, REPS = 2, 1, 50
@@ -159,7 +159,7 @@ def _run(home: Path, study: Path, engine: str, settings: dict[str, str]) -> tupl
     """Return the processor time of a run, with all that it started and its server's, and its seconds."""
     environment = os.environ | settings | {"DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"}
     options = ["--engine", engine, "--workers", str(WORKERS), "--seed", str(SEED), "--offline"]
-    code = "import sys; from flows.start import main; sys.argv[0] = 'dpcost'; main()"
+    code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
     began = time.monotonic()
     with _tree_time() as used:
         ran = subprocess.run(

@@ -11,11 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from data.store import home
-from flows.find_study import find_study
+from data.store.folders import home
+from flows.studies.find_study import find_study
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.cache.keys import cache_key, modules_of
-from tasks.fetch import fetch
-from tasks.parquet import parquet
 from tasks.report.manifest import now
 from tasks.report.render import render
 from tasks.run.collect import collect

@@ -5,10 +5,10 @@ import time
 import numpy as np
 
 import dpalgos
-from data.prepared_table import draw_rows
+from data.prepare.prepared_table import draw_rows
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
 from tests.bench.goals import Goal
 
 N, M, D, R, T = 20_640, 20_000, 6, 100, 50

@@ -26,8 +26,8 @@ import json, os, sys, time
 from pathlib import Path
 import numpy as np, pyarrow.parquet as pq
 import dpalgos
-from data.row_groups import BUFFER_BYTES, RowBlocks
-from dpalgos.blocked_design import StreamedRows
+from data.formats.row_groups import BUFFER_BYTES, RowBlocks
+from dpalgos.rows.blocks import StreamedRows
 from tests.peak_memory import peak_memory
 
 path, task, repeats = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from data.flock import simulate
 from data.registry import get_dataset
+from data.standins.flock import simulate
 from tests.bench.goals import Goal
 
 TEXT_BYTES = 1_000_000_000
@@ -19,8 +19,8 @@ _CHILD = """
 import json, sys, time
 from dataclasses import replace
 from pathlib import Path
-from data.raw_files import RawFile
-from data.ingest import to_parquet
+from data.fetch.raw_files import RawFile
+from data.fetch.ingest import to_parquet
 from data.registry import get_dataset
 
 archive, n_rows = Path(sys.argv[1]), int(sys.argv[2])

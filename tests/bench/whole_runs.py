@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from data.store import PROJECT_ROOT
+from data.store.folders import PROJECT_ROOT
 from tests.bench.goals import Goal
 
 STUDIES = ("housing", "snp", "swarm")
@@ -51,7 +51,7 @@ def bench_make_run() -> dict:
 
 def _run(home: Path, *words: str) -> float:
     """Return the seconds of a command of ``dpcost`` in a process of its own."""
-    code = "import sys; from flows.start import main; sys.argv[0] = 'dpcost'; main()"
+    code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
     start = time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", code, *words],

@@ -8,10 +8,10 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 import dpalgos
-from dpalgos.design import Design
-from dpalgos.families import get_family
-from dpalgos.risk import wide_gradient
-from dpalgos.sample import Sample
+from dpalgos.models.families import get_family
+from dpalgos.models.risk import wide_gradient
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 from tests.bench.goals import Goal
 
 N, D, R = 24_016, 2_401, 100

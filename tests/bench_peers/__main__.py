@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import dpalgos
-from data.store import PROJECT_ROOT, atomic_write
+from data.store.folders import PROJECT_ROOT, atomic_write
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from tests.bench_peers import audits, page

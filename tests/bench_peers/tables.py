@@ -9,9 +9,9 @@ import numpy as np
 
 import dpalgos
 from data.registry import get_dataset
-from flows.find_study import find_study
-from tasks.fetch import fetch
-from tasks.parquet import parquet
+from flows.studies.find_study import find_study
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 
 BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment")
 PRIVATE = [(variant, c) for e in dpalgos.catalog() for variant in e.variants for c in variant.calibrations]

@@ -20,10 +20,10 @@ from dpalgos.accounting.events import (
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.blocked_design import StreamedRows, StreamRefused
-from dpalgos.noise_source import Noise, NoNoise
 from dpalgos.params import describe
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 SUM = GaussianEvent | SampledGaussianEvent

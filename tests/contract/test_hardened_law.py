@@ -10,10 +10,10 @@ from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.mechanisms import secure
-from dpalgos.mechanisms.secure import SecureTranscript
-from dpalgos.noise_source import Noise
-from dpalgos.sample import Sample
+from dpalgos.release import hardened_noise as secure
+from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-4}
 TIGHT = [v for e in dpalgos.catalog() for v in e.variants if v.private and "tight" in v.calibrations]

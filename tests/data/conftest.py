@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from data.datasets import housing
-from data.raw_files import EMBEDDED
+from data.fetch.raw_files import EMBEDDED
 from data.registry import Dataset, Source, get_dataset
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
@@ -102,7 +102,7 @@ class Web:
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("data.raw_files.RETRY_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("data.fetch.raw_files.RETRY_WAIT_SECONDS", 0.0)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

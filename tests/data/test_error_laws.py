@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data.data_errors import DataError
+from data.errors import DataError
 from data.simulations import simulator
 from data.simulations.error_laws import centred_noise
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data.flock import EXTENT, FEATURES, FRAMES, LONGEST_CENTER, PRIVATE_SPACE, REPULSION, simulate
+from data.standins.flock import EXTENT, FEATURES, FRAMES, LONGEST_CENTER, PRIVATE_SPACE, REPULSION, simulate
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data.cohort import BLOCK_SNPS, MISSING
-from data.data_errors import CorruptSource
-from data.genotypes import read_genotypes
-from data.ingest import GenotypeRef, to_parquet
-from data.raw_files import fetch
+from data.errors import CorruptSource
+from data.fetch.genotypes import read_genotypes
+from data.fetch.ingest import GenotypeRef, to_parquet
+from data.fetch.raw_files import fetch
+from data.formats.cohort import BLOCK_SNPS, MISSING
 from data.registry import Dataset, get_dataset
 
 SENTINEL = "SECRET7"

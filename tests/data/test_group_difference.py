@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.cohort import MISSING, SnpBlock
-from data.data_errors import DataError
-from data.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotypes, stream_blocks
-from data.group_difference import (
+from data.errors import DataError
+from data.fetch.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotypes, stream_blocks
+from data.fetch.ingest import GenotypeRef, to_parquet
+from data.fetch.raw_files import fetch_or_stand_in, mirror_from_environment
+from data.formats.cohort import MISSING, SnpBlock
+from data.prepare.group_difference import (
     VALUE_BOUND,
     SnpChoice,
     choose_by_frequency,
@@ -22,8 +24,6 @@ from data.group_difference import (
     people_by_frequency_rule,
     person_mask,
 )
-from data.ingest import GenotypeRef, to_parquet
-from data.raw_files import fetch_or_stand_in, mirror_from_environment
 from data.registry import get_dataset
 
 EVERY = SnpChoice(np.arange(6), True, "note")

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data.data_errors import CorruptSource, CorruptTable, DataError, StoreError
 from data.datasets import housing
-from data.ingest import DatasetRef, to_parquet
-from data.raw_files import RawFile, fetch
-from data.refs import read_table
+from data.errors import CorruptSource, CorruptTable, DataError, StoreError
+from data.fetch.ingest import DatasetRef, to_parquet
+from data.fetch.raw_files import RawFile, fetch
+from data.formats.table import table_digest
 from data.registry import Dataset, Source, get_dataset
-from data.table import Repair, table_digest
+from data.store.references import Repair, read_table
 
 SENTINEL = "123456.789"
 
@@ -145,7 +145,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, small: Small, monkeypatch: p
     def fail(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("data.store.os.fsync", fail)
+    monkeypatch.setattr("data.store.folders.os.fsync", fail)
     with pytest.raises(StoreError, match="the disk is full"):
         to_parquet(dataset, raw, home=tmp_path / "home")
     assert [p for p in (tmp_path / "home").rglob("*") if p.is_file()] == []
@@ -245,7 +245,7 @@ def test_an_archive_that_cannot_be_opened(
 def test_a_small_archive_with_a_huge_member_is_never_held_whole(
     tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, pack: str
 ) -> None:
-    monkeypatch.setattr("data.unpacking.WHOLE_BYTES", 2**20)
+    monkeypatch.setattr("data.formats.unpacking.WHOLE_BYTES", 2**20)
     dataset, _ = small()
     raw = raw_of(tmp_path, dataset, getattr(build, pack)("0" * 2**21, member="cal_housing.data"))
     with pytest.raises(CorruptSource, match=r"cal_housing\.tgz unpacks to more than 1 MiB"):

@@ -2,12 +2,12 @@ from collections import namedtuple
 
 import pytest
 
-from data import local_disk
-from data.data_errors import StoreError
+from data.errors import StoreError
 from data.ledger import Ledger
-from data.local_disk import require_local_disk
-from flows import journal
-from flows.serve import _alone
+from data.store import local_disk
+from data.store.local_disk import require_local_disk
+from flows.record import journal
+from flows.server.serve import _alone
 
 Partition = namedtuple("Partition", "device mountpoint fstype opts")
 

@@ -2,11 +2,12 @@ import os
 
 import pytest
 
-from data import own_home
-from data.data_errors import StoreError
-from data.own_home import require_own_home
-from flows import journal, launch
-from flows.serve import _alone
+from data.errors import StoreError
+from data.store import home_owner as own_home
+from data.store.home_owner import require_own_home
+from flows.cli import launch
+from flows.record import journal
+from flows.server.serve import _alone
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from data.data_errors import DataError
-from data.declared_column import DeclaredColumn
-from data.own_table import own_table_to_parquet, table_schema
-from data.refs import read_table
+from data.errors import DataError
+from data.store.references import read_table
+from data.tables.analyst_table import own_table_to_parquet, table_schema
+from data.tables.declared_column import DeclaredColumn
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from data import datasets
-from data.data_errors import CorruptSource, DataError, Unreachable
-from data.ingest import to_parquet
-from data.raw_files import fetch
-from data.refs import read_table
+from data.errors import CorruptSource, DataError, Unreachable
+from data.fetch.ingest import to_parquet
+from data.fetch.raw_files import fetch
+from data.formats.table import check_schema, typed
 from data.registry import Dataset, get_dataset, load_registry
-from data.table import check_schema, typed
+from data.store.references import read_table
 
 TABLES = {"randhie": (20_190, 10), "fair": (6_366, 9)}
 

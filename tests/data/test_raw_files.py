@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from data import store
-from data.data_errors import CorruptSource, DataError, StoreError, Unreachable
-from data.raw_files import RawFile, fetch, fetch_or_stand_in, mirror_from_environment
+from data.errors import CorruptSource, DataError, StoreError, Unreachable
+from data.fetch.raw_files import RawFile, fetch, fetch_or_stand_in, mirror_from_environment
 from data.registry import Dataset
+from data.store import folders as store
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
 
@@ -157,7 +157,7 @@ def test_what_never_ends_is_not_copied(
     (mirror / "housing" / "cal_housing.tgz").symlink_to("/dev/zero")
     with pytest.raises(Unreachable, match=r"cal_housing\.tgz: not a regular file"):
         fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    monkeypatch.setattr("data.raw_files.MAX_BYTES", len(payload) - 1)
+    monkeypatch.setattr("data.fetch.raw_files.MAX_BYTES", len(payload) - 1)
     dataset = at(dataset, web.serve("/data", payload))
     with pytest.raises(CorruptSource, match=r"/data holds more than .* bytes, and no published file does"):
         fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)
@@ -167,7 +167,7 @@ def test_what_never_ends_is_not_copied(
 def test_an_archive_that_unpacks_without_end_is_refused(
     tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.unpacking.STREAM_BYTES", 2**20)
+    monkeypatch.setattr("data.formats.unpacking.STREAM_BYTES", 2**20)
     dataset, _ = small()
     source = replace(dataset.sources[0], sha256="")
     dataset = replace(dataset, sources=(source,))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from data.data_errors import DataError
+from data.errors import DataError
 from data.registry import REGISTRY_FILE, Source, get_dataset, load_registry
 
 

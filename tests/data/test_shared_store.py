@@ -4,9 +4,10 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from data import shared_store
-from data.data_errors import StoreError
-from data.shared_store import (
+from data.errors import StoreError
+from data.store import shared as shared_store
+from data.store.folders import atomic_write, sha256_file
+from data.store.shared import (
     bring,
     check_shared_store,
     read_all_shared,
@@ -16,7 +17,6 @@ from data.shared_store import (
     shared_files,
     write_shared,
 )
-from data.store import atomic_write, sha256_file
 
 
 def test_a_file_is_shared_under_its_name_and_comes_back(in_shared_store, home):
@@ -127,8 +127,8 @@ def test_no_password_is_shown(home, monkeypatch):
 
 
 def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home, tmp_path, monkeypatch):
-    from data.ingest import keep_reference, stored_table
-    from data.refs import DatasetRef, verified_path
+    from data.fetch.ingest import keep_reference, stored_table
+    from data.store.references import DatasetRef, verified_path
 
     path = home / "store" / "parquet" / "t.parquet"
     atomic_write(path, b"a table")

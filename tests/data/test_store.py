@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 import pytest
 
-from data import store
-from data.data_errors import DataError, StoreError
+from data.errors import DataError, StoreError
+from data.store import folders as store
 
 
 def failing(number: int):

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data import frames_csv
-from data.data_errors import CorruptSource, Unreachable
-from data.frame_features import stream_frames
-from data.ingest import FramesRef, ref_from_dict, to_parquet
-from data.raw_files import RawFile, fetch
+from data.errors import CorruptSource, Unreachable
+from data.fetch.frames import ROW_GROUP
+from data.fetch.ingest import FramesRef, ref_from_dict, to_parquet
+from data.fetch.raw_files import RawFile, fetch
+from data.formats import frames_csv
+from data.prepare.frame_features import stream_frames
 from data.registry import Dataset, get_dataset
-from data.swarm_frames import ROW_GROUP
-from data.table import Repair
+from data.store.references import Repair
 
 SENTINEL = "123456.789"
 N = 200
@@ -215,9 +215,9 @@ def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path: Pa
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("data.unpacking.LINE_BYTES", 1000)
-    monkeypatch.setattr("data.frames_csv.LINE_BYTES", 1000)
-    monkeypatch.setattr("data.frames_csv.PIECE_BYTES", 100)
+    monkeypatch.setattr("data.formats.unpacking.LINE_BYTES", 1000)
+    monkeypatch.setattr("data.formats.frames_csv.LINE_BYTES", 1000)
+    monkeypatch.setattr("data.formats.frames_csv.PIECE_BYTES", 100)
     with pytest.raises(CorruptSource, match=r"a\.csv unpacks to a line of more"):
         next(frames_csv.read_csv(io.BytesIO(b"x" * 2000), ("x",), file="a.csv"))
     with pytest.raises(CorruptSource, match=r"a\.csv has a line of more than 1,000 bytes"):

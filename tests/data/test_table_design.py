@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.data_errors import DataError
 from data.datasets import housing
-from data.prepared_table import PreparedTable, draw_rows
+from data.errors import DataError
+from data.prepare.prepared_table import PreparedTable, draw_rows
+from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
 from data.registry import get_dataset
-from data.table_design import prepare_table, read_prepared_table, table_bytes
 
 RESPONSE = "median_house_value"
 COVARIATES = ["median_income", "housing_median_age", "population", "households", "total_rooms"]

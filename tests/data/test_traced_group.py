@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.cohort import MISSING
-from data.data_errors import DataError
-from data.genotypes import NO_GROUP, Genotypes
-from data.traced_group import traced_group
+from data.errors import DataError
+from data.fetch.genotypes import NO_GROUP, Genotypes
+from data.formats.cohort import MISSING
+from data.prepare.traced_group import traced_group
 
 
 def genotypes(calls, group):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.canonical import MISSING
-from data.data_errors import DataError
-from data.user_ids import UserIds
+from data.errors import DataError
+from data.formats.canonical import MISSING
+from data.tables.user_ids import UserIds
 from dpalgos.errors import InputError
-from dpalgos.user_rows import user_codes
+from dpalgos.rows.users import user_codes
 
 NUMBERS = st.integers(-20, 20).flatmap(
     lambda number: st.sampled_from(

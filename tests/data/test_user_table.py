@@ -5,8 +5,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from data.data_errors import DataError
-from data.ingest import load_user_table
+from data.errors import DataError
+from data.fetch.ingest import load_user_table
 
 SENTINEL = "123456.789"
 
@@ -104,8 +104,8 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
 
 
 def test_the_file_is_opened_once_and_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("data.user_table.BLOCK_BYTES", 200)
-    monkeypatch.setattr("data.user_table.BATCH_ROWS", 7)
+    monkeypatch.setattr("data.formats.analyst_file.BLOCK_BYTES", 200)
+    monkeypatch.setattr("data.formats.analyst_file.BATCH_ROWS", 7)
     frame = pd.DataFrame({"x": np.arange(100.0), "who": ["ann, or\nbob"] * 100})
     frame.to_csv(tmp_path / "mine.csv", index=False)
     frame.to_parquet(tmp_path / "mine.parquet")

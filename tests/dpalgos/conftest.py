@@ -7,8 +7,8 @@ import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, GaussianEvent
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.noise_source import Noise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
 
 
 class Neighbors:

@@ -15,11 +15,11 @@ import pytest
 from scipy.special import expit
 
 import dpalgos
-from data.data_errors import DataError
-from data.row_groups import RowBlocks, read_ahead
-from dpalgos.blocked_design import HeldRows, StreamedRows, StreamRefused
-from dpalgos.design import Design
-from dpalgos.sample import Sample
+from data.errors import DataError
+from data.formats.row_groups import RowBlocks, read_ahead
+from dpalgos.rows.blocks import HeldRows, StreamedRows, StreamRefused
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 
 PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
 LINEAR = {"epsilon": 2.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.5}
@@ -309,7 +309,7 @@ def test_columns_make_the_same_blocks_as_rows(dtype):
 
 
 def test_the_next_piece_is_read_while_the_present_one_is_used(monkeypatch):
-    monkeypatch.setattr("data.row_groups._n_cores", lambda: 2)
+    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: 2)
     begun, used = [], []
 
     def pieces():
@@ -328,7 +328,7 @@ def test_the_next_piece_is_read_while_the_present_one_is_used(monkeypatch):
 
 
 def test_on_one_core_the_next_piece_is_read_when_it_is_wanted(monkeypatch):
-    monkeypatch.setattr("data.row_groups._n_cores", lambda: 1)
+    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: 1)
     begun = []
 
     def pieces():
@@ -344,7 +344,7 @@ def test_on_one_core_the_next_piece_is_read_when_it_is_wanted(monkeypatch):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_what_goes_wrong_ahead_is_told_and_an_abandoned_reader_ends(cores, monkeypatch):
-    monkeypatch.setattr("data.row_groups._n_cores", lambda: cores)
+    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: cores)
 
     def broken():
         yield 1
@@ -367,7 +367,7 @@ import json, sys
 from pathlib import Path
 import numpy as np, pyarrow.parquet as pq
 import dpalgos
-from data.row_groups import RowBlocks
+from data.formats.row_groups import RowBlocks
 from tests.peak_memory import peak_memory
 
 folder, keywords = Path(sys.argv[1]), json.loads(sys.argv[2])

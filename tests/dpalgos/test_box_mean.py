@@ -8,9 +8,9 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.box_mean import column_groups
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.mechanisms.secure import SecureTranscript, box_sampler
-from dpalgos.noise_source import Noise
-from dpalgos.sample import Sample
+from dpalgos.release.hardened_noise import SecureTranscript, box_sampler
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
 
 LOWER, UPPER = (-1.0, 0.0, -40.0, 2.0), (1.0, 0.5, 10.0, 2.25)
 BUDGET = {"epsilon": 0.5, "delta": 1e-9}

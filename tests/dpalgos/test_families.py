@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.families import family_names, get_family
+from dpalgos.models.families import family_names, get_family
 
 CONSTANTS = {
     "gaussian": {"response_bound": 2.0},

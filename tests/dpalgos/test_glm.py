@@ -14,10 +14,10 @@ from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_glm import printed_multiplier
-from dpalgos.families import family_names, get_family
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.noise_source import Noise, NoNoise
-from dpalgos.sample import Sample
+from dpalgos.models.families import family_names, get_family
+from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 FAMILIES = {

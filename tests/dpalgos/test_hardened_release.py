@@ -5,10 +5,10 @@ from scipy.stats import kstest, laplace, norm
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, PureEvent
 from dpalgos.accounting.odometer import Spending, spending
-from dpalgos.blocked_design import StreamedRows
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.mechanisms.secure import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
-from dpalgos.sample import Sample
+from dpalgos.release.hardened_noise import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-6}
 RELEASABLE = {

@@ -6,11 +6,11 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
-from dpalgos.intervals import HALF_WIDTH, NOTE, half_widths
-from dpalgos.mechanisms.box_noise import coordinate_quantile, coordinate_std, normal_equivalent
-from dpalgos.mechanisms.secure import SecureTranscript
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.intervals.half_widths import HALF_WIDTH, NOTE, half_widths
+from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.steps.box_noise import coordinate_quantile, coordinate_std, normal_equivalent
 
 MEANS = {
     "dp_mean": {"value_bound": 5.0},

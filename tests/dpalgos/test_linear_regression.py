@@ -12,9 +12,9 @@ from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_s
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
-from dpalgos.mechanisms.symmetric import gram_sensitivity
-from dpalgos.noise_source import NoNoise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.symmetric import gram_sensitivity
 from dpalgos.theory.rates import linear_regression_lower, linear_regression_upper
 
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}

@@ -10,8 +10,8 @@ from dpalgos.comparators.clipped_mean import mean_sensitivity
 from dpalgos.comparators.karwa_vadhan_mean import interval_sensitivity
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.mechanisms.peeling import unmet_conditions
-from dpalgos.noise_source import NoNoise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.rows.sample import Sample
 from dpalgos.tuning.noise_level import prune
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -41,7 +41,7 @@ def errors(name, n, d, n_sets, s=None, delta=None, **keywords):
 
 def silent(name, X, **keywords):
     estimator = dpalgos.get_estimator(name)
-    transcript = dpalgos.mechanisms.transcript.Transcript(NoNoise([np.random.default_rng(0)]))
+    transcript = dpalgos.release.transcript.Transcript(NoNoise([np.random.default_rng(0)]))
     return run(estimator, Sample(X), build_params(estimator, keywords), transcript)[:, 0]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import gumbel_r, kstest, laplace, norm, uniform
 
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
 
 LAWS = {"normal": norm, "laplace": laplace, "uniform": uniform, "gumbel": gumbel_r}
 

@@ -16,11 +16,11 @@ from dpalgos.comparators.objective_perturbation_glm import (
     tight_noise,
     useful_ridge,
 )
-from dpalgos.families import get_family
-from dpalgos.noise_source import Noise
-from dpalgos.ridge import RidgeRisk, minimize_by_products
-from dpalgos.risk import Risk, minimize
-from dpalgos.sample import Sample
+from dpalgos.models.families import get_family
+from dpalgos.models.ridge import RidgeRisk, minimize_by_products
+from dpalgos.models.risk import Risk, minimize
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
 
 NAME = "objective_perturbation_glm"
 

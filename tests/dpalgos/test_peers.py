@@ -12,8 +12,8 @@ from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.mechanisms.coinpress_covariance import whitening
-from dpalgos.noise_source import Noise, NoNoise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COEF = np.array([0.5, -0.5, 0.5, 0.5])

@@ -8,12 +8,12 @@ import dpalgos
 from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.families import family_names, get_family
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.mechanisms.level_search import search_level
-from dpalgos.mechanisms.normal_curvature import newton_step
-from dpalgos.noise_source import Noise, NoNoise
-from dpalgos.sample import Sample
+from dpalgos.models.families import family_names, get_family
+from dpalgos.models.normal_curvature import newton_step
+from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.rows.sample import Sample
 
 NAME = "preconditioned_glm"
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}

@@ -13,9 +13,9 @@ from dpalgos.accounting.pld import Cost, pld_epsilon
 from dpalgos.accounting.sampled_gaussian import grid_interval, sampled_gaussian_losses
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.mechanisms.secure import SecureTranscript
-from dpalgos.noise_source import Noise
-from dpalgos.sample import Sample
+from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
 
 
 def sampled(multiplier, rate, count):

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from dpalgos.blocked_design import HeldRows
-from dpalgos.design import Design
-from dpalgos.sample import Sample
+from dpalgos.rows.blocks import HeldRows
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 
 N, D, R = 1400, 30, 3
 

@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dpalgos
 from dpalgos import InputError
-from dpalgos.sklearn_classes import (
+from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,
     DPLogisticRegression,

@@ -18,9 +18,9 @@ from dpalgos.comparators.screened_sparse_glm import (
     screening_multipliers,
 )
 from dpalgos.mechanisms.batched_top_k import batch_multipliers, batch_sizes
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import NoNoise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 FAMILIES = {

@@ -9,11 +9,11 @@ from dpalgos.api import build_params, run
 from dpalgos.central.dp_sparse_linear_regression import step_sensitivity
 from dpalgos.comparators.private_frank_wolfe_lasso import score_sensitivity
 from dpalgos.comparators.screened_sparse_regression import moment_sensitivity
-from dpalgos.design import Design
 from dpalgos.mechanisms.noisy_iht import planned_multipliers
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import NoNoise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
@@ -57,8 +57,8 @@ def printed_delta(n):
 @pytest.mark.parametrize("bound", [None, 0.7, 5.0])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
-    monkeypatch.setattr("dpalgos.blocked_design._ROWS_PER_BLOCK", 7)
-    monkeypatch.setattr("dpalgos.blocked_design._BLOCK_ELEMENTS", 40)
+    monkeypatch.setattr("dpalgos.rows.blocks._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("dpalgos.rows.blocks._BLOCK_ELEMENTS", 40)
     rng = np.random.default_rng(0)
     X, mask = rng.standard_normal((30, 12)), rng.random((30, 3)) < 0.5
     sample = Sample(X, row_mask=mask if masked else None, n_replicates=3)

@@ -9,8 +9,8 @@ from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
-from dpalgos.noise_source import Noise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COEF = np.array([0.5, -0.5, 0.5, 0.5])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from data.data_errors import DataError
-from flows.find_study import find_study
-from flows.init_study import init_study
+from data.errors import DataError
+from flows.cli.init_study import init_study
+from flows.studies.find_study import find_study
+from tasks.bring.analyst_parquet import own_parquet
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
-from tasks.own_parquet import own_parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.collect import collect

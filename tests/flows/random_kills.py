@@ -24,10 +24,10 @@ from pathlib import Path
 
 import psutil
 
-from data.store import sha256_file
-from flows.local_postgres import DATABASE_URL, postgres_cluster
-from flows.server_process import ServerProcess, free_port, own_authentication
-from flows.supervision import supervised_processes
+from data.store.folders import sha256_file
+from flows.server.postgres import DATABASE_URL, postgres_cluster
+from flows.server.private_server import ServerProcess, free_port, own_authentication
+from flows.server.supervision import supervised_processes
 
 PROJECT = Path(__file__).resolve().parents[2]
 TARGETS = ("flow", "task process", "dask worker", "scheduler", "server", "postgres")
@@ -187,7 +187,7 @@ class Killer:
 
     def start(self, study: str, engine: str, **more: str) -> subprocess.Popen[bytes]:
         options = ["--profile", "smoke", "--offline", "--engine", engine, "--workers", str(WORKERS)]
-        code = "import sys; from flows.start import main; sys.argv[0] = 'dpcost'; main()"
+        code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
         with open(self.folder / "said", "wb") as said:
             return subprocess.Popen(
                 [sys.executable, "-c", code, "run", study, *options, "--out", str(self.folder / "out")],

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-DPCOST = "import sys; from flows.start import main; sys.argv[0] = 'dpcost'; main()"
+DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 
 STUDY = """
 title = "A small study"

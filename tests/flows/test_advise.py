@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from own_tables import computed, initialised
 
-from data import own_table, user_table
+from data.formats import analyst_file as user_table
 from data.ledger import open_ledger
-from flows.advise_cli import advise as command
-from flows.find_study import find_study
+from data.tables import analyst_table as own_table
+from flows.cli.advise import advise as command
+from flows.studies.find_study import find_study
 from tasks import advise as advising
 from tasks.advise import advise, release_costs
 from tasks.faults import SpecError

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows import artifacts
-from flows.artifacts import LastResults, ProgressArtifact
-from flows.find_study import find_study
-from reports.results import to_parquet_bytes
+from flows.record import artifacts
+from flows.record.artifacts import LastResults, ProgressArtifact
+from flows.studies.find_study import find_study
+from reports.analysis.results import to_parquet_bytes
 from tasks.report.spent_budget import spent_budget
 
 HOUSING = find_study("housing")

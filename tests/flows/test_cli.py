@@ -70,7 +70,7 @@ def test_a_study_file_that_is_wrong_is_refused_before_anything_starts(dpcost, tm
 
 
 def test_two_studies_of_one_name_are_refused(dpcost, tmp_path):
-    from flows.find_study import STUDIES
+    from flows.studies.find_study import STUDIES
 
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -82,7 +82,7 @@ def test_two_studies_of_one_name_are_refused(dpcost, tmp_path):
 
 @pytest.mark.parametrize("name", ["housing", "scorecard"])
 def test_a_study_file_does_not_take_the_place_of_a_known_report(dpcost, tmp_path, name):
-    from flows.find_study import STUDIES, find_study
+    from flows.studies.find_study import STUDIES, find_study
 
     path = tmp_path / f"{name}.toml"
     path.write_text((STUDIES / "housing.toml").read_text())
@@ -121,7 +121,7 @@ def test_an_empty_home_has_nothing_to_show(dpcost, home):
 
 
 def test_columns_of_the_status_stay_apart(dpcost, home):
-    from flows import journal
+    from flows.record import journal
 
     name = "a_study_of_a_name_that_is_longer_than_most"
     run = str(uuid4())
@@ -201,7 +201,7 @@ def broken(monkeypatch):
             raise error
 
         monkeypatch.setattr(study_file, "load_study", fail)
-        monkeypatch.setattr("flows.find_study.load_study", fail)
+        monkeypatch.setattr("flows.studies.find_study.load_study", fail)
 
     return let
 
@@ -213,7 +213,7 @@ def test_an_internal_error_shows_its_type_and_place_and_never_its_message(dpcost
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("dpcost: internal error, ValueError in tests/flows/test_cli.py:")
     log = (home / "faults.log").read_text()
-    assert "flows/cli.py:" in log
+    assert "flows/cli/main.py:" in log
     assert "42.5" not in err + log
 
 
@@ -242,6 +242,8 @@ def test_starting_is_light():
     """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
     import subprocess
 
-    code = "import sys, flows.cli; print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
+    code = (
+        "import sys, flows.cli.main; print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

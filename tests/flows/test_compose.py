@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.server_process import RECORDER_SETTINGS
+from flows.server.private_server import RECORDER_SETTINGS
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((PROJECT / "compose.yaml").read_bytes())

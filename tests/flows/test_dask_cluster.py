@@ -10,8 +10,8 @@ import psutil
 import pytest
 from small_project import PROJECT
 
-from flows.server_process import free_port
-from flows.supervision import supervised_processes
+from flows.server.private_server import free_port
+from flows.server.supervision import supervised_processes
 
 pytest.importorskip("prefect_dask")
 from distributed import Client

@@ -13,7 +13,7 @@ from prefect.context import SettingsContext, hydrated_context, serialize_context
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.annotations import quote
 
-from flows import dask_runner
+from flows.engines import dask_runner
 from tasks.run.run_block import run_block
 
 ADDRESS = "http://127.0.0.1:1/api"

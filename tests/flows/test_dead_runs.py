@@ -4,7 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from flows import dead_runs, journal
+from flows.record import journal
+from flows.server import dead_runs
 
 NOW = datetime.now(UTC)
 

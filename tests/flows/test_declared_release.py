@@ -6,15 +6,15 @@ import pytest
 from own_tables import edited, study_of
 
 import dpalgos
-from data.data_errors import DataError
+from data.errors import DataError
 from data.ledger import open_ledger
-from data.own_table import table_schema
+from data.tables.analyst_table import table_schema
 from dpalgos import InputError
 from dpalgos.hardened_release import Release
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from tasks.faults import SpecError
-from tasks.release import release
-from tasks.release_table import AT_CENTERS, table_as_declared
+from tasks.release.draw import release
+from tasks.release.table import AT_CENTERS, table_as_declared
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
@@ -59,7 +59,7 @@ def drawn_from_a_seed(plan, sample):
 
 
 def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monkeypatch):
-    monkeypatch.setattr("tasks.release.draw_release", drawn_from_a_seed)
+    monkeypatch.setattr("tasks.release.draw.draw_release", drawn_from_a_seed)
     study(tmp_path, response="cost")
     answer = asked(tmp_path, ledger, interval=0.95)
     assert list(answer.estimate) == ["age", "region=south", "region=west", "smoker=yes", AT_CENTERS]

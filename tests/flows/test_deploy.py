@@ -3,7 +3,8 @@ import re
 import pytest
 import yaml
 
-from flows import deploy, find_study
+from flows.server import deploy
+from flows.studies import find_study
 from tasks.faults import SpecError
 
 OTHERS = ["ingest", "report", "rerun", "scorecard"]

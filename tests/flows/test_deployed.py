@@ -17,10 +17,10 @@ import pytest
 from small_project import PROJECT, Project
 from wrong_parameters import WRONG
 
-from data.store import REPORTS
-from flows import local_postgres as postgres
-from flows.server_process import answers, free_port, own_authentication
-from flows.supervision import ServerError, supervised_processes
+from data.store.folders import REPORTS
+from flows.server import postgres
+from flows.server.private_server import answers, free_port, own_authentication
+from flows.server.supervision import ServerError, supervised_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -39,7 +39,7 @@ def standing(request, tmp_path_factory):
     project, port = Project(folder, "standing"), free_port()
     project.out = REPORTS / f"test-{port}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.serve", "--port", str(port), *request.param],
+        [sys.executable, "-m", "flows.server.serve", "--port", str(port), *request.param],
         cwd=PROJECT,
         env=project.environment,
         stdout=subprocess.PIPE,

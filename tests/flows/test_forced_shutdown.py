@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from data.processes import ProcessIdentity
-from flows.forced_shutdown import _watch, prompt_end
+from data.store.processes import ProcessIdentity
+from flows.server.forced_shutdown import _watch, prompt_end
 
 BUSY = """
 import contextlib, os, signal, sys, time
 from functools import partial
 from pathlib import Path
-from flows.forced_shutdown import leave, prompt_end
-from flows.supervision import SupervisedProcess
+from flows.server.forced_shutdown import leave, prompt_end
+from flows.server.supervision import SupervisedProcess
 
 home, grace = Path(sys.argv[1]), float(sys.argv[2])
 (home / "prefect").mkdir(parents=True)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from flows import guarded_server
-from flows.guarded_server import ReportPages, RequestGuard
+from flows.server import guarded_server
+from flows.server.guarded_server import ReportPages, RequestGuard
 
 OWN = "http://127.0.0.1:4200"
 

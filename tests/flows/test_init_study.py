@@ -9,11 +9,11 @@ import pytest
 from own_tables import completed, computed, edited, manifest_of, refusal, reported, study_of
 
 import dpalgos
-from flows.find_study import find_study
-from flows.init_study import init_study
-from tasks.own_parquet import own_parquet
+from flows.cli.init_study import init_study
+from flows.studies.find_study import find_study
+from tasks.bring.analyst_parquet import own_parquet
 from tasks.problems.own_data import OwnColumn
-from tasks.release_config import ReleaseConfig, read_config
+from tasks.release.config import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.study import study_file

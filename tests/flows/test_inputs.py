@@ -175,7 +175,7 @@ SURROUNDINGS = {
 @pytest.mark.parametrize("case", SURROUNDINGS)
 def test_odd_surroundings_are_one_sentence(project, case):
     line, status, sentence = SURROUNDINGS[case]
-    start = f'dpcost() {{ "{sys.executable}" -c "from flows.start import main; main()" "$@"; }}'
+    start = f'dpcost() {{ "{sys.executable}" -c "from flows.cli.start import main; main()" "$@"; }}'
     environment = {**project.environment, "DPCOST_HOME": str(project.home)}
     done = subprocess.run(
         ["bash", "-c", f"{start}; {line}"],

@@ -6,13 +6,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from data.ingest import to_parquet
-from data.raw_files import fetch, mirror_from_environment
+from data.fetch.ingest import to_parquet
+from data.fetch.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
-from data.store import atomic_write
-from flows import journal
-from flows.inventory import clear_leftovers, entries, n_bytes, prune
-from flows.status import recent_runs, totals
+from data.store.folders import atomic_write
+from flows.record import journal
+from flows.record.inventory import clear_leftovers, entries, n_bytes, prune
+from flows.record.status import recent_runs, totals
 from tasks.cache.keys import UNCACHED
 from tasks.cache.policy import ByKey
 from tasks.cache.records import SERIALIZER, written
@@ -40,7 +40,7 @@ def stocked(home):
         home,
         key("b"),
         written(UNCACHED, blocks / "b.parquet", b"rows")
-        | {"code": {"modules": ["data.store"], "of_page": False, "sha256": "older"}},
+        | {"code": {"modules": ["data.store.folders"], "of_page": False, "sha256": "older"}},
     )
     store(home, key("c"), written(UNCACHED, blocks / "c.parquet", b"rows"))
     (blocks / "c.parquet").write_bytes(b"cut")

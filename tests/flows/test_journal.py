@@ -13,9 +13,9 @@ import pytest
 from prefect import states
 from prefect.client import orchestration
 
-from data.processes import ProcessIdentity
-from flows import journal
-from flows.child_processes import write_json
+from data.store.processes import ProcessIdentity
+from flows.record import journal
+from flows.record.child_processes import write_json
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def a_run_that_died(home):
     code = """
 import sys, time
 from pathlib import Path
-from flows.journal import begin
+from flows.record.journal import begin
 begin(Path(sys.argv[1]), sys.argv[2], "housing", profile="smoke")
 print("begun", flush=True)
 time.sleep(60)
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
 LOCKER = """
 import sys, time
 from pathlib import Path
-from flows.journal import exclusive_run
+from flows.record.journal import exclusive_run
 with exclusive_run(Path(sys.argv[1]), lambda sentence: print(sentence, flush=True)):
     print("has it", flush=True)
     time.sleep(float(sys.argv[2]))

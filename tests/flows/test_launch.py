@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from own_tables import initialised
 
-from data.data_errors import DataError, StoreError
-from flows import dask_cluster, launch
-from flows.launch import OptionError, check_engine, check_folder, check_options
-from flows.supervision import ServerError
+from data.errors import DataError, StoreError
+from flows.cli import launch
+from flows.cli.launch import OptionError, check_engine, check_folder, check_options
+from flows.engines import dask_cluster
+from flows.server.supervision import ServerError
 
 
 def test_right_options_pass():
@@ -97,7 +98,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, numbe
     def refuse(*_, **__):
         raise OSError(number, "", str(tmp_path))
 
-    monkeypatch.setattr("data.store.os.replace", refuse)
+    monkeypatch.setattr("data.store.folders.os.replace", refuse)
     with pytest.raises(OptionError, match=reason):
         check_folder("DPCOST_HOME", tmp_path, 1)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.report_files import ReportTable, message_digest, read_reports, write_reports
+from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
 from tasks.local_protocol import aggregate, first_message
 
 CONFIG = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_project import PROJECT, Project
 
-from flows.server_process import free_port
+from flows.server.private_server import free_port
 
 TRAP = Path(__file__).parent / "trap"
 TOLD_NOT_TO = ("DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED", "CI", "GITHUB_ACTIONS")
@@ -30,7 +30,7 @@ def trapped(tmp_path):
     return project, notes
 
 
-@pytest.mark.parametrize("module", ["flows.cli", "flows.study"])
+@pytest.mark.parametrize("module", ["flows.cli.main", "flows.study"])
 def test_whatever_is_imported_first_tells_prefect_not_to_track(trapped, module):
     project, notes = trapped
     code = (
@@ -95,7 +95,7 @@ def test_only_what_does_not_ship_with_the_package_is_asked_for(trapped, tmp_path
 def test_the_standing_server_asks_nobody(trapped):
     project, notes = trapped
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.serve", "--port", str(free_port())],
+        [sys.executable, "-m", "flows.server.serve", "--port", str(free_port())],
         cwd=PROJECT,
         env=project.environment,
         stdout=subprocess.PIPE,

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from own_tables import computed, edited, initialised, refusal, study_of
 
-from data import user_table
-from data.declared_column import DeclaredColumn
-from data.own_table import count_users, read_declared
-from data.refs import UserTableRef
-from flows.find_study import find_study
-from flows.init_study import init_study
-from tasks.release_config import ReleaseConfig, read_config
+from data.formats import analyst_file as user_table
+from data.store.references import UserTableRef
+from data.tables.analyst_table import count_users, read_declared
+from data.tables.declared_column import DeclaredColumn
+from flows.cli.init_study import init_study
+from flows.studies.find_study import find_study
+from tasks.release.config import ReleaseConfig, read_config
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tasks.release
+import tasks.release.draw
 
 CONFIG = """
 [dataset]
@@ -141,7 +141,7 @@ def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
 
 
 def test_a_long_file_is_read_with_signs_of_life(dpcost, data, config, monkeypatch):
-    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_LINES", 0.0)
     opened(dpcost)
     assert "reading patients.csv: 400 rows\n" in ask(dpcost, data, config())[2]
 
@@ -368,7 +368,7 @@ def test_a_corrupt_ledger_is_one_sentence(dpcost, data, config, home):
 def test_an_audit_of_too_many_trials_is_refused_and_a_long_one_tells_how_far_it_is(dpcost, monkeypatch):
     status, _, err = dpcost("audit", "dp_mean", "--trials", 10**12)
     assert (status, "--trials must be at most 10,000,000" in err) == (2, True)
-    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_LINES", 0.0)
     assert "auditing dp_mean tight: 1,000 runs\n" in dpcost("audit", "dp_mean", "--trials", 1000)[2]
 
 
@@ -393,12 +393,12 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     def dearer(name, n_rows, n_features, keywords, **others):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
 
-    plan = tasks.release.plan_release
+    plan = tasks.release.draw.plan_release
     opened(dpcost)
-    monkeypatch.setattr(tasks.release, "plan_release", dearer)
+    monkeypatch.setattr(tasks.release.draw, "plan_release", dearer)
     status, out, err = ask(dpcost, data, config())
     assert status == 1
-    assert "internal error, AssertionError in tasks/release.py" in err
+    assert "internal error, AssertionError in tasks/release/draw.py" in err
     assert not out
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
 
@@ -408,7 +408,7 @@ def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
 ):
     import dpalgos.hardened_release
     from data.ledger import open_ledger
-    from data.store import home as home_folder
+    from data.store.folders import home as home_folder
 
     charged = []
 
@@ -418,14 +418,14 @@ def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
             raise RuntimeError("no entropy")
 
     opened(dpcost)
-    plan = tasks.release.plan_release
+    plan = tasks.release.draw.plan_release
 
     def planned(*arguments, **options):
         made = plan(*arguments, **options)
         monkeypatch.setattr(dpalgos.hardened_release, "SecureTranscript", Broken)
         return made
 
-    monkeypatch.setattr(tasks.release, "plan_release", planned)
+    monkeypatch.setattr(tasks.release.draw, "plan_release", planned)
     status, out, _ = ask(dpcost, data, config())
     assert status == 1
     assert not out

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from flows.progress import Progress, counter, progress
+from flows.record.progress import Progress, counter, progress
 
 
 class Terminal(io.StringIO):
@@ -103,8 +103,8 @@ def test_a_count_is_shown_now_and_then():
 
 
 def test_a_run_ticks_by_itself_and_stops(capsys, monkeypatch):
-    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_TICKS", 0.01)
-    monkeypatch.setattr("flows.progress._SECONDS_BETWEEN_SIGNS", 0.0)
+    monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_TICKS", 0.01)
+    monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_SIGNS", 0.0)
     with progress(1, 1) as shown:
         while "0/1 block" not in capsys.readouterr().err:
             time.sleep(0.01)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from prefect.workers.process import ProcessWorker
 
-from flows.project_worker import PROJECT, ProjectWorker, foreign
+from flows.server.worker import PROJECT, ProjectWorker, foreign
 
 STEP = "prefect.deployments.steps.set_working_directory"
 OWN = {

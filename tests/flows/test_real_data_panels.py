@@ -4,10 +4,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from data.raw_files import RawFile
-from data.store import PROJECT_ROOT
+from data.fetch.raw_files import RawFile
+from data.store.folders import PROJECT_ROOT
 from flows import study as flow
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from tasks.faults import SpecError
 
 DATASET, PANEL = "snp_gse106818", "average and low iq"

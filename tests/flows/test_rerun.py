@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.store import sha256_file
-from flows.find_study import find_study
-from flows.rerun import last_manifest, rebuild_reports, rerun_options
-from flows.stored_results import read_results
-from flows.task_choice import TASKS, check_cell
-from reports.compare import compare_results, describe
-from reports.results import to_parquet_bytes
+from data.store.folders import sha256_file
+from flows.last_run import last_manifest, rebuild_reports, rerun_options
+from flows.record.stored_results import read_results
+from flows.studies.find_study import find_study
+from flows.studies.task_choice import TASKS, check_cell
+from reports.analysis.compare import compare_results, describe
+from reports.analysis.results import to_parquet_bytes
 from tasks.faults import SpecError
 
 ASKED = {"profile": None, "reps": None, "seed": None}

@@ -15,8 +15,8 @@ import pytest
 from random_kills import TARGETS, kill_at_random
 from small_project import DPCOST
 
-from data.store import sha256_file
-from flows.supervision import supervised_processes
+from data.store.folders import sha256_file
+from flows.server.supervision import supervised_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -264,7 +264,7 @@ def test_no_kill_changes_a_byte_or_leaves_anything_running(project):
 # Ends without a word where the run would be written into the journal.
 KILLED_AT_ITS_ENTRY = f"""
 import os, signal
-from flows import journal
+from flows.record import journal
 journal.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 {DPCOST}
 """

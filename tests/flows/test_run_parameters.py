@@ -7,15 +7,15 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.schema_tools.validation import ValidationError
 from wrong_parameters import CELL, HOUSING, WRONG
 
-from flows import run_parameters
-from flows.parameter_words import check_in_words
-from flows.run_ingest import run_ingest
-from flows.run_parameters import check_parameters, form, reports_folder
-from flows.run_part import run_part
-from flows.run_report import run_report
-from flows.run_scorecard import run_scorecard
+from flows.engines.threads import threads_at_once
+from flows.ingest import run_ingest
+from flows.report import run_report
+from flows.rerun import run_part
+from flows.scorecard import run_scorecard
+from flows.studies import parameters as run_parameters
+from flows.studies.parameter_words import check_in_words
+from flows.studies.parameters import check_parameters, form, reports_folder
 from flows.study import run_study
-from flows.threads_at_once import threads_at_once
 from tasks.faults import SpecError
 
 RIGHT = {

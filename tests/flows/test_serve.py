@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import local_postgres as postgres
-from flows import serve
-from flows.server_process import ServerProcess, answers, free_port, own_authentication
-from flows.stop import stop
-from flows.supervision import ServerError, supervised_processes
+from flows.cli.stop import stop
+from flows.server import postgres, serve
+from flows.server.private_server import ServerProcess, answers, free_port, own_authentication
+from flows.server.supervision import ServerError, supervised_processes
 
 STUDY = """
 from pathlib import Path
@@ -106,7 +105,7 @@ def project():
 
 
 class Serving:
-    """``python -m flows.serve`` in a project, until Ctrl-C."""
+    """``python -m flows.server.serve`` in a project, until Ctrl-C."""
 
     def __init__(self, project, *options, **environment):
         self.project = project
@@ -119,7 +118,7 @@ class Serving:
         }
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options],
+            [sys.executable, "-m", "flows.server.serve", "--port", str(self.port), *options],
             cwd=project,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -325,7 +324,7 @@ def test_one_command_ends_everything(project, start, options, monkeypatch):
 OTHER_RUN = """
 import sys, time
 from pathlib import Path
-from flows.server_process import prefect_server
+from flows.server.private_server import prefect_server
 with prefect_server(Path(sys.argv[1])):
     time.sleep(600)
 """
@@ -398,7 +397,7 @@ def test_the_server_answers_its_owner_alone_and_the_worker_runs_this_project_alo
 def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project, start, receiver):
     failing = STUDY.replace('@flow(name="study")', '@flow(name="study", on_failure=[tell_failure])')
     failing = failing.replace("    return number", '    raise ValueError("the value 42.5")')
-    (project / "flows" / "study.py").write_text(f"from flows.webhook import tell_failure\n{failing}")
+    (project / "flows" / "study.py").write_text(f"from flows.record.webhook import tell_failure\n{failing}")
     (project / "prefect.yaml").write_text(DEPLOYMENTS.replace("0 3 * * 1", "* * * * *"))
     serving = start(DPCOST_WEBHOOK_URL=receiver.address)
     serving.wait_until_up()

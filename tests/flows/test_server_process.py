@@ -14,11 +14,12 @@ from uuid import uuid4
 
 import pytest
 
-from data.processes import ProcessIdentity
-from flows import journal, supervision
-from flows import server_process as server
-from flows.server_process import prefect_server
-from flows.supervision import (
+from data.store.processes import ProcessIdentity
+from flows.record import journal
+from flows.server import private_server as server
+from flows.server import supervision
+from flows.server.private_server import prefect_server
+from flows.server.supervision import (
     ServerError,
     SupervisedProcess,
     end_leftovers,
@@ -140,7 +141,7 @@ def test_what_is_ended_with_its_owner_is_not_started_again(tmp_path):
 def test_a_child_that_watches_ends_with_a_killed_owner_and_so_does_what_it_started(tmp_path):
     child = """
 import subprocess, sys, time
-from flows.child_processes import end_with_owner
+from flows.record.child_processes import end_with_owner
 end_with_owner(1.0)
 subprocess.Popen(["sleep", "60"], start_new_session=True)
 open(sys.argv[1], "w").close()
@@ -149,7 +150,7 @@ time.sleep(60)
     owner = """
 import os, sys, time
 from pathlib import Path
-from flows.supervision import SupervisedProcess
+from flows.server.supervision import SupervisedProcess
 home, child = Path(sys.argv[1]), sys.argv[2]
 command = [sys.executable, "-c", child, str(home / "up")]
 process = SupervisedProcess(home, "server", command, environment=os.environ, folder=home)
@@ -342,7 +343,7 @@ def test_settings_apply_and_are_restored_where_prefect_is_imported_later(tmp_pat
     code = """
 import sys, threading
 from pathlib import Path
-from flows.server_process import client_environment, client_settings
+from flows.server.private_server import client_environment, client_settings
 assert "prefect" not in sys.modules
 with client_environment(client_settings(Path(sys.argv[1]), "http://127.0.0.1:1/api", "a:string")):
     from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL
@@ -376,7 +377,7 @@ def home(migrated, tmp_path, monkeypatch):
 OWNER = """
 import sys, time
 from pathlib import Path
-from flows.server_process import prefect_server
+from flows.server.private_server import prefect_server
 with prefect_server(Path(sys.argv[1])) as url:
     print(url, flush=True)
     time.sleep(120)
@@ -385,8 +386,8 @@ with prefect_server(Path(sys.argv[1])) as url:
 KILLED_RUN = """
 import sys, time
 from pathlib import Path
-from flows.journal import begin
-from flows.server_process import prefect_server
+from flows.record.journal import begin
+from flows.server.private_server import prefect_server
 with prefect_server(Path(sys.argv[1])):
     from prefect import flow, task
     from prefect.runtime import flow_run

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from data.shared_store import remove_shared, shared_files, write_shared
-from flows import shared_inventory
+from data.store.shared import remove_shared, shared_files, write_shared
+from flows.record import shared_inventory
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.records import written
 from tasks.faults import SpecError
@@ -21,7 +21,7 @@ def stocked(in_shared_store, home):
     written(CacheKey("block-a"), blocks / "a.parquet", b"rows", beside={"a.timings.parquet": times})
     written(CacheKey("block-b"), blocks / "b.parquet", b"more rows")
     record = written(UNCACHED, blocks / "c.parquet", b"rows")
-    older = record | {"code": {"modules": ["data.store"], "of_page": False, "sha256": "older"}}
+    older = record | {"code": {"modules": ["data.store.folders"], "of_page": False, "sha256": "older"}}
     write_shared("cache/records/block-c.json", json.dumps(older).encode())
     write_shared("cache/records/block-d.json", b"{")
     write_shared("cache/records/block-e.json", json.dumps(record | {"path": "cache/blocks/gone"}).encode())

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 from websockets.sync.client import connect
 
-from flows.server_process import ServerProcess, free_port, own_authentication
+from flows.server.private_server import ServerProcess, free_port, own_authentication
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 

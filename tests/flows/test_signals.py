@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from flows.child_processes import environment_of
+from flows.record.child_processes import environment_of
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import tasks.release
-from data.data_errors import DataError
-from data.user_table import UserFileRows
+import tasks.release.draw
+from data.errors import DataError
+from data.formats.analyst_file import UserFileRows
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
@@ -52,7 +52,9 @@ def ask(dpcost, data, tmp_path, estimator="dp_mean", config=MEAN, epsilon=5):
 
 @pytest.fixture
 def never_in_memory(monkeypatch):
-    monkeypatch.setattr(tasks.release, "load_user_table", lambda *_, **__: pytest.fail("read into memory"))
+    monkeypatch.setattr(
+        tasks.release.draw, "load_user_table", lambda *_, **__: pytest.fail("read into memory")
+    )
 
 
 @pytest.mark.usefixtures("never_in_memory")
@@ -98,13 +100,13 @@ def test_faults_in_streamed_rows_cost_nothing(dpcost, tmp_path):
 @pytest.mark.parametrize(("moment", "n_charges"), [("check_data", 0), ("draw_release", 1)])
 def test_a_file_that_changes_on_the_way_is_noticed(dpcost, parquet, tmp_path, monkeypatch, moment, n_charges):
     """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
-    original = getattr(tasks.release, moment)
+    original = getattr(tasks.release.draw, moment)
 
     def after_a_change(*arguments):
         rides(20_000).assign(hours=1.0).to_parquet(parquet)
         return original(*arguments)
 
-    monkeypatch.setattr(tasks.release, moment, after_a_change)
+    monkeypatch.setattr(tasks.release.draw, moment, after_a_change)
     glm = REGRESSION.replace('y = "cost"', 'y = "even"').replace(
         "response_bound = 5.0\n", '[params]\nfamily = "logistic"\n'
     )
@@ -118,13 +120,13 @@ def test_a_file_that_changes_on_the_way_is_noticed(dpcost, parquet, tmp_path, mo
 
 def test_a_file_that_changes_before_it_is_read_into_memory_is_noticed(dpcost, parquet, tmp_path, monkeypatch):
     """What is charged would be one content, and what is answered another."""
-    original = tasks.release.load_user_table
+    original = tasks.release.draw.load_user_table
 
     def after_a_change(*arguments, **keywords):
         rides().assign(hours=1.0).to_parquet(parquet)
         return original(*arguments, **keywords)
 
-    monkeypatch.setattr(tasks.release, "load_user_table", after_a_change)
+    monkeypatch.setattr(tasks.release.draw, "load_user_table", after_a_change)
     config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
     status, _, err = ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config)
     assert (status, "changed while it was read" in err) == (2, True)
@@ -155,7 +157,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
             ["release", "dp_mean", *asked, "--epsilon", "1", "--delta", "1e-8"],
         ]
         for command in commands:
-            run = "from flows.cli import main; from tests.peak_memory import peak_memory\n"
+            run = "from flows.cli.main import main; from tests.peak_memory import peak_memory\n"
             run += "try: main()\nfinally: print(peak_memory())"
             done = subprocess.run(
                 [sys.executable, "-c", run, *command],

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from flows import webhook
-from flows.webhook import tell_drift, tell_failure
+from flows.record import webhook
+from flows.record.webhook import tell_drift, tell_failure
 
 FAILED = SimpleNamespace(name="Failed", message="the value 42.5 of age")
 
@@ -69,7 +69,7 @@ def test_an_address_that_cannot_be_reached_stops_nothing_and_stays_secret(addres
 
 
 def test_a_crashed_run_is_told_once_and_only_when_it_is_given_up(told, monkeypatch):
-    from flows import dead_runs
+    from flows.server import dead_runs
 
     now = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC))
     long_ago = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC) - timedelta(hours=1))

@@ -1,8 +1,8 @@
 """Parameters that no form of the server may take: a flow, what is asked of it, and what is said of that."""
 
-from flows.run_ingest import run_ingest
-from flows.run_part import run_part
-from flows.run_report import run_report
+from flows.ingest import run_ingest
+from flows.report import run_report
+from flows.rerun import run_part
 from flows.study import run_study
 
 HOUSING = {"study": "housing"}

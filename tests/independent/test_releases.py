@@ -10,9 +10,9 @@ import pytest
 from accountant import epsilon_of_rho, rho_of
 
 import dpalgos
-import tasks.release
+import tasks.release.draw
 from data.ledger import open_ledger
-from tasks.release_config import is_bound
+from tasks.release.config import is_bound
 
 N_FAST = 60
 HEADER = '[dataset]\nname = "people"\n[columns]\n'
@@ -128,14 +128,14 @@ def ask(command_line, tmp_path, monkeypatch):
     table = pd.DataFrame(rng.uniform(0, 1, (120, 3)), columns=COLUMNS[:3])
     table.assign(sick=rng.integers(0, 2, 120), id=np.arange(120) // 4).to_csv(tmp_path / "d.csv", index=False)
     drawn = []
-    real = tasks.release.draw_release
+    real = tasks.release.draw.draw_release
 
     def watched(plan, sample):
         made = real(plan, sample)
         drawn.append(made.events)
         return made
 
-    monkeypatch.setattr(tasks.release, "draw_release", watched)
+    monkeypatch.setattr(tasks.release.draw, "draw_release", watched)
 
     assert command_line("ledger", "open", "people", "--epsilon", 1e6, "--delta", 0.1)[0] == 0
 

@@ -16,11 +16,11 @@ from dpalgos.accounting.events import (
     PureEvent,
     SampledGaussianEvent,
 )
-from flows.find_study import find_study, study_names
+from flows.studies.find_study import find_study, study_names
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import located
-from tasks.fetch import fetch
-from tasks.parquet import parquet
 from tasks.run.prepare import prepare
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by

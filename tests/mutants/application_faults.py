@@ -11,7 +11,7 @@ _STREAMED_RELEASE = ("tests/flows/test_streamed_release.py",)
 _TASKS = ("tests/tasks/test_tasks.py",)
 
 APPLICATION_FAULTS = {
-    "data/group_difference.py": (
+    "data/prepare/group_difference.py": (
         Fault(
             "genotypes are flipped",
             "group_difference",
@@ -51,7 +51,7 @@ APPLICATION_FAULTS = {
             (f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",),
         ),
     ),
-    "data/own_table.py": (
+    "data/tables/analyst_table.py": (
         Fault(
             "numbers beyond their bounds become their mean",
             "_clipped",
@@ -62,7 +62,7 @@ APPLICATION_FAULTS = {
             ),
         ),
     ),
-    "data/shared_store.py": (
+    "data/store/shared.py": (
         Fault(
             "content of the shared store is not checked",
             "bring.copy",
@@ -70,7 +70,7 @@ APPLICATION_FAULTS = {
             ("tests/data/test_shared_store.py",),
         ),
     ),
-    "data/store.py": (
+    "data/store/folders.py": (
         Fault(
             "a home that other accounts can enter stays open",
             "closed_folder",
@@ -81,7 +81,7 @@ APPLICATION_FAULTS = {
             ),
         ),
     ),
-    "data/user_ids.py": (
+    "data/tables/user_ids.py": (
         Fault(
             "a user of two pieces of a file is two users",
             "UserIds.add",
@@ -95,7 +95,7 @@ APPLICATION_FAULTS = {
             ("tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",),
         ),
     ),
-    "data/user_table.py": (
+    "data/formats/analyst_file.py": (
         Fault(
             "a file that changes between charge and draw is not noticed",
             "UserFileRows.unchanged",
@@ -103,7 +103,7 @@ APPLICATION_FAULTS = {
             _STREAMED_RELEASE,
         ),
     ),
-    "flows/artifacts.py": (
+    "flows/record/artifacts.py": (
         Fault(
             "the report of an analyst's table goes to the server",
             "attach_report",
@@ -111,7 +111,7 @@ APPLICATION_FAULTS = {
             ("tests/flows/test_artifacts.py",),
         ),
     ),
-    "flows/request_text.py": (
+    "flows/server/request_text.py": (
         Fault(
             "a server stores text that it cannot give back",
             "text_problem",
@@ -119,7 +119,7 @@ APPLICATION_FAULTS = {
             ("tests/flows/test_guarded_server.py",),
         ),
     ),
-    "flows/shared_inventory.py": (
+    "flows/record/shared_inventory.py": (
         Fault(
             "what another machine is writing to the shared store is pruned",
             "prune_shared",
@@ -127,7 +127,7 @@ APPLICATION_FAULTS = {
             ("tests/flows/test_shared_inventory.py",),
         ),
     ),
-    "reports/results.py": (
+    "reports/analysis/results.py": (
         Fault(
             "the standard error is the standard deviation",
             "summarise",
@@ -143,7 +143,7 @@ APPLICATION_FAULTS = {
             ("tests/flows/test_own_users.py::test_a_wrong_declaration_of_users_is_one_sentence",),
         ),
     ),
-    "tasks/release.py": (
+    "tasks/release/draw.py": (
         Fault(
             "a file that changes before it is read into memory is not noticed",
             "_planned",
@@ -169,7 +169,7 @@ APPLICATION_FAULTS = {
             (f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",),
         ),
     ),
-    "tasks/release_table.py": (
+    "tasks/release/table.py": (
         Fault(
             "a row with a gap adds to a released regression",
             "table_as_declared",

@@ -408,7 +408,7 @@ ESTIMATOR_FAULTS = {
         ),
     ),
     # Intervals.
-    "dpalgos/intervals.py": (
+    "dpalgos/intervals/half_widths.py": (
         Fault(
             "second moments for an interval are not paid for",
             "IntervalParams.rest",
@@ -434,7 +434,7 @@ ESTIMATOR_FAULTS = {
             witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
         ),
     ),
-    "dpalgos/entry_intervals.py": (
+    "dpalgos/intervals/entries.py": (
         Fault(
             "squares of entries move by half of what they do",
             "square_sensitivity",
@@ -448,7 +448,7 @@ ESTIMATOR_FAULTS = {
             neighbors("box_mean: interval-tight"),
         ),
     ),
-    "dpalgos/bounded_glm_intervals.py": (
+    "dpalgos/intervals/bounded_glm.py": (
         Fault(
             "curvature is not cut at its cap",
             "BoundedGLM._mean_products",
@@ -456,7 +456,7 @@ ESTIMATOR_FAULTS = {
             neighbors("dp_glm: interval-tight", "objective_perturbation_glm: interval-tight"),
         ),
     ),
-    "dpalgos/glm_intervals.py": (
+    "dpalgos/intervals/glm.py": (
         Fault(
             "curvature moves by its level",
             "curvature_sensitivity",
@@ -464,7 +464,7 @@ ESTIMATOR_FAULTS = {
             witness("preconditioned_glm: interval-tight"),
         ),
     ),
-    "dpalgos/regression_intervals.py": (
+    "dpalgos/intervals/regression.py": (
         Fault(
             "half of the noise is left out of a regression's interval",
             "note_step_interval",

@@ -81,7 +81,7 @@ MECHANISM_FAULTS = {
             _SAMPLED_GAUSSIAN,
         ),
     ),
-    "dpalgos/blocked_design.py": (
+    "dpalgos/rows/blocks.py": (
         Fault(
             "a sample keeps the caller's array", "unchanging", call("copy", "{of}.view()"), _BLOCKED_DESIGN
         ),
@@ -145,10 +145,10 @@ MECHANISM_FAULTS = {
             neighbors("user_level_mean: clipped-tight"),
         ),
     ),
-    "dpalgos/mechanisms/box_noise.py": (
+    "dpalgos/steps/box_noise.py": (
         Fault("noise in a cube is counted as normal", "normal_equivalent", call("max", "{0}"), _INTERVALS),
     ),
-    "dpalgos/mechanisms/checks.py": (
+    "dpalgos/release/checks.py": (
         Fault(
             "noise may vanish",
             "check_event",
@@ -162,7 +162,7 @@ MECHANISM_FAULTS = {
             ("tests/contract/test_absurd_bounds.py::test_absurd_bounds_are_refused_by_name[dp_mean]",),
         ),
     ),
-    "dpalgos/mechanisms/clipped_residuals.py": (
+    "dpalgos/steps/clipped_residuals.py": (
         Fault(
             "residuals are not clipped",
             "clipped_residual_gradient.at",
@@ -170,7 +170,7 @@ MECHANISM_FAULTS = {
             neighbors("dp_linear_regression: residual-clipped-tight"),
         ),
     ),
-    "dpalgos/mechanisms/clipping.py": (
+    "dpalgos/steps/clipping.py": (
         Fault(
             "rows are clipped to twice their bound",
             "clip_rows_l2",
@@ -239,7 +239,7 @@ MECHANISM_FAULTS = {
         Fault("random stopping costs two scores", "SCORE_FACTOR", value("2.0"), _RANDOM_STOPPING),
         Fault("draws stop at a cap", "number_of_draws", condition("expm1", "True"), _RANDOM_STOPPING),
     ),
-    "dpalgos/mechanisms/row_moments.py": (
+    "dpalgos/steps/row_moments.py": (
         Fault(
             "streamed rows are not clipped",
             "_streamed",
@@ -256,7 +256,7 @@ MECHANISM_FAULTS = {
             "streamed responses are not truncated", "_streamed", argument("clip", 1, "-1e300"), _ROW_MOMENTS
         ),
     ),
-    "dpalgos/mechanisms/secure.py": (
+    "dpalgos/release/hardened_noise.py": (
         Fault(
             "whether a release is refused depends on what no noise covers",
             "_add",
@@ -312,7 +312,7 @@ MECHANISM_FAULTS = {
             _HARDENED_RELEASE,
         ),
     ),
-    "dpalgos/mechanisms/symmetric.py": (
+    "dpalgos/steps/symmetric.py": (
         Fault(
             "X'X counts one of two rows",
             "gram_sensitivity",
@@ -337,7 +337,7 @@ MECHANISM_FAULTS = {
             law("dp_sparse_mean-tight"),
         ),
     ),
-    "dpalgos/mechanisms/transcript.py": (
+    "dpalgos/release/transcript.py": (
         Fault(
             "half of the squares' noise is drawn",
             "Transcript.box",
@@ -369,7 +369,7 @@ MECHANISM_FAULTS = {
             _SAMPLED_GAUSSIAN,
         ),
     ),
-    "dpalgos/mechanisms/whitened_scores.py": (
+    "dpalgos/models/whitened_scores.py": (
         Fault(
             "scores are not clipped",
             "ScoresAt.clipped_mean",
@@ -391,7 +391,7 @@ MECHANISM_FAULTS = {
             witness("user_level_mean-paper"),
         ),
     ),
-    "dpalgos/noise_source.py": (
+    "dpalgos/release/noise_source.py": (
         Fault(
             "noise in a cube is that of one column fewer",
             "Noise.box",
@@ -420,7 +420,7 @@ MECHANISM_FAULTS = {
             ("tests/flows/test_privacy_cli.py::test_refused_requests_cost_nothing",),
         ),
     ),
-    "dpalgos/sample.py": (
+    "dpalgos/rows/sample.py": (
         Fault(
             "replicates ignore which rows they use",
             "Sample.means",
@@ -428,7 +428,7 @@ MECHANISM_FAULTS = {
             batch("sample_mean-None"),
         ),
     ),
-    "dpalgos/shared_passes.py": (
+    "dpalgos/rows/passes.py": (
         Fault(
             "of blocks whose factors are computed together the second gets those of the first",
             "row_sums",
@@ -436,7 +436,7 @@ MECHANISM_FAULTS = {
             ("tests/dpalgos/test_shared_passes.py",),
         ),
     ),
-    "dpalgos/user_rows.py": (
+    "dpalgos/rows/users.py": (
         Fault(
             "an array's ids of users are compared as they are written",
             "_canonical_id",

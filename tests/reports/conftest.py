@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from synthetic import PROVENANCE, synthetic_page, synthetic_results
 
-from reports.study_report import render_study
+from reports.pages.study import render_study
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
 

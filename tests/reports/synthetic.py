@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from reports.analysis.results import COLUMNS, validate_results
 from reports.page import (
     Assumption,
     BudgetPart,
@@ -17,7 +18,6 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from reports.results import COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from reports.index import CARD_FIGURE, card_from, render_index
+from reports.pages.index import CARD_FIGURE, card_from, render_index
 
 pytestmark = pytest.mark.browser
 

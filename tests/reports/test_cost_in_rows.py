@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cost_in_rows import enough_epsilon, rows_for_the_same
+from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
+from reports.analysis.results import summarise
+from reports.analysis.series import View
 from reports.numbers import num
-from reports.results import summarise
-from reports.series import View
 
 POPULATION = 40_000
 SIZES = (100, 1000, 10_000, 20_000)

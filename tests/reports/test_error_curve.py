@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from reports.error_curve import first_below
+from reports.analysis.error_curve import first_below
 
 
 def test_the_wanted_error_is_found_between_points_and_a_little_beyond():

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from reports import palette
-from reports.chart import CARD, PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
-from reports.figures import draw
-from reports.label_placement import clearest, interpolate_log, spread
+from reports.analysis.results import summarise
+from reports.analysis.series import View
+from reports.charts import palette
+from reports.charts.chart import CARD, PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
+from reports.charts.figures import draw
+from reports.charts.label_placement import clearest, interpolate_log, spread
 from reports.numbers import setting
-from reports.results import summarise
-from reports.series import View
 
 PLACES = st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=12)
 

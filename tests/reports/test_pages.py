@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports import plots, study_report
-from reports.index import CARD_FIGURE, Card, card_from, render_index
-from reports.picture import Shown
-from reports.ranking import rank
-from reports.results import summarise
-from reports.series import View
-from reports.study_report import render_study
-from reports.tables import error_table
+from reports import plots
+from reports.analysis.ranking import rank
+from reports.analysis.results import summarise
+from reports.analysis.series import View
+from reports.charts.picture import Shown
+from reports.pages import study as study_report
+from reports.pages.index import CARD_FIGURE, Card, card_from, render_index
+from reports.pages.study import render_study
+from reports.words.tables import error_table
 
 SVG = "{http://www.w3.org/2000/svg}"
 

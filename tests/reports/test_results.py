@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.results import (
+from reports.analysis.results import (
     COLUMNS,
     SUMMARY_COLUMNS,
     ResultsError,

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from reports.results import summarise
-from reports.series import View
-from reports.slope_table import fitted_slope, slope_table
+from reports.analysis.results import summarise
+from reports.analysis.series import View
+from reports.charts.slope_table import fitted_slope, slope_table
 
 
 def test_a_power_law_has_its_slope():

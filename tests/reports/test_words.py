@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from reports import numbers
-from reports.headline import build_headline, guide_at
-from reports.limit_table import limit_table
+from reports.analysis.ranking import rank
+from reports.analysis.results import summarise
+from reports.analysis.series import View
+from reports.charts.limit_table import limit_table
 from reports.page import Finding, Guide
+from reports.pages.text import manifest_rows
 from reports.plots import draw_all
-from reports.ranking import rank
-from reports.results import summarise
-from reports.series import View
-from reports.tables import error_table, failures
-from reports.text import manifest_rows
+from reports.words.headline import build_headline, guide_at
+from reports.words.tables import error_table, failures
 
 
 @pytest.fixture(scope="module")

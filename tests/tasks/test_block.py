@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dpalgos
-from data.prepared_table import PreparedTable
-from reports.results import validate_results
+from data.prepare.prepared_table import PreparedTable
+from reports.analysis.results import validate_results
 from tasks.problems.subsamples import Subsamples
 from tasks.run.block import compute_block
 from tasks.work_units import Block, Cell, derive_seed

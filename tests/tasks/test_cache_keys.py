@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import dpalgos
-from data import code_digest
-from data.code_digest import depended_on
-from data.store import PROJECT_ROOT
-from flows.find_study import find_study
+from data.store import code_digest
+from data.store.code_digest import depended_on
+from data.store.folders import PROJECT_ROOT
+from flows.studies.find_study import find_study
 from tasks.cache.keys import cache_key, is_current, is_key, modules_of
 
 BLOCK, COLLECT = "tasks.run.run_block", "tasks.run.collect"
@@ -30,7 +30,7 @@ def roots():
                 found[f"{name} design"] = [PREPARE, *modules_of(panel.problem)]
         found[f"{name} page"] = [PAGES["page"], *spec.modules()]
         for dataset in spec.datasets:
-            found[f"{dataset} table"] = ["data.ingest", f"data.datasets.{dataset}"]
+            found[f"{dataset} table"] = ["data.fetch.ingest", f"data.datasets.{dataset}"]
     return {**found, "scorecard page": [PAGES["scorecard"]]}
 
 
@@ -66,7 +66,7 @@ def before(copied):
 # File, a line of it, what stands there instead, keys that must change, keys that must not.
 CHANGES = [
     (
-        "data/genotypes.py",
+        "data/fetch/genotypes.py",
         "return ",
         "return 0 or ",
         ["snp design", "snp_hapmap3 table"],
@@ -133,19 +133,31 @@ CHANGES = [
         ["housing table"],
     ),
     (
-        "data/table_design.py",
+        "data/prepare/table_design.py",
         "std[:d] / scale",
         "std[:d] * scale",
         ["housing design", "swarm design"],
         ["snp zero", "housing table"],
     ),
-    ("data/frame_features.py", "CLIP = 3.0", "CLIP = 2.0", ["swarm design", "swarm zero"], ["snp design"]),
-    ("data/prepared_table.py", "n_rows // 2", "n_rows // 3", ["housing ols"], ["snp zero"]),
-    ("data/group_difference.py", "CENTER = 1", "CENTER = 2", ["snp design", "snp zero"], ["housing ols"]),
-    ("data/traced_group.py", "**2", "**3", ["tracing_attack dp_mean"], ["housing ols"]),
-    ("data/parsing.py", "raise ", "return ", ["housing table", "swarm table"], ["housing ols"]),
+    (
+        "data/prepare/frame_features.py",
+        "CLIP = 3.0",
+        "CLIP = 2.0",
+        ["swarm design", "swarm zero"],
+        ["snp design"],
+    ),
+    ("data/prepare/prepared_table.py", "n_rows // 2", "n_rows // 3", ["housing ols"], ["snp zero"]),
+    (
+        "data/prepare/group_difference.py",
+        "CENTER = 1",
+        "CENTER = 2",
+        ["snp design", "snp zero"],
+        ["housing ols"],
+    ),
+    ("data/prepare/traced_group.py", "**2", "**3", ["tracing_attack dp_mean"], ["housing ols"]),
+    ("data/formats/delimited.py", "raise ", "return ", ["housing table", "swarm table"], ["housing ols"]),
     ("data/datasets/housing.py", "0.45", "0.46", ["housing table"], ["swarm table"]),
-    ("data/flock.py", "> 0.5", "> 0.6", ["swarm table"], ["housing ols"]),
+    ("data/standins/flock.py", "> 0.5", "> 0.6", ["swarm table"], ["housing ols"]),
     (
         "data/simulations/glms.py",
         "return ",
@@ -169,21 +181,21 @@ CHANGES = [
     ),
     ("dpalgos/comparators/adassp.py", "return ", "return 0 or ", ["housing adassp"], ["housing ols"]),
     (
-        "dpalgos/ridge.py",
+        "dpalgos/models/ridge.py",
         "return ",
         "return 0 or ",
         ["glm_lowdim objective_perturbation_glm"],
         ["swarm zero"],
     ),
     (
-        "dpalgos/mechanisms/transcript.py",
+        "dpalgos/release/transcript.py",
         "return ",
         "return 0 or ",
         ["housing ols", "swarm dp_sparse_glm"],
         ["housing table"],
     ),
     (
-        "dpalgos/families/logistic.py",
+        "dpalgos/models/families/logistic.py",
         "return ",
         "return 0 or ",
         ["swarm iht_glm", "glm_lowdim dp_glm"],
@@ -204,7 +216,7 @@ CHANGES = [
         ["housing table"],
     ),
     (
-        "reports/results.py",
+        "reports/analysis/results.py",
         "return ",
         "return 0 or ",
         ["housing ols", "results", "housing page"],
@@ -316,7 +328,10 @@ def test_modules_that_import_by_name_are_all_accounted_for():
             if "importlib.import_module" in path.read_text():
                 module = ".".join(path.relative_to(PROJECT_ROOT).with_suffix("").parts)
                 found.add(module.removesuffix(".__init__"))
-    starts_or_deploys = {"flows.server_process", "flows.deploy"}  # imports prefect, or a deployment's flow
+    starts_or_deploys = {
+        "flows.server.private_server",
+        "flows.server.deploy",
+    }  # imports prefect, or a deployment's flow
     assert found - known <= starts_or_deploys
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.find_study import find_study
-from reports.results import validate_results
+from flows.studies.find_study import find_study
+from reports.analysis.results import validate_results
 from tasks.scorecard.claims import Claim, Judgement, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, verdict_table, write_scorecard

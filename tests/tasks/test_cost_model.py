@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from flows.find_study import find_study
-from reports.results import timings_path, to_parquet_bytes
+from flows.studies.find_study import find_study
+from reports.analysis.results import timings_path, to_parquet_bytes
 from tasks.run.cost_model import (
     BlockCost,
     PerReplicate,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from data.frame_features import load_frames, scales
-from data.ingest import FramesRef, to_parquet
-from data.raw_files import RawFile
+from data.fetch.ingest import FramesRef, to_parquet
+from data.fetch.raw_files import RawFile
+from data.prepare.frame_features import load_frames, scales
 from data.registry import get_dataset
-from flows.find_study import find_study
-from reports.results import validate_results
+from flows.studies.find_study import find_study
+from reports.analysis.results import validate_results
 from tasks.cache.keys import UNCACHED
 from tasks.report.manifest import build_manifest
 from tasks.report.render import load_exhibits, write_report

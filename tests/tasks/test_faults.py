@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from data.data_errors import StoreError, Unreachable
+from data.errors import StoreError, Unreachable
 from dpalgos import InputError
 from tasks.faults import Fault, SpecError, guarded, without_message
 from tasks.rules import delta_at

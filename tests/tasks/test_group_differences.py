@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.group_difference import GroupDifference
-from flows.find_study import find_study
+from data.prepare.group_difference import GroupDifference
+from flows.studies.find_study import find_study
 from reports.exhibits.genome import Genome
 from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
 from tasks.problems.problem import HeadlineRun

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepared_table import PreparedTable
+from data.prepare.prepared_table import PreparedTable
 from reports.exhibits import performance_profile as exhibit
 from tasks.problems.held_out_regression import EXCESS_RISK, HeldOutRegression
 from tasks.work_units import Block, Cell

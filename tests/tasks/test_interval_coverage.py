@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepared_table import PreparedTable
+from data.prepare.prepared_table import PreparedTable
 from data.simulations import simulator
-from dpalgos.intervals import NAIVE_HALF_WIDTH
-from flows.find_study import find_study
+from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
+from flows.studies.find_study import find_study
+from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
-from reports.series import Setting
 from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, IntervalResamples
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data.simulations import simulator
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from tasks.problems.kinds import kinds
 from tasks.run.block import compute_block
 from tasks.work_units import Block, Cell

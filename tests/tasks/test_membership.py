@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.traced_group import TracedGroup, draw_roles
+from data.prepare.traced_group import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.ceilings import auc_ceiling, gaussian_auc_ceiling
-from flows.find_study import find_study
-from reports.results import validate_results
+from flows.studies.find_study import find_study
+from reports.analysis.results import validate_results
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
 from tasks.problems.attack_facts import attack_facts

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.group_difference import GroupDifference
+from data.prepare.group_difference import GroupDifference
 from data.simulations import simulator
-from flows.find_study import STUDIES, find_study, study_names
-from reports.results import validate_results
+from flows.studies.find_study import STUDIES, find_study, study_names
+from reports.analysis.results import validate_results
 from tasks.problems.group_differences import GroupDifferences, groups_bytes, load_groups
 from tasks.problems.simulation import Simulation
 from tasks.run.block import compute_block

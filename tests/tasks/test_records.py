@@ -8,8 +8,8 @@ from prefect.filesystems import LocalFileSystem
 from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 
-from data.data_errors import StoreError
-from data.store import sha256_file
+from data.errors import StoreError
+from data.store.folders import sha256_file
 from tasks.cache.keys import UNCACHED, CacheKey, cache_key
 from tasks.cache.policy import ByKey, RecordFolder
 from tasks.cache.records import (
@@ -118,7 +118,7 @@ def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(tmp_pa
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("data.store.os.replace", full)
+    monkeypatch.setattr("data.store.folders.os.replace", full)
     for name in ("block-1", "block-2"):
         with pytest.raises(StoreError, match="the disk is full"):
             records.write_path(name, b"other")

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from data import shared_store
-from data.data_errors import StoreError
-from reports.index import Card
+from data.errors import StoreError
+from data.store import shared as shared_store
+from reports.pages.index import Card
 from tasks.report.manifest import NOT_FOR_PUBLICATION
 from tasks.report.shared_reports import share_report
 

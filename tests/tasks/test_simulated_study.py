@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from tasks.cache.keys import UNCACHED
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report

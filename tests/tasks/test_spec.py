@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from flows.find_study import STUDIES, find_study
+from flows.studies.find_study import STUDIES, find_study
 from tasks.faults import SpecError
 from tasks.rules import delta_at
 from tasks.study.study_file import load_study

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.find_study import find_study
-from reports.results import summarise, validate_results
-from reports.series import View
+from flows.studies.find_study import find_study
+from reports.analysis.results import summarise, validate_results
+from reports.analysis.series import View
 from tasks.report.budget_split import budget_split
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block

@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from data.data_errors import CorruptSource, Unreachable
-from data.refs import DatasetRef
-from data.store import store_dir
-from data.table_design import read_prepared_table
-from flows.find_study import find_study
-from reports.index import Card
-from reports.results import timings_path
+from data.errors import CorruptSource, Unreachable
+from data.prepare.table_design import read_prepared_table
+from data.store.folders import store_dir
+from data.store.references import DatasetRef
+from flows.studies.find_study import find_study
+from reports.analysis.results import timings_path
+from reports.pages.index import Card
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import intact, located
-from tasks.fetch import fetch
-from tasks.parquet import parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_index
 from tasks.run.audit_cell import audit
@@ -59,7 +59,7 @@ def test_fetching_again_replaces_what_the_store_has(raw, home):
 
 def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("data.raw_files.EMBEDDED", tmp_path / "nowhere")
+    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path / "nowhere")
     with pytest.raises(Unreachable):
         fetch.fn("housing", offline=True, again=True)
     assert fetch.fn("housing", offline=True).origin == "store"
@@ -67,7 +67,7 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
 
 def test_offline_is_named_as_a_reason_only_if_it_is_one(home, monkeypatch):
     fault = Unreachable("no connection to the official address", reasons=("no connection",))
-    monkeypatch.setattr("tasks.fetch.fetch_raw", Mock(side_effect=fault))
+    monkeypatch.setattr("tasks.bring.fetch.fetch_raw", Mock(side_effect=fault))
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
     assert fetch.fn("housing").reasons == ("no connection",)
 

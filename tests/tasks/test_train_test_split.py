@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepared_table import PreparedTable
-from flows.find_study import find_study
-from reports.results import validate_results
+from data.prepare.prepared_table import PreparedTable
+from flows.studies.find_study import find_study
+from reports.analysis.results import validate_results
 from tasks.faults import SpecError
 from tasks.problems.problem import Draw
 from tasks.problems.train_test_split import _BATCH, CLASSIFICATION, TrainTestSplit, classification
@@ -188,7 +188,7 @@ def test_printed_numbers_are_the_papers():
     ],
 )
 def test_a_faulty_study_is_one_sentence(tmp_path, old, new, message):
-    from flows.find_study import STUDIES
+    from flows.studies.find_study import STUDIES
 
     text = (STUDIES / "swarm.toml").read_text()
     assert old in text

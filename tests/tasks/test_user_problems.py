@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepared_table import PreparedTable
+from data.prepare.prepared_table import PreparedTable
 from data.registry import get_dataset
-from flows.find_study import find_study
+from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
 from tasks.problems.grid_users import GriddedTable, GridUsers
 from tasks.problems.problem import HeadlineRun

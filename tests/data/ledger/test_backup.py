@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from data.data_errors import StoreError
+from data.errors import StoreError
 from data.ledger import LedgerBroken, LedgerError
 
 

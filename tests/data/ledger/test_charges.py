@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data import processes
 from data.ledger import (
     AnswerLost,
     AnswerPending,
@@ -17,7 +16,8 @@ from data.ledger import (
     holder,
     open_ledger,
 )
-from data.processes import ProcessIdentity
+from data.store import processes
+from data.store.processes import ProcessIdentity
 
 
 @pytest.fixture

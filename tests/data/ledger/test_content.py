@@ -12,9 +12,9 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
+from data.formats.analyst_file import load_user_table
 from data.ledger import Fingerprint, Fingerprinter, Ledger, LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
-from data.user_table import load_user_table
 
 KEY = b"k" * 32
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from data.data_errors import DataError
+from data.errors import DataError
 from data.ledger import Ledger, LedgerError, LedgerUnavailable, sqlite
 
 NOBODY = 65534

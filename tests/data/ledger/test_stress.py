@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from data.store import PROJECT_ROOT
+from data.store.folders import PROJECT_ROOT
 
 N_PROCESSES, N_WANTED, N_ALLOWED, N_KILLS = 8, 1000, 700, 20
 N_SHARED = 20  # questions that every process asks

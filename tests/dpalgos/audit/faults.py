@@ -14,9 +14,9 @@ from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import AuditResult, audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.mechanisms.clipping import clip_rows_l2
+from dpalgos.rows.users import UserRows
+from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.user_level import aggregation
-from dpalgos.user_rows import UserRows
 
 
 class HalvedNoise(BatchNoise):
@@ -190,7 +190,7 @@ def free_of_charge(transcript):
     return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
 
 
-ROW_MOMENTS = "dpalgos.mechanisms.row_moments"
+ROW_MOMENTS = "dpalgos.steps.row_moments"
 # With a small ball the sensitivity hardly varies, and one pair of neighbours attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}

@@ -22,7 +22,7 @@ from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.selection import exponential_mechanism
 from dpalgos.mechanisms.top_k import noisy_top_k
-from dpalgos.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import Noise, NoNoise
 
 sys.path.insert(0, str(Path(__file__).parent))
 from faults import FAULTS

@@ -8,7 +8,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import AuditTranscript, BatchNoise
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 
 PRIVATE = [
     (variant, c)

@@ -5,9 +5,9 @@ import numpy as np
 import dpalgos
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, run
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import NoNoise
-from dpalgos.sample import Sample
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 

@@ -8,7 +8,7 @@ from dpalgos import InputError
 from dpalgos.local import ldp_iht, ldp_nldp
 from dpalgos.local.exchange import device_report, mean_reports, report_epsilon, report_size
 from dpalgos.local.rounds import first_state
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
 
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 

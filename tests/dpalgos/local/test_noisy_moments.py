@@ -80,7 +80,7 @@ def test_without_noise_the_answer_is_least_squares_of_the_clipped_rows(mechanism
 def test_standard_errors_are_the_spread_of_the_noise(mechanism):
     from dpalgos.local.ldp_nldp import LDPNLDPParams, algorithm
     from dpalgos.local.rounds import first_state
-    from dpalgos.noise_source import Noise
+    from dpalgos.release.noise_source import Noise
 
     X, y, _ = people(20_000, 3)
     params = LDPNLDPParams(

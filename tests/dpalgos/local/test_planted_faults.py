@@ -13,7 +13,7 @@ from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import audit
 from dpalgos.local import randomizers
 from dpalgos.local.randomizers import CapRandomizer, HalfSpaceRandomizer
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 from faults import HalvedNoise

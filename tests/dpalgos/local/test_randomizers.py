@@ -17,7 +17,7 @@ from dpalgos.local.randomizers import (
     _secret_direction,
     pure_randomizer,
 )
-from dpalgos.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import Noise, NoNoise
 
 PURE = [HalfSpaceRandomizer, CapRandomizer]
 pure = pytest.mark.parametrize("kind", PURE)

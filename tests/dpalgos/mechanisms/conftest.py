@@ -5,8 +5,8 @@ import pytest
 
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.transcript import Transcript
 
 
 class Transcripts:

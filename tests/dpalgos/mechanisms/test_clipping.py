@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.mechanisms.clipping import clip_rows_l2, project_l2_ball, truncate
+from dpalgos.steps.clipping import clip_rows_l2, project_l2_ball, truncate
 
 ROWS = np.array([[3.0, 4.0], [0.3, -0.4], [0.0, 0.0], [-1e100, 1e100], [1e-320, 0.0]])
 

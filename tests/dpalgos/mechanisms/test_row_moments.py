@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.blocked_design import StreamedRows
-from dpalgos.mechanisms.row_moments import row_moments
-from dpalgos.sample import Sample
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.row_moments import row_moments
 
 N, ROW_BOUND, RESPONSE_BOUND = 2500, 1.5, 0.8
 

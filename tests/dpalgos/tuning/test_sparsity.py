@@ -8,7 +8,7 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.api import build_params
 from dpalgos.central.dp_sparse_linear_regression import _fitted
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 from dpalgos.tuning.cross_validation import cross_validation
 from dpalgos.tuning.losses import ResponseLoss
 from dpalgos.tuning.sparsity import LABEL, N_FOLDS, fold

@@ -10,8 +10,8 @@ from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.hardened_release import plan_release
 from dpalgos.mechanisms.quantiles import exponential_quantiles
-from dpalgos.mechanisms.transcript import Transcript
-from dpalgos.noise_source import Noise
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.truncation import LABEL, interval_of
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}

@@ -6,7 +6,7 @@ from scipy.optimize import check_grad
 
 import dpalgos
 from dpalgos.accounting.odometer import spending
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import AveragedIterates, LastIterate, RandomIterate, RestartedIterates
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 

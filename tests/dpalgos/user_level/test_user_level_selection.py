@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.sample import Sample
+from dpalgos.rows.sample import Sample
 
 K = 20
 COINS = np.linspace(0.3, 0.7, K)

@@ -1,0 +1,428 @@
+"""Bring a dataset's raw files into the store: from the mirror, the package or the official address.
+
+A source may be several files that belong together; they are delivered all or not at all. Whatever arrives
+is verified under a temporary name before it becomes visible, see `data.store.folders`.
+"""
+
+import fcntl
+import gzip
+import logging
+import os
+import shutil
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, Literal
+
+from data.errors import CorruptSource, DataError, Unreachable
+from data.formats.unpacking import check_archive
+from data.registry import PACKAGED, Dataset, Source
+from data.store.folders import atomic_write, sha256_file, store_dir
+
+ATTEMPTS = 3
+MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its end
+RETRY_WAIT_SECONDS = 1.0
+TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
+
+EMBEDDED = Path(__file__).parent / "embedded"  # small public files that ship with the package
+
+_BESIDE = ".fetch-"
+
+Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A verified raw file in the store, or the fact that there is none.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the dataset.
+    path : str
+        Absolute path in the store; ``""`` for a stand-in.
+    sha256 : str
+        Of the file's bytes; ``""`` for a stand-in.
+    source_url : str
+        The official address of this file, wherever it came from; ``""`` for a stand-in.
+    layout : str
+        Name of its parser; ``""`` for a stand-in.
+    origin : {"store", "mirror", "embedded", "official", "stand-in"}
+        Where this call found it.
+    reasons : tuple of str
+        For a stand-in: each place tried and why it did not deliver.
+    companions : tuple of RawFile
+        The other files of the set, if it has any; each may also be given as its dictionary.
+    """
+
+    dataset: str
+    path: str
+    sha256: str
+    source_url: str
+    layout: str
+    origin: Origin
+    reasons: tuple[str, ...] = ()
+    companions: tuple["RawFile", ...] = ()
+
+    def __post_init__(self) -> None:
+        # `dataclasses.asdict` turned them into dictionaries, on the way between two tasks.
+        files = tuple(
+            RawFile(**{**file, "reasons": tuple(file["reasons"])}) if isinstance(file, dict) else file
+            for file in self.companions
+        )
+        object.__setattr__(self, "companions", files)
+
+
+def mirror_from_environment() -> Path | None:
+    """Return ``DPCOST_DATA_MIRROR`` as an absolute path, or None if it is not set."""
+    mirror = os.environ.get("DPCOST_DATA_MIRROR")
+    return Path(mirror).expanduser().resolve() if mirror else None
+
+
+def fetch(
+    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
+) -> RawFile:
+    """Return the dataset's raw file, verified, looking first where it costs least.
+
+    The store comes first (a damaged copy there is thrown away with a warning), then the mirror, then the
+    files that ship with the package, then each official address, which is tried up to three times if the
+    fault may pass. Of a set of files, each place is asked for what the ones before it lack.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    home : pathlib.Path
+        ``DPCOST_HOME``; the file ends up below it.
+    mirror : pathlib.Path or None
+        A folder of raw data files, see `mirror_from_environment`.
+    offline : bool
+        Never use the network.
+    progress : bool, default False
+        Show a progress bar on standard error while downloading.
+
+    Returns
+    -------
+    RawFile
+
+    Raises
+    ------
+    Unreachable
+        No place delivered; `reasons` lists each one.
+    CorruptSource
+        No place delivered the data, and at least one delivered something else.
+    StoreError
+        The store cannot be written.
+    """
+    raw_dir = store_dir(home) / "raw"
+    held: dict[str, str] = {}  # checksums of the files that the store has by now
+    for source in dataset.sources:
+        for file in source.files:
+            if sha256 := _stored(file, raw_dir / file.file):
+                held[file.file] = sha256
+        if _is_whole(source, held):
+            return _raw_file(dataset, source, raw_dir, held, "store")
+
+    bring_from_mirror = partial(_bring_from_mirror, mirror=mirror)
+    bring_official = partial(_bring_official, offline=offline, progress=progress)
+    places: tuple[tuple[Origin, Callable[..., str]], ...] = (
+        ("mirror", bring_from_mirror),
+        ("embedded", _bring_embedded),
+        ("official", bring_official),
+    )
+    faults: list[DataError] = []
+    for origin, bring in places:
+        for source in dataset.sources:
+            for file in source.files:
+                if file.file not in held and (origin != "embedded" or file.embedded):
+                    try:
+                        held[file.file] = bring(file, raw_dir / file.file)
+                    except (Unreachable, CorruptSource) as fault:
+                        faults.append(fault)
+            if _is_whole(source, held):
+                for refused in (one for one in faults if isinstance(one, CorruptSource)):
+                    _log.warning("%s; %s was found elsewhere", refused, dataset.name)
+                return _raw_file(dataset, source, raw_dir, held, origin)
+    raise _summary(dataset, faults)
+
+
+def fetch_anew(
+    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
+) -> RawFile:
+    """Fetch without looking at the store, which keeps what it has where no other place delivers.
+
+    Parameters, result and errors are those of `fetch`.
+    """
+    store_dir(home).mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=store_dir(home), prefix=_BESIDE) as beside, _locked(Path(beside)):
+        raw = fetch(dataset, home=Path(beside), mirror=mirror, offline=offline, progress=progress)
+        moved = []
+        for file in (raw, *raw.companions):
+            stored = store_dir(home) / Path(file.path).relative_to(store_dir(Path(beside)))
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            Path(file.path).replace(stored)
+            moved.append(replace(file, path=str(stored), companions=()))
+    return replace(moved[0], companions=tuple(moved[1:]))
+
+
+def remove_abandoned_fetches(home: Path) -> None:
+    """Delete what `fetch_anew` left when its process was killed; what somebody is at work on is locked."""
+    for beside in store_dir(home).glob(f"{_BESIDE}*"):
+        with suppress(OSError), _locked(beside):
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
+    """Move files that are not the published ones out of the store, so that they are fetched anew.
+
+    Those whose whole checksum is known stay: they are what was published.
+
+    Returns
+    -------
+    tuple of pathlib.Path
+        Where they are now; earlier ones of the same name are replaced.
+    """
+    raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
+    known_in_full = {file.file for source in dataset.sources for file in source.files if file.sha256}
+    moved = []
+    for file in (raw, *raw.companions):
+        path = Path(file.path)
+        if path.is_relative_to(raw_dir) and path.exists():
+            name = path.relative_to(raw_dir)
+            if name.as_posix() not in known_in_full:
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                moved.append(path.replace(aside / name))
+    return tuple(moved)
+
+
+def fetch_or_stand_in(
+    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
+) -> RawFile:
+    """Return the dataset's raw file, or a `RawFile` of origin ``"stand-in"`` if no place has it.
+
+    Parameters and other errors are those of `fetch`; wrong bytes are still refused.
+    """
+    try:
+        return fetch(dataset, home=home, mirror=mirror, offline=offline, progress=progress)
+    except Unreachable as fault:
+        return stand_in(dataset, fault)
+
+
+def stand_in(dataset: Dataset, fault: Unreachable) -> RawFile:
+    """Return what takes the place of a raw file that could not be reached; it carries the reasons."""
+    return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
+
+
+def _is_whole(source: Source, held: dict[str, str]) -> bool:
+    return all(file.file in held for file in source.files)
+
+
+def _raw_file(
+    dataset: Dataset, source: Source, raw_dir: Path, held: dict[str, str], origin: Origin
+) -> RawFile:
+    first, *others = (
+        RawFile(dataset.name, str(raw_dir / file.file), held[file.file], file.url, file.layout, origin)
+        for file in source.files
+    )
+    return replace(first, companions=tuple(others))
+
+
+def _summary(dataset: Dataset, faults: list[DataError]) -> DataError:
+    # The same fact about the mirror would be told once per file.
+    reasons = tuple(dict.fromkeys(str(fault) for fault in faults))
+    files = " or ".join(", ".join(file.file for file in source.files) for source in dataset.sources)
+    remedy = f"put {files} into a folder, name that folder in DPCOST_DATA_MIRROR and run again"
+    if any(isinstance(fault, CorruptSource) for fault in faults):
+        return CorruptSource(f"dataset {dataset.name!r} was refused: {'; '.join(reasons)}; {remedy}")
+    return Unreachable(
+        f"dataset {dataset.name!r} could not be reached: {'; '.join(reasons)}; {remedy}",
+        reasons=reasons,
+        transient=any(fault.transient for fault in faults),
+    )
+
+
+def _stored(source: Source, path: Path) -> str | None:
+    """Return the checksum of the stored copy, or None if it is absent or was thrown away."""
+    try:
+        return _verified(path, source, str(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _log.warning("the stored copy %s cannot be read (%s); it is fetched again", path, error.strerror)
+    except CorruptSource as fault:
+        _log.warning("the stored copy %s; it is thrown away and fetched again", fault)
+        try:
+            path.unlink()
+        except OSError:
+            _log.warning("%s could not be removed; the next copy replaces it", path)
+    return None
+
+
+def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> str:
+    if mirror is None:
+        raise Unreachable("DPCOST_DATA_MIRROR is not set")
+    if not mirror.is_dir():
+        raise Unreachable("DPCOST_DATA_MIRROR is not a folder")
+    candidate = mirror / source.file
+    if candidate.exists() and not candidate.is_file():  # a device never ends
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: not a regular file")
+    try:
+        copy = open(candidate, "rb")  # noqa: SIM115 (a fault here is the mirror's, one below is the store's)
+    except FileNotFoundError:
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: no such file") from None
+    except OSError as error:
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: cannot be read ({error.strerror})") from None
+    with copy:
+        return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(candidate))
+
+
+def _bring_embedded(source: Source, target: Path) -> str:
+    """Copy a file that ships with the package, unpacking it if only its gzip is there."""
+    plain = EMBEDDED / source.file
+    packed = plain.with_name(f"{plain.name}.gz")
+    try:
+        copy = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
+    except OSError:
+        raise Unreachable(f"{packed}: this installation lacks the file; install it again") from None
+    with copy:
+        return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(plain))
+
+
+def _bring_official(source: Source, target: Path, *, offline: bool, progress: bool) -> str:
+    if not source.url:
+        raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
+    if source.url.startswith(PACKAGED):
+        return _deliver(partial(_copy_packaged, source.url), source, target, source.url)
+    if offline:
+        raise Unreachable(f"{source.url}: not asked, because of --offline")
+    download = partial(_download, source.url, progress=progress)
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return _deliver(download, source, target, source.url)
+        except Unreachable as fault:
+            if not fault.transient:
+                raise
+            _log.info("%s; attempt %d of %d follows", fault, attempt + 1, ATTEMPTS)
+            time.sleep(RETRY_WAIT_SECONDS * attempt)
+    return _deliver(download, source, target, source.url)
+
+
+def _deliver(write: Callable[[BinaryIO], object], source: Source, target: Path, place: str) -> str:
+    """Write, verify, and only then show the file; return its checksum."""
+    checksums: list[str] = []
+
+    def write_and_verify(handle: BinaryIO) -> None:
+        write(_Bounded(handle, place))  # type: ignore[arg-type]  # as far as it is used
+        handle.flush()
+        checksums.append(_verified(Path(handle.name), source, place))
+
+    atomic_write(target, write_and_verify)
+    return checksums[0]
+
+
+class _Bounded:
+    """A file that takes no more than `MAX_BYTES`."""
+
+    def __init__(self, handle: BinaryIO, place: str) -> None:
+        self._handle, self._place = handle, place
+
+    def write(self, chunk: bytes) -> int:
+        """Write all of it, or refuse."""
+        if self.tell() + len(chunk) > MAX_BYTES:
+            raise CorruptSource(
+                f"{self._place} holds more than {MAX_BYTES:,} bytes, and no published file does"
+            )
+        return self._handle.write(chunk)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+
+def _copy_packaged(url: str, handle: BinaryIO) -> None:
+    """Copy a file that an installed package brings along; no network is needed."""
+    package, _, path = url.removeprefix(PACKAGED).partition("/")
+    try:
+        with files(package).joinpath(path).open("rb") as packaged:
+            shutil.copyfileobj(packaged, handle)
+    except (ImportError, OSError):
+        raise Unreachable(f"{url}: the installed package has no such file") from None
+
+
+def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:
+    import pooch
+    import requests
+
+    downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=1 << 16, timeout=TIMEOUT_SECONDS)
+    try:
+        downloader(url, handle, None)
+    except requests.HTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        raise Unreachable(f"{url}: answered {status}", transient=status >= 500 or status == 429) from None
+    except requests.ConnectTimeout:
+        raise Unreachable(f"{url}: no connection (nothing answers)") from None
+    except requests.Timeout:
+        raise Unreachable(f"{url}: timed out", transient=True) from None
+    except requests.exceptions.ChunkedEncodingError:
+        raise Unreachable(f"{url}: the connection broke off", transient=True) from None
+    except requests.RequestException as error:
+        broken = _was_reset(error)
+        reason = "the connection broke off" if broken else "no connection (network down or unknown host)"
+        raise Unreachable(f"{url}: {reason}", transient=broken) from None
+    if handle.tell() == 0:
+        raise Unreachable(f"{url}: answered with an empty file")
+
+
+def _was_reset(error: BaseException) -> bool:
+    """Whether a connection had been made and was then dropped by the other side."""
+    from urllib3.exceptions import ProtocolError
+
+    while error.args and isinstance(error.args[0], BaseException):
+        error = error.args[0]
+        if isinstance(error, ProtocolError):
+            return True
+    return False
+
+
+def _verified(path: Path, source: Source, place: str) -> str:
+    sha256 = sha256_file(path)
+    if not source.matches(sha256):
+        fault = (
+            _fault(path)
+            or f"another file: its sha256 begins {sha256[:8]}, expected {source.expected_checksum}"
+        )
+        raise CorruptSource(f"{place} holds {fault}")
+    if source.checksum_is_unknown and (fault := _fault(path)):
+        raise CorruptSource(f"{place} holds {fault}")
+    return sha256
+
+
+def _fault(path: Path) -> str:
+    """Say in a phrase what is visibly wrong with a file, ``""`` if nothing is."""
+    with open(path, "rb") as handle:
+        start = handle.read(512).lstrip().lower()
+    if not start:
+        return "an empty file"
+    if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")):
+        return "an HTML page (an error or log-in page?) instead of data"
+    try:
+        return check_archive(path)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
+        return "a truncated or damaged archive"

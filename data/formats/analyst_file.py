@@ -1,0 +1,258 @@
+"""Read a user's own CSV or Parquet file once, in pieces; its data are private: no message holds a value.
+
+Not even the header is quoted: in a file without one, the first row of data stands there.
+"""
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+
+from data.errors import DataError
+from data.formats.canonical import Cells, canonical_cells
+from data.formats.row_groups import BUFFER_BYTES, read_ahead
+
+SUFFIXES = (".csv", ".parquet")
+BLOCK_BYTES = 8 * 2**20
+BATCH_ROWS = 65_536
+SEPARATORS = (",", ";", "\t")
+DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$"
+
+
+def load_user_table(
+    path: Path | str,
+    columns: Sequence[str] = (),
+    *,
+    watch: Callable[[pa.RecordBatch], None] | None = None,
+) -> pd.DataFrame:
+    """Read the named columns of a CSV or Parquet file and refuse every fault: :func:`check_user_table`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `columns` as ``float64``.
+    """
+    pieces: dict[str, list[Any]] = defaultdict(list)
+    check_user_table(path, columns, watch=watch, take=lambda name, values: pieces[name].append(values))
+    # Each column's pieces are let go once they are one array.
+    return pd.DataFrame({name: np.concatenate(pieces.pop(name)) for name in list(pieces)}, copy=False)
+
+
+def check_user_table(
+    path: Path | str,
+    columns: Sequence[str] = (),
+    *,
+    watch: Callable[[pa.RecordBatch], None] | None = None,
+    take: Callable[[str, Any], None] | None = None,
+) -> int:
+    """Read a CSV or Parquet file from beginning to end and refuse every fault; return its number of rows.
+
+    The file is opened and read once, and is never in memory as a whole.
+
+    Parameters
+    ----------
+    path : pathlib.Path or str
+        Ends in ``.csv`` (UTF-8, with a header; separated by commas, tabs, or semicolons and then with
+        decimal commas or points) or ``.parquet``.
+    columns : sequence of str
+        Columns of numbers; by default all.
+    watch : callable
+        Is shown every piece of the table, with all columns and as the file has them, e.g. to fingerprint it.
+    take : callable
+        Is given each column's name and a piece of it, numbers as ``float64``.
+
+    Raises
+    ------
+    DataError
+        The file is missing, of another kind, unreadable or empty, lacks a column, or a column has
+        text, blanks, NaN or infinity. The message names column, kind of fault and number of rows.
+    """
+    path = Path(path)
+    with opened_table(path) as (names, batches):
+        for name in columns:
+            if name not in names:
+                raise DataError(
+                    f"{path} has no column {name!r} among its {len(names)}; check the header and the spelling"
+                )
+        wanted = list(columns) or names
+        # A column that the caller did not name might be called after a value.
+        shown = {
+            name: repr(name) if columns else f"number {position + 1}" for position, name in enumerate(wanted)
+        }
+        faults: Counter[str] = Counter()
+        n_rows = 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            if watch:
+                watch(batch)
+            for name in wanted:
+                cells = _cells(batch, name, f"{path}: lists or records in column {shown[name]}")
+                if take:
+                    take(name, cells.numbers)
+                faults[f"text in number column {shown[name]}"] += int((cells.texts >= 0).sum())
+                faults[f"blank or NaN in column {shown[name]}"] += int(cells.missing.sum())
+                faults[f"infinity in column {shown[name]}"] += int(np.isinf(cells.numbers).sum())
+    if not n_rows:
+        raise DataError(f"{path} has no rows; at least one is needed, check the file")
+    for fault, count in faults.items():
+        if count:
+            raise DataError(f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend or remove them")
+    return n_rows
+
+
+class UserFileRows:
+    """What reads numbers of a user's own Parquet file from its beginning, whenever it is called.
+
+    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes, after :func:`check_user_table` has refused
+    every fault: the file has to stay as it was when this object was made.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Ends in ``.parquet``.
+    columns : sequence of str
+        In the order of the design's columns.
+    response : str
+        The column of responses, which come in pairs with the rows; empty if there is none.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
+        self.path, self._response = path, response
+        self._columns = [*columns, response] if response else list(columns)
+        self._state = _state(path)
+
+    def __call__(self) -> Iterator[Any]:
+        """Yield columns (m,) by their names, or pairs of columns and responses (m,).
+
+        Raises
+        ------
+        DataError
+            If the file is another one than before, or changed.
+        """
+        return read_ahead(self._blocks())
+
+    def unchanged(self) -> None:
+        """Refuse if the file is another one than before, or changed."""
+        if _state(self.path) != self._state:
+            raise DataError(
+                f"{self.path} changed while it was read, so nothing is released of it; try again when it is "
+                "at rest"
+            )
+
+    def _blocks(self) -> Iterator[Any]:
+        self.unchanged()
+        with opened_table(self.path) as (_, batches):
+            for batch in batches:
+                columns = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
+                yield (columns, columns.pop(self._response)) if self._response else columns
+        self.unchanged()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file: which one it is, its length, when it was written."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _cells(batch: pa.RecordBatch, name: str, complaint: str) -> Cells:
+    try:
+        return canonical_cells(batch.column(name))
+    except TypeError:
+        raise DataError(f"{complaint}; keep numbers and text only") from None
+
+
+@contextmanager
+def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces.
+
+    Raises
+    ------
+    DataError
+        As `check_user_table`.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
+    if not path.is_file():
+        raise DataError(f"{path} is not a file; check the path")
+    try:
+        with path.open("rb") as handle:
+            names, batches = _csv(path, handle) if suffix == ".csv" else _parquet(handle)
+            if len(set(names)) != len(names):
+                raise DataError(f"{path} has two columns of the same name; rename one")
+            yield names, batches
+    except pa.ArrowException:
+        raise _malformed(path) from None
+    except OSError as error:
+        reason = f" ({error.strerror})" if error.strerror else ""
+        raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
+
+
+def _malformed(path: Path) -> DataError:
+    return DataError(
+        f"{path} is not a well-formed {path.suffix} file (damaged, rows of different lengths, or not UTF-8); "
+        "mend it"
+    )
+
+
+def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    file = pq.ParquetFile(handle, pre_buffer=False, buffer_size=BUFFER_BYTES)
+    # The order in which pandas once held the rows is no part of the data.
+    names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
+    return names, file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
+
+
+def _csv(path: Path, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """Return the header and the rows, all cells as text (see `data.formats.canonical`).
+
+    The header says what separates cells. Where it is the semicolon, a comma within a number is its decimal
+    point, as spreadsheets write it in many languages.
+    """
+    first = handle.readline()
+    try:
+        mark = _separator(first.decode("utf-8-sig"))
+        lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
+        names = next(csv.reader(lines, delimiter=mark), [])
+    except (UnicodeDecodeError, csv.Error):
+        raise _malformed(path) from None
+    if not names:
+        raise DataError(f"{path} is empty; it needs a header and at least one row")
+    if not handle.peek(1):  # type: ignore[attr-defined]
+        return names, iter(())
+    batches = arrow_csv.open_csv(
+        handle,
+        read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES),
+        parse_options=arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+    return names, map(_with_decimal_points, batches) if mark == ";" else batches
+
+
+def _separator(header: str) -> str:
+    """Return what separates the names of a header: the mark that is most frequent outside quotes."""
+    outside = "".join(header.split('"')[::2])
+    return max(SEPARATORS, key=outside.count)
+
+
+def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines that belong to the header because a quoted name goes on there."""
+    quotes = first.count(b'"')
+    while quotes % 2 and (line := handle.readline()):
+        quotes += line.count(b'"')
+        yield line
+
+
+def _with_decimal_points(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pc.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2") for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -1,0 +1,179 @@
+"""Read genotype calls from a GEO series matrix (``*_series_matrix.txt``, plain or compressed by gzip).
+
+The format: ``!Series_…`` and ``!Sample_…`` lines, tab-separated with one quoted field per sample, then
+between ``!series_matrix_table_begin`` and ``!series_matrix_table_end`` a header ``ID_REF`` with the
+samples' accessions and one line of calls per probe. ``!Sample_characteristics_ch1`` lines need not be
+aligned between samples, so a sample's group is looked for in all of them.
+
+Calls are ``AA``, ``AB``, ``BB``, ``NoCall``, or the codes of Affymetrix CHP files 6 = AA, 7 = BB, 8 = AB,
+11 = none; blank and ``null`` are missing. Coded are copies of allele A. Intensities, log ratios, and the
+CEL or CHP files of a ``…_RAW.tar`` are not supported, and are refused by name.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from data.errors import CorruptSource
+from data.formats.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
+from data.formats.unpacking import read_line
+
+_ABSENT = MISSING % 256
+CODES = {
+    "AA": 2, "AB": 1, "BA": 1, "BB": 0, "NoCall": _ABSENT, "NC": _ABSENT, "": _ABSENT, "null": _ABSENT,
+    "6": 2, "7": 0, "8": 1, "11": _ABSENT,
+}  # fmt: skip
+_OTHER_WAY = (
+    "convert the calls of its RAW archive (CEL or CHP files, which are not supported) to AA, AB, BB in a "
+    "series matrix, or to PLINK 1 files"
+)
+_BEGIN, _END = "!series_matrix_table_begin", "!series_matrix_table_end"
+
+
+def parse_series_matrix(path: Path, phrases: Sequence[str]) -> Cohort:
+    """Read a series matrix.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    phrases : sequence of str
+        Lower-case phrases, one of which is found in the characteristics of each sample and becomes the
+        person's label.
+
+    Returns
+    -------
+    Cohort
+        Its blocks are read while they are asked for, so that memory stays flat.
+
+    Raises
+    ------
+    CorruptSource
+        The layout differs; the message says how. Faults below the table's header are raised by `blocks`.
+    """
+    lines = _lines(path)
+    accessions, labels = _samples(path.name, lines, phrases)
+    header = _fields(next(lines, ""))
+    if header[0] == _END or header == [""]:
+        raise CorruptSource(f"{path.name} has an empty table of calls; {_OTHER_WAY}")
+    if header[0] != "ID_REF":
+        raise CorruptSource(f"{path.name}: its table does not begin with ID_REF; get the file again")
+    people = header[1:]
+    kept, found, repairs = label_people(
+        people, dict(zip(accessions, labels, strict=True)), labels_file=path.name, others_expected=False
+    )
+    return Cohort(
+        tuple(np.array(people)[kept].tolist()), found, _blocks(path.name, lines, kept), len(people), repairs
+    )
+
+
+def _samples(file: str, lines: Iterator[str], phrases: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Read up to the table; return the samples' accessions and labels."""
+    accessions: list[str] = []
+    characteristics: list[list[str]] = []
+    for line in lines:
+        if line.startswith(_BEGIN):
+            break
+        if line.startswith("!Sample_geo_accession"):
+            accessions = _fields(line)[1:]
+        elif line.startswith("!Sample_characteristics_ch"):
+            characteristics.append(_fields(line.lower())[1:])
+    else:
+        raise CorruptSource(f"{file} is no GEO series matrix: it has no line {_BEGIN}; get the file again")
+    if not accessions:
+        raise CorruptSource(f"{file} has no line !Sample_geo_accession; get the file again")
+    if any(len(values) != len(accessions) for values in characteristics):
+        raise CorruptSource(
+            f"{file} has !Sample_characteristics_ch1 lines that are not of its {len(accessions):,} samples; "
+            "get the file again"
+        )
+    labels = []
+    for values in zip(*characteristics, strict=True) if characteristics else ():
+        found = [phrase for phrase in phrases if any(phrase in value for value in values)]
+        labels.append(found[0] if len(found) == 1 else "")
+    if not any(labels):
+        raise CorruptSource(
+            f"{file}: no !Sample_characteristics_ch1 says {' or '.join(map(repr, phrases))}, so the groups "
+            "are not known; this layout is not supported"
+        )
+    return accessions, labels
+
+
+def _blocks(file: str, lines: Iterator[str], kept: npt.NDArray[np.bool_]) -> Iterator[SnpBlock]:
+    names: list[str] = []
+    rows: list[bytes] = []
+    for line in lines:
+        if line.startswith(_END):
+            break
+        name, *cells = line.rstrip("\r\n").replace('"', "").split("\t")
+        if len(cells) != len(kept):
+            raise CorruptSource(
+                f"{file}: a row of its table has {len(cells):,} calls, the header {len(kept):,} samples; "
+                "get the file again"
+            )
+        try:
+            rows.append(bytes(map(CODES.__getitem__, cells)))
+        except KeyError:
+            raise CorruptSource(_what_else(file, cells)) from None
+        names.append(name)
+        if len(rows) == BLOCK_SNPS:
+            yield _block(names, rows, kept)
+            names, rows = [], []
+    else:
+        raise CorruptSource(f"{file} is truncated: it has no line {_END}; get the file again")
+    if rows:
+        yield _block(names, rows, kept)
+
+
+def _block(names: list[str], rows: list[bytes], kept: npt.NDArray[np.bool_]) -> SnpBlock:
+    calls = np.frombuffer(b"".join(rows), dtype=np.int8).reshape(len(rows), -1)[:, kept]
+    # A series matrix names the probes alone; where they lie is the platform's table.
+    snps = pd.DataFrame({"snp": names, "chromosome": "", "position": pd.NA, "allele_1": "A", "allele_2": "B"})
+    return SnpBlock(snps, calls)
+
+
+def _what_else(file: str, cells: list[str]) -> str:
+    other = [cell for cell in cells if cell not in CODES]
+    if all(_is_number(cell) for cell in other):
+        return (
+            f"{file}: its table holds numbers that are no genotype calls (intensities or log ratios?), "
+            f"expected AA, AB, BB, NoCall or 6, 7, 8; {_OTHER_WAY}"
+        )
+    return (
+        f"{file}: a row of its table has {len(other):,} of {len(cells):,} entries that are none of AA, AB, "
+        "BB, NoCall, 6, 7, 8; this layout is not supported"
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _fields(line: str) -> list[str]:
+    return [field.strip().strip('"') for field in line.rstrip("\r\n").split("\t")]
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the non-blank lines of a text file, compressed or not."""
+    try:
+        with open(path, "rb") as handle:
+            compressed = handle.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if compressed else open(path, "rb") as opened:
+            start = opened.peek(512) if hasattr(opened, "peek") else b""
+            if start[257:262] == b"ustar":
+                raise CorruptSource(
+                    f"{path.name} is an archive of raw array files, not a series matrix; {_OTHER_WAY}"
+                )
+            while line := read_line(opened, path.name):
+                if line.strip():
+                    yield line.decode("latin-1")
+    except (EOFError, OSError, zlib.error):
+        raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None

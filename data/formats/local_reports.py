@@ -1,0 +1,102 @@
+"""Files of private reports: an Arrow table with a row per report and, in its schema, what was public.
+
+report_id   16 random bytes, by which duplicates are seen
+state       sha256 of the public message that the report answers
+report      its numbers, all reports of a file having as many
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from data.errors import DataError
+from data.store.folders import atomic_write
+
+_MESSAGE = b"dpcost.message"
+
+
+@dataclass(frozen=True, eq=False)
+class ReportTable:
+    """Reports as they were sent.
+
+    Attributes
+    ----------
+    message : bytes
+        What was public when they were made.
+    ids : list of bytes
+    states : list of bytes
+    reports : (n, p) array
+    """
+
+    message: bytes
+    ids: list[bytes]
+    states: list[bytes]
+    reports: npt.NDArray[np.float64]
+
+
+def message_digest(message: bytes) -> bytes:
+    """Return the digest by which a report names the public message that it answers."""
+    return hashlib.sha256(message).digest()
+
+
+def write_reports(path: Path, table: ReportTable) -> None:
+    """Write reports as an Arrow file."""
+    n, p = table.reports.shape
+    flat = pa.array(np.ascontiguousarray(table.reports).reshape(n * p))
+    columns = {
+        "report_id": pa.array(table.ids, pa.binary(16)),
+        "state": pa.array(table.states, pa.binary(32)),
+        "report": pa.FixedSizeListArray.from_arrays(flat, p),
+    }
+    arrow = pa.table(columns).replace_schema_metadata({_MESSAGE: table.message})
+
+    def write(handle: object) -> None:
+        with pa.ipc.new_file(handle, arrow.schema) as writer:
+            writer.write_table(arrow)
+
+    atomic_write(path, write)
+
+
+def read_reports(path: Path) -> ReportTable:
+    """Read a file of reports.
+
+    Raises
+    ------
+    DataError
+        The file is missing, no Arrow file, or its columns are not those of reports.
+    """
+    try:
+        with pa.OSFile(str(path)) as handle:
+            arrow = pa.ipc.open_file(handle).read_all()
+    except FileNotFoundError:
+        raise DataError(f"{path} is not a file; check the path") from None
+    except (pa.ArrowException, OSError):
+        raise DataError(f"{path} is not an Arrow file of reports, as dpcost local report writes") from None
+    expected = {"report_id": pa.binary(16), "state": pa.binary(32)}
+    for name, kind in expected.items():
+        if name not in arrow.column_names or arrow.schema.field(name).type != kind:
+            raise DataError(f"{path} must have a column {name} of type {kind}; it is no file of reports")
+    kind = arrow.schema.field("report").type if "report" in arrow.column_names else None
+    if kind is None or not pa.types.is_fixed_size_list(kind) or kind.value_type != pa.float64():
+        raise DataError(
+            f"{path} must have a column report with lists of double-precision numbers of one size, got {kind}"
+        )
+    message = (arrow.schema.metadata or {}).get(_MESSAGE)
+    if message is None or arrow.num_rows == 0:
+        raise DataError(f"{path} has no reports, or does not say what was public when they were made")
+    if any(arrow.column(name).null_count for name in (*expected, "report")):
+        raise DataError(f"{path} has reports with missing entries; leave them out")
+    chunk = arrow.column("report").combine_chunks()
+    numbers = chunk.flatten()
+    if numbers.null_count:
+        raise DataError(f"{path} has reports with missing numbers; leave them out")
+    return ReportTable(
+        message=message,
+        ids=arrow.column("report_id").to_pylist(),
+        states=arrow.column("state").to_pylist(),
+        reports=numbers.to_numpy(zero_copy_only=False).reshape(arrow.num_rows, kind.list_size),
+    )

@@ -1,0 +1,188 @@
+"""Read PLINK 1 files: ``.bed`` (two bits per call, SNP-major), ``.bim`` (SNPs) and ``.fam`` (people).
+
+Each may be compressed by gzip. Calls are copies of the bim file's first allele, A1, as coded in the file.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from data.errors import CorruptSource
+from data.formats.cohort import BLOCK_SNPS, MISSING, SnpBlock
+from data.formats.unpacking import read_whole
+
+MAGIC = b"\x6c\x1b"
+SNP_MAJOR, SAMPLE_MAJOR = b"\x01", b"\x00"
+BED_READER_MISSING = -127
+
+
+@dataclass(frozen=True, eq=False)
+class PlinkSet:
+    """A checked set of PLINK 1 files.
+
+    Attributes
+    ----------
+    bed : pathlib.Path
+    families, people : tuple of str
+        The fam file's first two columns.
+    snps : pandas.DataFrame
+        The columns `data.fetch.genotypes.SNP_COLUMNS`.
+    """
+
+    bed: Path
+    families: tuple[str, ...]
+    people: tuple[str, ...]
+    snps: pd.DataFrame
+
+    def blocks(self, kept: npt.NDArray[np.bool_]) -> Iterator[SnpBlock]:
+        """Read the calls of the people who are kept, block by block."""
+        from bed_reader import open_bed
+
+        with ExitStack() as stack:
+            bed = self.bed
+            if _is_gzip(bed):
+                bed = Path(stack.enter_context(TemporaryDirectory())) / "calls.bed"
+                bed.write_bytes(read_bytes(self.bed))
+            sizes = {"iid_count": len(self.people), "sid_count": len(self.snps)}
+            reader = stack.enter_context(open_bed(bed, **sizes, properties={}, num_threads=1))
+            for start in range(0, len(self.snps), BLOCK_SNPS):
+                block = slice(start, start + BLOCK_SNPS)
+                calls = reader.read((kept, block), dtype="int8", order="F").T
+                calls[calls == BED_READER_MISSING] = MISSING
+                yield SnpBlock(self.snps.iloc[block], calls)
+
+
+def open_plink(bed: Path, bim: Path, fam: Path) -> PlinkSet:
+    """Read the two tables, and check that the three files are whole and belong together.
+
+    Raises
+    ------
+    CorruptSource
+        The bed file has the wrong magic, is sample-major or truncated, or a table is malformed or of
+        another length.
+    """
+    people = _rows(fam, 6)
+    snps = _rows(bim, 6)
+    _check_bed(bed, bim, fam, len(people), len(snps))
+    try:
+        positions = [int(row[3]) for row in snps]
+    except ValueError:
+        raise CorruptSource(f"{bim.name} has positions that are not whole numbers; mend it") from None
+    table = pd.DataFrame(
+        {
+            "snp": [row[1] for row in snps],
+            "chromosome": [row[0] for row in snps],
+            "position": positions,
+            "allele_1": [row[4] for row in snps],
+            "allele_2": [row[5] for row in snps],
+        }
+    )
+    return PlinkSet(bed, tuple(row[0] for row in people), tuple(row[1] for row in people), table)
+
+
+def companion(companions: Mapping[str, Path], part: str, file: str) -> Path:
+    """Return one file of a set.
+
+    Raises
+    ------
+    CorruptSource
+        The set lacks it.
+    """
+    if part not in companions:
+        raise CorruptSource(f"{file} came without its {part} file; bring all files of the set")
+    return companions[part]
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's bytes, decompressed if it is gzip's, whatever its name.
+
+    Raises
+    ------
+    CorruptSource
+        The file is truncated or damaged, or too large.
+    """
+    try:
+        with gzip.open(path) if _is_gzip(path) else open(path, "rb") as handle:
+            return read_whole(handle, path.name)
+    except (EOFError, OSError, zlib.error):
+        raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
+
+
+def _is_gzip(path: Path) -> bool:
+    with open(path, "rb") as handle:
+        return handle.read(2) == b"\x1f\x8b"
+
+
+def _rows(path: Path, n_fields: int) -> list[list[str]]:
+    """Return the fields of a blank-separated file, without the quotation marks that some tools write."""
+    text = read_bytes(path).decode("latin-1")
+    rows = [line.replace('"', "").split() for line in text.splitlines() if line.strip()]
+    if not rows:
+        raise CorruptSource(f"{path.name} has no rows; get it again")
+    if wrong := sum(len(row) != n_fields for row in rows):
+        raise CorruptSource(
+            f"{path.name} has {wrong:,} of {len(rows):,} rows without exactly {n_fields} fields; get it again"
+        )
+    return rows
+
+
+def _check_bed(bed: Path, bim: Path, fam: Path, n_people: int, n_snps: int) -> None:
+    start, size = _start_and_size(bed)
+    if start[:2] != MAGIC:
+        raise CorruptSource(
+            f"{bed.name} is not a PLINK 1 bed file: it does not begin with the bytes 6c 1b; get it again"
+        )
+    if start[2:3] == SAMPLE_MAJOR:
+        raise CorruptSource(
+            f"{bed.name} is sample-major, which PLINK has not written since 2007; "
+            "convert it with `plink --make-bed`"
+        )
+    if start[2:3] != SNP_MAJOR:
+        raise CorruptSource(f"{bed.name} is neither SNP-major nor sample-major; get it again")
+    per_snp = -(-n_people // 4)
+    if size == 3 + n_snps * per_snp:
+        return
+    if (size - 3) % per_snp == 0:
+        raise CorruptSource(
+            f"{bed.name} holds {(size - 3) // per_snp:,} SNPs for the {n_people:,} people of {fam.name}, but "
+            f"{bim.name} lists {n_snps:,}: it is truncated or of another set; get the three files again"
+        )
+    if size > 3 and (size - 3) % n_snps == 0:
+        people = 4 * (size - 3) // n_snps
+        raise CorruptSource(
+            f"{bed.name} holds {people - 3:,} to {people:,} people for the {n_snps:,} SNPs of {bim.name}, "
+            f"but {fam.name} lists {n_people:,}: they are of different sets; get the three files again"
+        )
+    raise CorruptSource(
+        f"{bed.name} has {size:,} bytes, but {n_people:,} people and {n_snps:,} SNPs need "
+        f"{3 + n_snps * per_snp:,}: it is truncated or of another set; get the three files again"
+    )
+
+
+def _start_and_size(path: Path) -> tuple[bytes, int]:
+    """Return the first three bytes, and the number of bytes, of the decompressed file."""
+    if not _is_gzip(path):
+        with open(path, "rb") as handle:
+            return handle.read(3), path.stat().st_size
+    try:
+        with gzip.open(path) as opened:
+            start = opened.read(3)
+            return start, len(start) + _count(opened)
+    except (EOFError, OSError, zlib.error):
+        raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
+
+
+def _count(handle: "BinaryIO | gzip.GzipFile") -> int:
+    total = 0
+    while chunk := handle.read(1 << 20):
+        total += len(chunk)
+    return total

@@ -1,0 +1,193 @@
+"""Prepare the frames of a flock for classification: scale their features and add an intercept.
+
+Features are (value − centre) / scale, clipped at ±3, so that 3 is a public bound on every entry. With public
+constants per type of feature the guarantee covers that. With each column's own mean and standard deviation,
+as the paper may have done, it does not, and every output says so.
+
+A unit of privacy is a frame. Frames of one simulation are alike: with rows split at random they are in both
+parts, which flatters every estimator; splitting by simulation keeps them together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data.errors import DataError
+from data.prepare.prepared_table import INTERCEPT, PreparedTable, Units
+from data.registry import FRAME_LABEL, Dataset
+from data.store.references import FramesRef, verified_path
+from data.store.shared import name_below_home
+
+CLIP = 3.0
+
+_NOTES = {
+    "public": (
+        "Each feature is centred and scaled by public constants of its type and clipped at ±3, so the "
+        "privacy guarantee covers the preparation as well."
+    ),
+    "standardised": (
+        "Each feature is centred and scaled by its mean and standard deviation over all frames and clipped "
+        "at ±3, as the paper may have done; this step is not private and no guarantee covers it."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Scales:
+    """How the columns of a table of frames become features, small enough to store in the place of them.
+
+    Attributes
+    ----------
+    ref : FramesRef
+    center, scale : tuple of float
+        Per column, without the intercept.
+    variant : {"public", "standardised"}
+    names : tuple of str
+        Of the columns.
+    """
+
+    ref: FramesRef
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+    variant: Units
+    names: tuple[str, ...]
+
+    @property
+    def private(self) -> bool:
+        """Whether a guarantee on a fit covers this preparation too."""
+        return self.variant == "public"
+
+    @property
+    def note(self) -> str:
+        """A sentence for the report."""
+        return _NOTES[self.variant]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types that JSON can hold."""
+        plain = {key: list(getattr(self, key)) for key in ("center", "scale", "names")}
+        ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
+        return {"ref": ref.to_dict(), "variant": self.variant, **plain}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        """Return what `to_dict` wrote."""
+        lists = {key: tuple(plain[key]) for key in ("center", "scale", "names")}
+        return cls(ref=FramesRef.from_dict(plain["ref"]), variant=plain["variant"], **lists)
+
+
+def scales(ref: FramesRef, dataset: Dataset, variant: Units) -> Scales:
+    """Return the centres and scales of a table's columns.
+
+    Parameters
+    ----------
+    ref : FramesRef
+    dataset : Dataset
+        Supplies the public constants.
+    variant : {"public", "standardised"}
+
+    Raises
+    ------
+    DataError
+        Unknown variant, a column without public constants, or a constant column.
+    CorruptTable
+        The stored table is gone or damaged.
+    """
+    if variant not in get_args(Units):
+        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {variant!r}; pick one")
+    names = dataset.frame_columns
+    if variant == "standardised":
+        center, scale = _moments(ref)
+        if not (scale > 0).all():
+            name = names[int(np.argmin(scale))]
+            raise DataError(f"column {name!r} of {ref.name} is constant; scale by public constants instead")
+        return Scales(ref, tuple(center.tolist()), tuple(scale.tolist()), variant, names)
+    for column in dataset.columns:
+        if column.center is None or column.scale is None:
+            raise DataError(
+                f"column {column.name!r} of {dataset.name} has no public center and scale; "
+                "add them to data/registry.toml"
+            )
+    centers = tuple(float(column.center or 0.0) for column in dataset.columns)
+    widths = tuple(float(column.scale or 1.0) for column in dataset.columns)
+    return Scales(ref, centers * dataset.n_boids, widths * dataset.n_boids, variant, names)
+
+
+def load_frames(about: Scales) -> PreparedTable:
+    """Read and scale a table of frames.
+
+    Raises
+    ------
+    CorruptTable
+        The stored table is gone or is not what was written.
+    """
+    ref, d = about.ref, len(about.names)
+    X = np.empty((ref.n_rows, d + 1), dtype=np.float32)
+    y = np.empty(ref.n_rows)
+    center, scale = (np.array(values, dtype=np.float32) for values in (about.center, about.scale))
+    start = 0
+    for block, labels in stream_frames(ref):
+        rows = X[start : start + len(labels), :d]
+        np.subtract(block.T, center, out=rows)
+        rows /= scale
+        np.clip(rows, -CLIP, CLIP, out=rows)
+        y[start : start + len(labels)] = labels
+        start += len(labels)
+    X[:, d] = 1.0
+    X.flags.writeable = False  # a wide design, which an estimator would copy else
+    length = ref.frames_per_simulation
+    return PreparedTable(
+        X=X,
+        y=y,
+        column_names=(*about.names, INTERCEPT),
+        to_standard=None,
+        groups=np.arange(ref.n_rows) // length if length else None,
+        private=about.private,
+        note=about.note,
+    )
+
+
+def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]]:
+    """Read stored frames row group by row group, verified.
+
+    Yields
+    ------
+    columns : (d, k) array of float32
+    labels : (k,) array of int8
+
+    Raises
+    ------
+    CorruptTable
+        The file is gone or its checksum is not the reference's.
+    """
+    with pq.ParquetFile(verified_path(ref)) as file:
+        for i in range(file.num_row_groups):
+            yield _columns(file.read_row_group(i))
+
+
+def _columns(table: pa.Table) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]:
+    labels = table.column(FRAME_LABEL).to_numpy()
+    features = table.drop_columns([FRAME_LABEL])
+    block = np.empty((features.num_columns, len(labels)), dtype=np.float32)
+    for row, column in zip(block, features.itercolumns(), strict=True):
+        row[:] = column.to_numpy()
+    return block, labels
+
+
+def _moments(ref: FramesRef) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return mean and standard deviation (divisor n) of every column, over shifted values."""
+    shift: Any = None
+    for block, _ in stream_frames(ref):
+        values = block.astype(np.float64)
+        if shift is None:
+            shift, first, second = values.mean(axis=1, keepdims=True), 0.0, 0.0
+        values -= shift
+        first = first + values.sum(axis=1)
+        second = second + (values**2).sum(axis=1)
+    mean = first / ref.n_rows
+    return shift[:, 0] + mean, np.sqrt(np.maximum(second / ref.n_rows - mean**2, 0.0))

@@ -1,0 +1,183 @@
+"""A digest of the code that a result depends on, found by following imports.
+
+The digest of a module is that of its syntax tree without docstrings, so that comments, docstrings and layout
+don't matter. A result depends on the modules that compute it, on all that these import, and on the versions
+of the libraries that are imported on the way.
+
+Two kinds of imports are not followed. What is imported for type checkers only does not run. And what is found
+by its name (an estimator in the catalogue, a parser, a simulator, a kind of problem) is not seen here:
+whoever makes a key names it.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+from data.store.folders import PROJECT_ROOT
+
+PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
+
+# Packages whose modules are found by name and are so few that all of them count.
+FOUND_BY_NAME = ("dpalgos.models.families", "reports.exhibits", "reports.layouts")
+# Modules that import by name what a key names, see above.
+NAMED_IN_KEYS = ("dpalgos.catalog", "data.simulations", "data.datasets", "tasks.problems.kinds")
+# Imports inside the functions of this package serve checks and reports alone.
+_REPORTS_IN_FUNCTIONS = "tasks.problems"
+# Files that modules read, where a page depends on them.
+_FILES = {
+    "reports.pages.text": "reports/templates",
+    "tasks.scorecard.claims": "flows/claims.toml",
+    "data.registry": "data/registry.toml",
+}
+_ORCHESTRATION = {"prefect", "prefect_dask", "fsspec"}  # moves results, computes none
+
+
+@dataclass(frozen=True)
+class ModuleCode:
+    """A module's digest, and what it imports.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the syntax tree without docstrings.
+    imports, in_functions : frozenset of str
+        Modules of the project: imported when the module is, and when some function of it runs.
+    libraries : frozenset of str
+        Top-level names of imported packages of others.
+    """
+
+    sha256: str
+    imports: frozenset[str]
+    in_functions: frozenset[str]
+    libraries: frozenset[str]
+
+
+def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
+    """Return a sha256 over the code that modules depend on, and its libraries' versions.
+
+    Parameters
+    ----------
+    modules : iterable of str
+        Such as ``"tasks.run.run_block"``.
+    of_page : bool
+        Whether the result is a page: then files that are shown count, and what kinds of problems import for
+        reports.
+    """
+    return _code_digest(tuple(sorted(set(modules))), of_page)
+
+
+@cache
+def _code_digest(modules: tuple[str, ...], of_page: bool) -> str:
+    closure = sorted(depended_on(modules, of_page=of_page))
+    lines = [f"{name} {module_code(name).sha256}" for name in closure]
+    libraries = {library for name in closure for library in module_code(name).libraries}
+    lines += [f"{name} {installed}" for name, installed in sorted(_versions(libraries).items())]
+    if of_page:
+        lines += [line for name in closure if name in _FILES for line in _file_lines(_FILES[name])]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def depended_on(modules: Iterable[str], *, of_page: bool = False) -> set[str]:
+    """Return the modules of the project that are imported by some modules, directly or not, and these."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        code = module_code(name)
+        waiting += code.imports
+        if of_page or not name.startswith(_REPORTS_IN_FUNCTIONS):
+            waiting += code.in_functions
+        if name in FOUND_BY_NAME:
+            waiting += [f"{name}.{path.stem}" for path in _file_of(name).parent.glob("*.py")]
+        if "." in name:  # importing a module runs its package first
+            waiting.append(name.rpartition(".")[0])
+    return found - {f"{name}.__init__" for name in FOUND_BY_NAME}
+
+
+@cache
+def module_code(name: str) -> ModuleCode:
+    """Return the digest and the imports of a module of the project."""
+    path = _file_of(name)
+    tree = _without_docstrings(ast.parse(path.read_bytes()))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    top: set[str] = set()
+    inside: set[str] = set()
+    libraries: set[str] = set()
+    for imported, in_function in _imports(tree, in_function=False, package=package):
+        if imported.partition(".")[0] not in PACKAGES:
+            libraries.add(imported.partition(".")[0])
+            continue
+        module = imported if _file_of(imported).exists() else imported.rpartition(".")[0]
+        (inside if in_function else top).add(module)
+    sha256 = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return ModuleCode(sha256, frozenset(top), frozenset(inside), frozenset(libraries))
+
+
+def forget() -> None:
+    """Forget all digests, after files have changed."""
+    module_code.cache_clear()
+    _code_digest.cache_clear()
+
+
+def _imports(node: ast.AST, *, in_function: bool, package: str) -> Iterator[tuple[str, bool]]:
+    """Yield what is imported below a node (of ``from a import b`` both may be meant: a.b), and where."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, in_function) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            base = child.module or ""
+            if child.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - child.level + 1], *([base] if base else [])])
+            yield from ((f"{base}.{alias.name}", in_function) for alias in child.names)
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            for other in child.orelse:
+                yield from _imports(other, in_function=in_function, package=package)
+        else:
+            inside = in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from _imports(child, in_function=inside, package=package)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body[0] = ast.Pass()
+    return tree
+
+
+def _file_of(module: str) -> Path:
+    path = PROJECT_ROOT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_name(f"{path.name}.py")
+
+
+def _file_lines(name: str) -> list[str]:
+    path = PROJECT_ROOT / name
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    return [
+        f"{file.relative_to(PROJECT_ROOT)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files
+    ]
+
+
+def _versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the version of the distribution of each library that is one; the standard library is not."""
+    known = _distributions()
+    names = {known[library] for library in libraries if library in known and library not in _ORCHESTRATION}
+    return {name: version(name) for name in names}
+
+
+@cache
+def _distributions() -> dict[str, str]:
+    return {name: found[0] for name, found in packages_distributions().items() if name not in PACKAGES}

@@ -1,0 +1,196 @@
+"""The folders of lasting files, and how one is written: whole or not at all."""
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from data.errors import StoreError
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+REPORTS = PROJECT_ROOT / "reports" / "out"  # unless another folder is asked for
+
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+_SECONDS_TO_LOCK = 2.0
+
+_WRITE_FAULTS = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EFBIG: "the file is too large for this file system or the user limit; raise the limit",
+    errno.EROFS: "the file system is read-only; make it writable",
+    errno.EACCES: "permission is denied; make the folder writable",
+    errno.EPERM: "permission is denied; make the folder writable",
+    errno.EEXIST: "a file stands where a folder is needed; move it away",
+    errno.ENOTDIR: "a file stands where a folder is needed; move it away",
+    errno.EISDIR: "a folder stands where the file should go; move it away",
+    errno.EIO: "the disk reports an input/output error; check the disk",
+}
+
+
+def home() -> Path:
+    """Return the folder of everything that lasts and is not a report.
+
+    Returns
+    -------
+    pathlib.Path
+        ``DPCOST_HOME`` as an absolute path, or ``.dpcost`` in the project; it need not exist yet.
+    """
+    chosen = os.environ.get("DPCOST_HOME")
+    if not chosen:
+        return PROJECT_ROOT / ".dpcost"
+    try:
+        return Path(chosen).expanduser().resolve()
+    except (OSError, RuntimeError):
+        raise StoreError(
+            f"DPCOST_HOME must be a folder that can be reached, got {chosen!r}: its user, a link "
+            "in it or the folder you are in does not exist; give the whole path"
+        ) from None
+
+
+def store_dir(home: Path) -> Path:
+    """Return the folder of raw files and Parquet tables below `home`."""
+    return home / "store"
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes as 64 hexadecimal digits."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def read_small(path: Path, limit: int = 1_000_000) -> bytes:
+    """Return the content of a file that a person wrote.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or has more than `limit` bytes, as a device without an end has.
+    """
+    with open(path, "rb") as handle:
+        content = handle.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit / 1e6:g} MB", str(path))
+    return content
+
+
+def private_folder(folder: Path) -> Path:
+    """Create a folder that its owner alone can enter, and return it; one that is there stays as it is."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def closed_folder(folder: Path) -> Path:
+    """Create a folder that its owner alone can enter, or close one that others can, and return it.
+
+    Raises
+    ------
+    StoreError
+        It is another account's, or its file system is read-only.
+    """
+    mode = private_folder(folder).stat().st_mode
+    if mode & 0o077:
+        try:
+            folder.chmod(mode & 0o700)
+        except OSError as error:
+            raise StoreError(
+                f"{folder} can be entered by others and cannot be closed ({error.strerror}), and private "
+                "data would lie there; run chmod 700 on it, or set DPCOST_HOME to a folder of your own"
+            ) from None
+    return folder
+
+
+def close_home() -> None:
+    """Close what a home keeps of tables, and of answers without noise, to all but its owner.
+
+    Raises
+    ------
+    StoreError
+        As of :func:`closed_folder`.
+    """
+    for folder in (store_dir(home()), home() / "cache"):
+        closed_folder(folder)
+
+
+def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, private: bool = False) -> None:
+    """Write a file so that nobody ever sees a part of it, not even after a power cut.
+
+    The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
+    the folder is flushed as well. After any error the hidden file is gone and `path` is as before.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The final name; its folder is created.
+    content : bytes or callable
+        What to write, or a function that writes it to the open binary file it is given. What the
+        function raises is passed on, so it may also verify what it wrote.
+    private : bool
+        Whether nobody but its owner may read the file.
+
+    Raises
+    ------
+    StoreError
+        The disk is full, read-only or forbidden, or a file stands where a folder is needed.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "xb", opener=_owner_only if private else None) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # says that somebody is at work on it, see `remove_leftovers`
+            if callable(content):
+                content(handle)
+            else:
+                handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        if error.errno in _WRITE_FAULTS:
+            raise StoreError(
+                f"cannot write {path}: {_WRITE_FAULTS[error.errno]}, or choose another folder"
+            ) from None
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Delete what writers that were killed left in a folder, or two folders below; return how many bytes.
+
+    Whoever is still at work on a file holds its lock; one made a moment ago may not be locked yet.
+    """
+    freed = 0
+    for pattern in (".*.part", "*/.*.part", "*/*/.*.part"):
+        for path in folder.glob(pattern):
+            with suppress(OSError):
+                about = path.lstat()
+                if not _LEFTOVER.fullmatch(path.name) or time.time() - about.st_mtime < _SECONDS_TO_LOCK:
+                    continue
+                with open(path, "rb") as handle:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                freed += about.st_size
+    return freed
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

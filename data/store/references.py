@@ -1,0 +1,193 @@
+"""References to what the store holds: small enough to pass between tasks, exact enough to verify."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from data.errors import CorruptTable
+from data.store.folders import home, sha256_file
+from data.store.shared import bring
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Rows that were dropped for one reason.
+
+    Attributes
+    ----------
+    reason : str
+        The kind of fault and its column.
+    count : int
+        Number of rows; a row with several faults is counted under the first.
+    """
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class DatasetRef:
+    """A Parquet table in the store and where it came from; small enough to pass between tasks.
+
+    Attributes
+    ----------
+    name : str
+        Name of the dataset.
+    path : str
+        Absolute path of the Parquet file; or its place below the home, where others are to find it in theirs.
+    sha256 : str
+        Of the Parquet file's bytes; this alone identifies the data.
+    source_sha256, source_url, layout : str
+        Of the raw file; ``""`` for a stand-in.
+    origin : {"store", "mirror", "embedded", "official", "stand-in"}
+        Where this run found the raw file; differs between the first run and the next.
+    data_source : {"real", "stand-in", "simulated"}
+    n_rows, rows_read : int
+        Rows of the table, and of the raw file.
+    repairs : tuple of Repair
+        What was dropped in between and why.
+    reasons : tuple of str
+        For a stand-in: each place tried for the real file and why it did not deliver.
+    """
+
+    name: str
+    path: str
+    sha256: str
+    source_sha256: str
+    source_url: str
+    layout: str
+    origin: str
+    data_source: Literal["real", "stand-in", "simulated"]
+    n_rows: int
+    rows_read: int
+    repairs: tuple[Repair, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def n_units(self) -> int:
+        """Number of what is protected: rows."""
+        return self.n_rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types that JSON can hold."""
+        plain = asdict(self)
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        """Return the reference that `to_dict` wrote."""
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
+        }
+        return cls(**{**fields, "repairs": tuple(Repair(**repair) for repair in plain["repairs"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserTableRef(DatasetRef):
+    """A table of which several rows may be one user's; a column holds users as numbers 0, 1, ….
+
+    Attributes
+    ----------
+    n_users : int
+        Users with a row that was kept.
+    """
+
+    n_users: int
+
+    @property
+    def n_units(self) -> int:
+        """Number of users."""
+        return self.n_users
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenotypeRef(DatasetRef):
+    """Genotypes in the store; rows are people, and `repairs` counts the people who were left out.
+
+    Attributes
+    ----------
+    n_snps : int
+    group_names : tuple of str
+        The two groups that are compared.
+    group_sizes : tuple of int
+        People in each; the rest of `n_rows` is in neither.
+    missing_calls : int
+        Of ``n_rows * n_snps``.
+    companion_sha256 : tuple of str
+        Of the other raw files of the set, in the registry's order.
+    notes : tuple of str
+        What was done to join people and labels, in counts.
+    """
+
+    n_snps: int
+    group_names: tuple[str, ...]
+    group_sizes: tuple[int, ...]
+    missing_calls: int
+    companion_sha256: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FramesRef(DatasetRef):
+    """Frames of a flock in the store.
+
+    Attributes
+    ----------
+    label_counts : tuple of int
+        Frames labelled 0, and 1.
+    frames_per_simulation : int
+        So many consecutive rows are one simulation; 0 for real frames, whose origin is not known.
+    table_sha256 : str
+        Of the content: names of columns, order of rows and every bit of the values.
+    """
+
+    label_counts: tuple[int, int]
+    frames_per_simulation: int
+    table_sha256: str
+
+
+def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
+    """Return the reference that `to_dict` wrote, of whichever class it was."""
+    kinds: dict[str, type[DatasetRef]] = {
+        "n_snps": GenotypeRef,
+        "label_counts": FramesRef,
+        "n_users": UserTableRef,
+    }
+    return next((kind for key, kind in kinds.items() if key in plain), DatasetRef).from_dict(plain)
+
+
+def verified_path(ref: DatasetRef) -> Path:
+    """Return where a reference's file lies, once its checksum is that of the reference.
+
+    Raises
+    ------
+    CorruptTable
+        The file is gone or its checksum is not the reference's.
+    """
+    path = home() / ref.path
+    try:
+        intact = sha256_file(path) == ref.sha256
+    except OSError:
+        if bring(path, ref.sha256):
+            return path
+        raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name} --again`") from None
+    if not intact and not bring(path, ref.sha256):
+        raise CorruptTable(
+            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name} --again`"
+        )
+    return path
+
+
+def read_table(ref: DatasetRef) -> pd.DataFrame:
+    """Read a stored table, verified.
+
+    Raises
+    ------
+    CorruptTable
+        The file is gone or its checksum is not the reference's.
+    """
+    table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
+    return table

@@ -1,0 +1,236 @@
+"""The store and the cache at an address that several machines share, beside the files of each.
+
+With ``DPCOST_STORE=s3://bucket/folder``, or any other address that fsspec understands, prepared tables and
+results in the home are also copied there under the same name, and what a machine lacks is brought from there.
+Reports are copied there for people to read; no run reads them.
+Estimators and parsers read files, so they never know. What comes is believed only if its sha256 is the one
+that a record or a reference gives. Ledger, journal, locks and the server's database stay on the machine.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from data.errors import StoreError
+from data.store.folders import atomic_write, home
+
+VARIABLE = "DPCOST_STORE"
+
+
+class _OtherContent(Exception):
+    """What lies at the address is not what was written."""
+
+
+def shared_address() -> str:
+    """Return the address of the shared store as the environment names it; empty if there is none."""
+    return os.environ.get(VARIABLE, "").rstrip("/")
+
+
+def check_shared_store() -> None:
+    """Refuse an address where nothing can be written and read again, before anything is started.
+
+    Raises
+    ------
+    StoreError
+        If so; the message shows no credentials.
+    """
+    if shared_address():
+        probe = f"probe-{os.getpid()}"
+        write_shared(probe, b"probe")
+        if read_shared(probe) != b"probe":
+            raise StoreError(f"{_shown()} does not give back what was written; choose another address")
+        with _told():
+            folder, root = _place(shared_address())
+            folder.rm_file(f"{root}/{probe}")
+
+
+def name_below_home(path: Path) -> str:
+    """Return what to call a file: by its place in the home, where it is in it, else by its whole path."""
+    return path.relative_to(home()).as_posix() if path.is_relative_to(home()) else str(path)
+
+
+def share(path: Path) -> None:
+    """Copy a file of the home to the shared store, if there is one."""
+    if path.is_relative_to(home()):
+        share_as(path, name_below_home(path))
+
+
+def share_as(path: Path, name: str) -> None:
+    """Copy any file to the shared store, if there is one, under a name of its own there."""
+    if not shared_address():
+        return
+    with _told():
+        folder, root = _place(shared_address())
+        target = f"{root}/{name}"
+        if _is_local(folder):
+            with open(path, "rb") as source:
+                atomic_write(Path(target), lambda handle: shutil.copyfileobj(source, handle))
+        else:
+            folder.put_file(str(path), target)
+
+
+def bring(path: Path, sha256: str) -> bool:
+    """Bring a file of the home from the shared store; say whether it is there now and what was written."""
+    if not shared_address() or not path.is_relative_to(home()):
+        return False
+
+    def copy(handle: BinaryIO) -> None:
+        with folder.open(f"{root}/{name_below_home(path)}", "rb") as source:
+            shutil.copyfileobj(source, handle)
+        handle.flush()
+        handle_sha256 = hashlib.sha256()
+        with open(handle.name, "rb") as written:
+            for piece in iter(lambda: written.read(1 << 20), b""):
+                handle_sha256.update(piece)
+        if handle_sha256.hexdigest() != sha256:
+            raise _OtherContent
+
+    try:
+        with _told(reading=True):
+            folder, root = _place(shared_address())
+            atomic_write(path, copy)
+    except (FileNotFoundError, _OtherContent):
+        return False
+    return True
+
+
+def write_shared(name: str, content: bytes) -> None:
+    """Write a small file of the shared store."""
+    with _told():
+        folder, root = _place(shared_address())
+        if _is_local(folder):
+            atomic_write(Path(root, name), content)
+        else:
+            folder.pipe_file(f"{root}/{name}", content)
+
+
+def read_shared(name: str) -> bytes | None:
+    """Return a small file of the shared store; None if it is not there, or there is no shared store."""
+    if not shared_address():
+        return None
+    try:
+        with _told(reading=True):
+            folder, root = _place(shared_address())
+            return bytes(folder.cat_file(f"{root}/{name}"))
+    except FileNotFoundError:
+        return None
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """A file of the shared store.
+
+    Attributes
+    ----------
+    name : str
+        Its place below the address.
+    bytes : int
+    written : float
+        When; seconds since 1970, 0 where the file system does not say.
+    """
+
+    name: str
+    bytes: int
+    written: float
+
+
+def shared_files(folder: str) -> list[SharedFile]:
+    """Return the files below a folder of the shared store, by name; none if there is no such folder."""
+    with _told():
+        system, root = _place(shared_address())
+        found: dict[str, dict[str, Any]] = system.find(f"{root}/{folder}", detail=True)
+        start = len(system._strip_protocol(root)) + 1
+        return [
+            SharedFile(path[start:], about["size"], _written(about)) for path, about in sorted(found.items())
+        ]
+
+
+def read_all_shared(names: Sequence[str]) -> dict[str, bytes]:
+    """Return small files of the shared store by name, without those that are not there any more."""
+    if not names:
+        return {}
+    with _told():
+        folder, root = _place(shared_address())
+        found = folder.cat([f"{root}/{name}" for name in names], on_error="return")
+        start = len(folder._strip_protocol(root)) + 1
+        there = {path[start:]: it for path, it in found.items() if not isinstance(it, FileNotFoundError)}
+        for it in there.values():
+            if isinstance(it, Exception):
+                raise it
+        return there
+
+
+def remove_shared(names: Sequence[str]) -> None:
+    """Remove files of the shared store; one that is not there any more is no fault."""
+    for name in names:
+        try:
+            with _told(reading=True):
+                folder, root = _place(shared_address())
+                folder.rm_file(f"{root}/{name}")
+        except FileNotFoundError:
+            continue
+
+
+def _written(about: dict[str, Any]) -> float:
+    """Return when a file was written, which each file system calls by another name."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = about.get(name)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, (int, float)):
+            return float(value)
+    return 0.0
+
+
+@cache
+def _place(address: str) -> tuple[Any, str]:
+    """Return fsspec's file system of an address, and the folder on it."""
+    import fsspec
+
+    if not re.match(r"[a-z][a-z0-9+.-]*://", address):
+        raise StoreError(
+            f"{VARIABLE} must be an address such as s3://bucket/folder or file:///folder, got {address!r}"
+        )
+    try:
+        # Another machine may have written since: nothing that is known of a folder is kept.
+        folder, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
+    except ImportError as error:
+        raise StoreError(
+            f"{_shown()} needs a package that is not installed ({error}); for s3:// install dpcost[s3]"
+        ) from None
+    except ValueError as error:
+        raise StoreError(f"{_shown()} is no address that can be used: {error}") from None
+    return folder, root
+
+
+def _is_local(folder: Any) -> bool:
+    return "file" in ([folder.protocol] if isinstance(folder.protocol, str) else folder.protocol)
+
+
+def _shown() -> str:
+    """Return the address without what stands before an @, which may be a password."""
+    return f"{VARIABLE}={re.sub(r'//[^/]*@', '//', shared_address())}"
+
+
+@contextmanager
+def _told(*, reading: bool = False) -> Iterator[None]:
+    """Turn whatever a file system raises into one sentence; what is not there is no fault for a reader."""
+    try:
+        yield
+    except (StoreError, _OtherContent):
+        raise
+    except Exception as error:
+        if reading and isinstance(error, FileNotFoundError):
+            raise
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise StoreError(
+            f"{_shown()} cannot be used: {reason}; check the address, its credentials and the network"
+        ) from None

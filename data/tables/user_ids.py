@@ -1,0 +1,86 @@
+"""Whose row each row of a user's own file is: ids as numbers, however the file writes them; none is shown."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from data.errors import DataError
+from data.formats.canonical import canonical_cells
+
+_LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
+
+
+class UserIds:
+    """The ids of users, read piece by piece and turned into numbers 0, 1, …; no message holds one.
+
+    Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007``
+    are one user,
+    and so is a name in either Unicode form. Two ids of one user would be protected one by one only.
+    ``dpalgos.estimate`` applies the same rule to the ids of an array.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    column : str
+    """
+
+    def __init__(self, path: Path, column: str) -> None:
+        self._path, self._column = path, column
+        self._pieces: list[npt.NDArray[np.float64]] = []
+        self._texts: dict[str, int] = {}
+        self._n_texts = self._n_missing = self._n_odd = 0
+
+    def check_name(self, names: Sequence[str]) -> None:
+        """Refuse a file without the column."""
+        if self._column not in names:
+            raise DataError(
+                f"{self._path} has no column {self._column!r} among its {len(names)}; correct user_id"
+            )
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Read the ids of some rows."""
+        try:
+            cells = canonical_cells(batch.column(self._column))
+        except TypeError:
+            raise DataError(
+                f"{self._path}: lists or records in column {self._column!r}; ids are whole numbers or text"
+            ) from None
+        known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
+        are_texts = cells.texts >= 0
+        piece = cells.numbers.copy()
+        piece[are_texts] = np.array([*known, 0])[cells.texts[are_texts]]
+        self._pieces.append(piece)
+        self._n_missing += int(cells.missing.sum())
+        self._n_texts += int(are_texts.sum())
+        numbers = cells.numbers[~are_texts & ~cells.missing]
+        self._n_odd += int(((np.abs(numbers) >= _LARGEST_ID) | (numbers != np.rint(numbers))).sum())
+
+    def codes(self) -> npt.NDArray[np.int64]:
+        """Return whose row each is.
+
+        Raises
+        ------
+        DataError
+            An id is missing, or numbers and text are mixed: one user might stand there under two ids.
+        """
+        ids = np.concatenate([np.zeros(0), *self._pieces])
+        where = f"{self._path}: the column of user ids {self._column!r}"
+        if self._n_missing:
+            raise DataError(
+                f"{where} has no id in {self._n_missing:,} of {len(ids):,} rows; give each row its user's "
+                "id, or take those rows out of the file"
+            )
+        if 0 < self._n_texts < len(ids):
+            raise DataError(
+                f"{where} mixes numbers with text, which {self._n_texts:,} of {len(ids):,} rows hold, so "
+                "that a user might have two ids; write all ids one way, e.g. with a letter before each"
+            )
+        if self._n_odd:
+            raise DataError(
+                f"{where} has fractions, or numbers from 2^53 on, in {self._n_odd:,} of {len(ids):,} rows; "
+                "ids must be whole numbers or text, so write e.g. a letter before each"
+            )
+        return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)

@@ -1,0 +1,82 @@
+"""Intervals of the non-private answers, heteroscedasticity-robust, by statsmodels.
+
+Least squares: HC3. Means: Student's t of every column. Generalized linear models: the sandwich (HC0), which
+is all that statsmodels has for them. What private intervals are compared with.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.intervals.half_widths import HALF_WIDTH, interval_level
+from dpalgos.params import Params
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray
+
+# (X (n, d), y (n,) or None) -> half widths (d,)
+HalfWidths = Callable[[FloatArray, FloatArray | None], FloatArray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustIntervalParams(Params):
+    """Keywords of non-private estimators that have intervals."""
+
+    interval: float | None = interval_level()
+
+
+def note_robust_interval(sample: Sample, transcript: Transcript, half_widths: HalfWidths) -> None:
+    """Tell the half widths of each replicate's answer, (d, R); NaN where they are not defined."""
+    X, y = sample.X, sample.y
+    with np.errstate(all="ignore"):
+        if sample.row_mask is None:
+            found = [half_widths(X, y)] * sample.n_replicates
+        else:
+            found = [half_widths(X[rows], None if y is None else y[rows]) for rows in sample.row_mask.T]
+    widths = np.stack(found, axis=1)
+    transcript.note(HALF_WIDTH, np.where(np.isfinite(widths), widths, np.nan))
+
+
+def mean_half_widths(level: float) -> HalfWidths:
+    """Return the half widths of means by Student's t."""
+
+    def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
+        from statsmodels.stats.weightstats import DescrStatsW
+
+        if len(X) < 2:
+            return np.full(X.shape[1], np.nan)
+        lower, upper = DescrStatsW(X).tconfint_mean(alpha=1 - level)
+        return np.asarray((upper - lower) / 2)
+
+    return of
+
+
+def least_squares_half_widths(level: float) -> HalfWidths:
+    """Return the half widths of least squares by HC3."""
+
+    def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
+        from statsmodels.regression.linear_model import OLS
+
+        if np.linalg.matrix_rank(X) < X.shape[1]:
+            return np.full(X.shape[1], np.nan)
+        ends = OLS(y, X).fit(cov_type="HC3").conf_int(alpha=1 - level)
+        return np.asarray((ends[:, 1] - ends[:, 0]) / 2)
+
+    return of
+
+
+def glm_half_widths(level: float, family: str) -> HalfWidths:
+    """Return the half widths of maximum likelihood by the sandwich; NaN for classes, which have none here."""
+
+    def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
+        from statsmodels.genmod import families
+        from statsmodels.genmod.generalized_linear_model import GLM
+
+        kinds = {"gaussian": families.Gaussian, "logistic": families.Binomial, "poisson": families.Poisson}
+        if np.linalg.matrix_rank(X) < X.shape[1]:
+            return np.full(X.shape[1], np.nan)
+        ends = GLM(y, X, family=kinds[family]()).fit(cov_type="HC0").conf_int(alpha=1 - level)
+        return np.asarray((ends[:, 1] - ends[:, 0]) / 2)
+
+    return of

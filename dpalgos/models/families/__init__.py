@@ -1,0 +1,91 @@
+"""Families of generalized linear models, found by name: adding one is adding one file.
+
+A module ``dpalgos/models/families/NAME.py`` defines the family of that name as its ``FAMILY``.
+
+>>> from dpalgos.models.families import get_family
+>>> get_family("logistic").mean(np.zeros((1, 1)))
+array([[0.5]])
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Protocol
+
+from dpalgos.errors import InputError, unknown_name
+from dpalgos.models.families.base import Family
+from dpalgos.rows.sample import Sample
+
+__all__ = ["Family", "check_labels", "family_class", "family_names", "get_family"]
+
+
+class HasFamily(Protocol):
+    """Parameters of an estimator that name a family."""
+
+    def made(self) -> Family:
+        """Return the family with its public constants."""
+        ...
+
+
+def check_labels(sample: Sample, params: HasFamily) -> None:
+    """Refuse responses that are no labels of the family."""
+    family = params.made()
+    for y in sample.responses():
+        family.encode(y)
+
+
+@cache
+def family_names() -> tuple[str, ...]:
+    """Return the names of all families."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base"))
+
+
+def family_class(name: object) -> type[Family]:
+    """Return the class of a family, or refuse an unknown name."""
+    if not isinstance(name, str) or name not in family_names():
+        raise unknown_name("family", name, family_names())
+    found: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
+    return found
+
+
+def get_family(
+    name: str,
+    *,
+    response_bound: float | None = None,
+    n_classes: int | None = None,
+    private: bool = False,
+) -> Family:
+    """Return a family with its public constants.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`family_names`.
+    response_bound : float, optional
+        Bound on the residual, for families that need one; None: not clipped.
+    n_classes : int, optional
+        Number of classes, for families with classes; public, never read from the labels.
+    private : bool
+        Whether the family is for a private estimator, which cannot do without the bound.
+
+    Raises
+    ------
+    InputError
+        If there is no such family, or a constant is missing or has no meaning for it.
+    """
+    family = family_class(name)
+    constants = {
+        "response_bound": (response_bound, family.needs_response_bound, private),
+        "n_classes": (n_classes, family.needs_classes, True),
+    }
+    used = {}
+    for keyword, (value, meant, required) in constants.items():
+        if value is not None and not meant:
+            raise InputError(
+                f"{keyword} must be None for family={name!r}, which has none, got {value!r}; leave it out"
+            )
+        if value is None and meant and required:
+            raise InputError(f"{keyword} is needed by family={name!r}, got None; pass e.g. {keyword}=3")
+        if meant:
+            used[keyword] = value
+    return family(**used)

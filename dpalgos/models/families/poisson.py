@@ -1,0 +1,55 @@
+"""Poisson regression: counts with mean e^u; ψ(u) = e^u.
+
+The residual is unbounded on both sides, hence clipped to ± ``response_bound`` where a guarantee is needed.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import xlogy
+
+from dpalgos.models.families.base import Family
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisson(Family):
+    """Counts; means stop where their squares would overflow."""
+
+    name: ClassVar[str] = "poisson"
+    labels: ClassVar[str] = "whole numbers of at least 0"
+    needs_response_bound: ClassVar[bool] = True
+    derivative_bound: ClassVar[float] = float("inf")
+    curvature_bound: ClassVar[float] = float("inf")
+
+    response_bound: float | None = None
+
+    @property
+    def residual_bound(self) -> float:
+        """``response_bound``, or infinite."""
+        return float("inf") if self.response_bound is None else self.response_bound
+
+    def allows(self, y: FloatArray) -> np.ndarray:
+        """0, 1, 2, …"""
+        return np.asarray((y >= 0) & (y == np.floor(y)))
+
+    def log_partition(self, u: FloatArray) -> FloatArray:
+        """e^u."""
+        return self.mean(u)
+
+    def mean(self, u: FloatArray) -> FloatArray:
+        """e^u."""
+        largest = np.log(np.finfo(u.dtype).max) / 2
+        return np.asarray(np.exp(np.minimum(u, u.dtype.type(largest))))
+
+    def second_derivative(self, u: FloatArray) -> FloatArray:
+        """e^u."""
+        return self.mean(u)
+
+    def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:
+        """2 (y log(y / e^u) − y + e^u)."""
+        return np.asarray(2 * (xlogy(y, y) - y + self.loss(u, y)))
+
+
+FAMILY = Poisson

@@ -1,0 +1,69 @@
+"""Newton-like steps that look at no row: the curvature of a generalized linear model among normal rows.
+
+If white rows u ~ N(m, I − m m') and θ is the coefficient, η = u'θ is normal with mean m'θ and variance s² =
+‖θ‖² − (m'θ)², and with v = (θ − m m'θ)/s and z = (η − m'θ)/s
+
+    H(θ) = E ψ''(η) u u' = w₀ I + w₁ (m v' + v m') + (w₂ − w₀) v v',   w_k = E ψ''(η) z^k
+
+With classes, at their probabilities p at the mean row: H = (diag(p) − p p') ⊗ I.
+
+All of it is made of public and released quantities. Rows that are not normal make steps too long or too
+short, not wrong: their fixed point is the same.
+"""
+
+import numpy as np
+
+from dpalgos.models.families import Family
+from dpalgos.typing import FloatArray
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_RAREST = 0.1  # a class counts as at least this share of an even one
+_FLATTEST = 0.05  # of the largest curvature
+_NARROWEST = 1e-6  # spread of a predictor that counts as none
+
+
+def newton_step(
+    family: Family, theta: FloatArray, center: FloatArray, score: FloatArray, ridge: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (H(θ) + ridge)⁻¹ score, and the factor by which that multiplies isotropic noise, (R,).
+
+    Parameters
+    ----------
+    family : Family
+    theta, score : (d, R) or (d, K, R) array
+    center : (d, R) array
+        m, of norm at most 1.
+    ridge : (R,) array
+        Added to the curvature in every direction.
+
+    Returns
+    -------
+    step : array in the shape of θ
+    amplification : (R,) array
+        Root mean square over the coordinates.
+    """
+    if family.classes:
+        p = family.mean(np.einsum("ir,ikr->kr", center, theta)[None])[0]
+        curvature = np.maximum(p, _RAREST / len(p)) + ridge
+        scaled = score / curvature
+        return scaled - scaled.mean(axis=1, keepdims=True), _root_mean_square(1 / curvature)
+    curvatures, axes = np.linalg.eigh(_hessian(family, theta, center))
+    curvatures = np.maximum(curvatures, _FLATTEST * curvatures[:, -1:]) + ridge[:, None]
+    step = np.einsum("rij,rj,rkj,kr->ir", axes, 1 / curvatures, axes, score)
+    return step, _root_mean_square(1 / curvatures.T)
+
+
+def _hessian(family: Family, theta: FloatArray, center: FloatArray) -> FloatArray:
+    mean = (center * theta).sum(axis=0)
+    spread = np.sqrt(np.maximum((theta**2).sum(axis=0) - mean**2, _NARROWEST**2))
+    along = (theta - center * mean) / spread
+    second = family.second_derivative(mean + _NODES[:, None] * spread)
+    w0, w1, w2 = ((_WEIGHTS * _NODES**k) @ second for k in range(3))
+    crossed = np.einsum("r,ir,jr->rij", w1, center, along)
+    hessian = crossed + np.swapaxes(crossed, 1, 2) + np.einsum("r,ir,jr->rij", w2 - w0, along, along)
+    return np.asarray(hessian + w0[:, None, None] * np.eye(len(theta)))
+
+
+def _root_mean_square(values: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt((values**2).mean(axis=0)))

@@ -1,0 +1,150 @@
+"""Minimizing a risk with a ridge where columns are many: Newton's method by matrix–vector products.
+
+    F(β) = (1/n) Σ_i loss(x_i'β, y_i) + (κ/2) ‖β‖² + ⟨c, β⟩,   rows clipped to an ℓ2 norm
+
+Newton's equations are solved by conjugate gradients, for all replicates at once, as precisely as the distance
+from the minimum warrants; a step is halved until the risk falls. Clipped rows are never made: what multiplies
+a row is shortened instead. Predictors follow a step, so that the halving costs no pass over the rows.
+Hessians are multiplied in the rows' own precision, for they only point the way; predictors and gradients are
+in double precision, so that the minimum is exact. Deterministic: the same rows give the same answer, as
+objective perturbation asks.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpalgos.models.families import Family
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import clip_factor
+from dpalgos.typing import BoolArray, FloatArray
+
+_MOST_PRODUCTS = 1000
+_MOST_HALVINGS = 40
+_LOOSEST, _TIGHTEST = 0.1, 1e-4  # how far Newton's equations are solved; the latter is safe in float32
+_ROUNDING = 1e-13
+
+
+class RidgeRisk:
+    """The risk of each replicate's rows plus a ridge and a tilt, for families without classes.
+
+    Parameters
+    ----------
+    family : Family
+        Whose loss; residuals are clipped to the family's public bound.
+    sample : Sample
+        Rows, responses and masks; labels outside the family are refused.
+    row_bound : float
+        Rows are clipped to this ℓ2 norm.
+    ridge : (R,) array
+        κ > 0.
+    tilt : (d, R) array
+        c.
+    """
+
+    def __init__(
+        self, family: Family, sample: Sample, *, row_bound: float, ridge: FloatArray, tilt: FloatArray
+    ) -> None:
+        self._family, self._sample, self._y = family, sample, family.encode(sample.response())
+        self._ridge, self._tilt = ridge, tilt
+        self._exact, self._quick = Design(sample), Design(sample, single=True)
+        norms = np.empty((len(self._y), 1))
+        for rows, block in sample.rows.blocks():
+            norms[rows, 0] = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=float))
+        self._shortened = clip_factor(norms, row_bound)
+
+    def predictor(self, coef: FloatArray) -> FloatArray:
+        """Return x'β of the clipped rows, (n, R)."""
+        return self._shortened * self._exact.predict(coef)
+
+    def loss(self, coef: FloatArray, predictor: FloatArray) -> FloatArray:
+        """Return F, (R,), where the predictor of ``coef`` is known."""
+        losses = self._family.loss(predictor, self._y)
+        if self._sample.row_mask is not None:
+            losses *= self._sample.row_mask
+        extra = self._ridge / 2 * (coef**2).sum(axis=0) + (self._tilt * coef).sum(axis=0)
+        return np.asarray(losses.sum(axis=0) / self._sample.n_rows + extra)
+
+    def gradient(self, coef: FloatArray, predictor: FloatArray) -> FloatArray:
+        """Return the gradient of F with residuals clipped to the family's bound, (d, R)."""
+        residual = self._shortened * self._family.residual(predictor, self._y)
+        return self._exact.mean_product(residual) + self._ridge * coef + self._tilt
+
+    def curvature_product(self, predictor: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return V → Hessian of F at a predictor times V, (d, R); to the rows' own precision."""
+        clipped = np.abs(self._family.residual(predictor, self._y)) >= self._family.residual_bound
+        second = np.where(clipped, 0.0, self._family.second_derivative(predictor)) * self._shortened**2
+
+        def product(direction: FloatArray) -> FloatArray:
+            curved = self._quick.mean_score(direction, lambda u, rows: second[rows] * u)
+            return curved + self._ridge * direction
+
+        return product
+
+
+def minimize_by_products(
+    risk: RidgeRisk, start: FloatArray, tolerance: FloatArray, *, most_steps: int, step_size: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Return the coefficients (d, R) at which Newton's method ends, and the gradient there.
+
+    Parameters
+    ----------
+    risk : RidgeRisk
+    start : (d, R) array
+        Where it starts.
+    tolerance : (R,) array
+        Norm of the gradient at which a replicate is done.
+    most_steps : int
+        Newton steps at most; whether the tolerance was reached is for the caller to see.
+    step_size : float
+        Factor on a Newton step before it is halved.
+    """
+    coef = start
+    predictor = risk.predictor(coef)
+    gradient, current = risk.gradient(coef, predictor), risk.loss(coef, predictor)
+    first = np.linalg.norm(gradient, axis=0)
+    for _ in range(most_steps):
+        norm = np.linalg.norm(gradient, axis=0)
+        active = norm > tolerance
+        if not active.any():
+            break
+        precision = np.clip(np.sqrt(norm / np.maximum(first, norm)), _TIGHTEST, _LOOSEST)
+        step = conjugate_gradients(risk.curvature_product(predictor), gradient, precision * norm, active)
+        along, size = risk.predictor(step), np.where(active, step_size, 0.0)
+        for _ in range(_MOST_HALVINGS):
+            moved, ahead = coef - size * step, predictor - size * along
+            after = risk.loss(moved, ahead)
+            rising = active & ~(after <= current + _ROUNDING * (1 + np.abs(current)))
+            if not rising.any():
+                break
+            size = np.where(rising, size / 2, size)
+        coef, predictor = np.where(active, moved, coef), np.where(active, ahead, predictor)
+        current, gradient = np.where(active, after, current), risk.gradient(coef, predictor)
+    return coef, gradient
+
+
+def conjugate_gradients(
+    product: Callable[[FloatArray], FloatArray],
+    target: FloatArray,
+    tolerance: FloatArray,
+    active: BoolArray,
+) -> FloatArray:
+    """Return V (d, R) with ‖product(V) − target‖ ≤ tolerance (R,) for positive definite products.
+
+    Replicates that are not ``active`` stay zero.
+    """
+    solution, residual = np.zeros_like(target), target.copy()
+    direction, squared = residual.copy(), (residual**2).sum(axis=0)
+    for _ in range(_MOST_PRODUCTS):
+        active = active & (np.sqrt(squared) > tolerance)
+        if not active.any():
+            break
+        curved = product(direction)
+        length = (direction * curved).sum(axis=0)
+        along = np.where(active, squared / np.where(length > 0, length, np.inf), 0.0)
+        solution += along * direction
+        residual -= along * curved
+        before, squared = squared, np.where(active, (residual**2).sum(axis=0), squared)
+        direction = np.where(active, residual + squared / np.where(before > 0, before, 1.0) * direction, 0.0)
+    return solution

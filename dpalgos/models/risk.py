@@ -1,0 +1,317 @@
+"""The empirical risk of a generalized linear model, for all replicates at once, and its minimizer.
+
+    F(B) = (1/n) Σ_i loss(B'x_i, y_i) + (κ/2) ‖B‖² + ⟨c, B⟩
+
+Coefficients are (d, R), or (d, K, R) with K classes; κ (a ridge) and c (a tilt) are zero unless given.
+Replicates go in groups of a few whose arrays stay in the cache, with only the rows that they use where
+those are few.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.models.families import Family
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
+from dpalgos.steps.clipping import clip_rows_l2
+from dpalgos.typing import BoolArray, FloatArray
+
+_GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array that fits the cache beside its companions
+_LONG = 8  # entries of a row that cost as much as a replicate's entry beside it
+_MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
+_MOST_HALVINGS = 40
+_RANK = 1e-12  # eigenvalues of the scaled second moments this much below the largest count as zero
+_FLAT = 1e-11  # curvature relative to the second moments below which the risk has no minimum in sight
+_ROUNDING = 1e-13  # of a loss, which rises by so much where nothing is left to gain
+_CLOSE = 1e-9  # a last Newton step this short leaves an error of its square
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some replicates, rows among which theirs are, and 1 where a replicate uses a row, else 0."""
+
+    replicates: slice
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+class Risk:
+    """The risk of each replicate's rows.
+
+    Parameters
+    ----------
+    family : Family
+        Whose loss; residuals are clipped to the family's public bound.
+    sample : Sample
+        Rows, responses and masks; labels outside the family are refused.
+    row_bound : float, optional
+        The ℓ2 norm to which rows are clipped.
+    ridge : float or (R,) array
+        κ.
+    tilt : array in the shape of the coefficients, optional
+        c.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        sample: Sample,
+        *,
+        row_bound: float | None = None,
+        ridge: float | FloatArray = 0.0,
+        tilt: FloatArray | None = None,
+    ) -> None:
+        sample.check_response()
+        self.family, self._sample, self._row_bound = family, sample, row_bound
+        self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
+        self._kept = None if sample.rows.streamed else list(self._partition())
+        self._tilt = np.zeros(self.shape) if tilt is None else tilt
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the coefficients."""
+        return (self._sample.n_features, *self.family.classes, self._sample.n_replicates)
+
+    def loss(self, coef: FloatArray) -> FloatArray:
+        """Return F, (R,)."""
+        total = np.zeros(self._sample.n_replicates)
+        for part in self._parts():
+            losses = self.family.loss(_predict(part, coef), part.y)
+            total[part.replicates] += (losses * part.weights).sum(axis=0)
+        extra = self._ridge / 2 * _dot(coef, coef) + _dot(self._tilt, coef)
+        return np.asarray(total / self._sample.n_rows + extra)
+
+    def gradient(self, coef: FloatArray) -> FloatArray:
+        """Return the gradient of F with residuals clipped to the family's bound, in the shape of ``coef``."""
+        gradient = np.zeros_like(coef)
+        for part in self._parts():
+            residual = self.family.residual(_predict(part, coef), part.y)
+            gradient[..., part.replicates] += _adjoint(part, residual)
+        return np.asarray(gradient / self._sample.n_rows + self._ridge * coef + self._tilt)
+
+    def second_moments(self) -> FloatArray:
+        """Return the mean of x x' over each replicate's rows, plus the ridge, (R, d, d)."""
+        d, moments = self._sample.n_features, np.zeros((self._sample.n_replicates, *2 * (self.shape[0],)))
+        for part in self._parts():
+            moments[part.replicates] += _weighted_moments(part.X, part.weights)
+        return np.asarray(
+            moments / self._sample.n_rows[:, None, None] + self._ridge[:, None, None] * np.eye(d)
+        )
+
+    def curvature(self, coef: FloatArray, contrasts: FloatArray) -> FloatArray:
+        """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
+        k, d = contrasts.shape[1], self._sample.n_features
+        hessian = np.zeros((self._sample.n_replicates, k, d, k, d))
+        for part in self._parts():
+            second = self._second_derivative(part, coef)
+            second = second if self.family.classes else second[:, None, None]
+            for a in range(k):
+                for b in range(a + 1):
+                    both = np.outer(contrasts[:, a], contrasts[:, b])
+                    weights = np.einsum("ijkr,jk->ir", second, both) * part.weights
+                    hessian[part.replicates, a, :, b] += _weighted_moments(part.X, weights)
+        hessian /= self._sample.n_rows[:, None, None, None, None]
+        for a in range(k):
+            for b in range(a):
+                hessian[:, b, :, a] = hessian[:, a, :, b]
+            hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
+        return hessian
+
+    def _second_derivative(self, part: _Part, coef: FloatArray) -> FloatArray:
+        """Return ψ'', and 0 where a residual is clipped."""
+        predictor = _predict(part, coef)
+        second = self.family.second_derivative(predictor)
+        if self.family.classes:
+            return second
+        clipped = np.abs(self.family.residual(predictor, part.y)) >= self.family.residual_bound
+        return np.where(clipped, 0.0, second)
+
+    def _parts(self) -> Iterable[_Part]:
+        return self._partition() if self._kept is None else self._kept
+
+    def _partition(self) -> Iterator[_Part]:
+        sample, mask = self._sample, self._sample.row_mask
+        if sample.rows.streamed:
+            for group in sample.together():
+                y = self.family.encode(group.y)
+                yield _Part(group.replicates, self._clipped(group.X), y, group.weights)
+            return
+        rows, y = self._clipped(sample.X), self.family.encode(sample.response())
+        # Where rows are long, a pass over them costs more than the replicates' arrays beside them.
+        step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
+        for start in range(0, sample.n_replicates, step):
+            chosen = slice(start, min(start + step, sample.n_replicates))
+            if mask is None:
+                yield _Part(chosen, rows, y, np.ones((len(rows), 1)))
+                continue
+            used = mask[:, chosen].any(axis=1)
+            if used.mean() > _MOST:
+                yield _Part(chosen, rows, y, mask[:, chosen].astype(float))
+            else:
+                yield _Part(chosen, rows[used], y[used], mask[used, chosen].astype(float))
+
+    def _clipped(self, X: FloatArray) -> FloatArray:
+        return X if self._row_bound is None else clip_rows_l2(X, self._row_bound)
+
+
+def wide_gradient(
+    sample: Sample,
+    design: Design,
+    family: Family,
+    largest_residual: Callable[[FloatArray], FloatArray] | None = None,
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β (d, R) → the gradient of the mean loss, for wide designs: one pass in the design's precision.
+
+    Parameters
+    ----------
+    sample, design : Sample, Design
+        The rows, and how they are truncated.
+    family : Family
+        One without classes.
+    largest_residual : callable, optional
+        β → (R,); residuals are clipped to it.
+    """
+    y, limits = family.encode(sample.response()), np.finfo(design.dtype)
+    y = np.clip(y, limits.min, limits.max).astype(limits.dtype)
+
+    def gradient(coef: FloatArray) -> FloatArray:
+        if largest_residual is None:
+            return design.mean_score(coef, lambda u, rows: family.residual(u, y[rows]))
+        largest = largest_residual(coef).astype(limits.dtype)
+        return design.mean_score(
+            coef, lambda u, rows: np.clip(family.residual(u, y[rows]), -largest, largest)
+        )
+
+    return gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where Newton's method ended.
+
+    Attributes
+    ----------
+    coef : array in the shape of the coefficients
+    found : (R,) bool array
+        Whether it is a minimum: the last step was short, and the risk is not flat.
+    """
+
+    coef: FloatArray
+    found: BoolArray
+
+
+def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Minimum:
+    """Minimize a risk by Newton's method with step halving, from zero; deterministic.
+
+    At most ``most_steps`` steps, each ``step_size`` times Newton's before it is halved.
+
+    Directions in which the rows do not vary get coefficient zero, so that collinear columns and more columns
+    than rows have an answer. With classes, coefficients sum to zero over classes. A replicate that has
+    converged stays as it is, so that a batch equals a loop.
+
+    Where classes can be separated by a linear predictor the risk has no minimum: it falls forever, and its
+    curvature vanishes, along that predictor; ``found`` is False there.
+    """
+    contrasts = _contrasts(risk.family.classes)
+    whitening, unwhitening = _whitening(risk.second_moments())
+    coef: FloatArray = np.zeros(risk.shape)
+    found: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
+    active = ~found
+    current = risk.loss(coef)
+    for _ in range(most_steps):
+        step, white, sound = _newton_step(risk, coef, contrasts, whitening)
+        reached = np.einsum(
+            "red,dcr,ck->rke", unwhitening, coef.reshape(len(coef), -1, len(white)), contrasts
+        )
+        length = _norms(white) / (1 + _norms(reached))
+        active &= sound
+        size = np.where(active, step_size, 0.0)
+        for _ in range(_MOST_HALVINGS):
+            moved = coef - size * step
+            after = risk.loss(moved)
+            rising = active & ~(after <= current + _ROUNDING * (1 + np.abs(current)))
+            if not rising.any():
+                break
+            size = np.where(rising, size / 2, size)
+        active &= ~rising
+        coef, current = np.where(active, moved, coef), np.where(active, after, current)
+        arrived = active & (length <= _CLOSE)
+        found |= arrived
+        active &= ~arrived
+        if not active.any():
+            break
+    return Minimum(coef, found)
+
+
+def _newton_step(
+    risk: Risk, coef: FloatArray, contrasts: FloatArray, whitening: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the step, the same in whitened units, (R, k, d), and where it is sound."""
+    d, n_replicates = coef.shape[0], coef.shape[-1]
+    k = contrasts.shape[1]
+    gradient = np.moveaxis(risk.gradient(coef).reshape(d, -1, n_replicates), -1, 0)
+    hessian = risk.curvature(coef, contrasts)
+    # In whitened units T'x rows vary by one in every direction that they have.
+    slope = np.einsum("rde,rdc,ck->rke", whitening, gradient, contrasts).reshape(n_replicates, k * d)
+    left = np.swapaxes(whitening, 1, 2)[:, None, None] @ np.moveaxis(hessian, 3, 2) @ whitening[:, None, None]
+    curvature = np.moveaxis(left, 2, 3).reshape(n_replicates, k * d, k * d)
+    unused = np.tile(~whitening.any(axis=1), (1, k))
+    curvature[:, range(k * d), range(k * d)] += unused * np.maximum(
+        1.0, np.trace(curvature, axis1=1, axis2=2)[:, None]
+    )
+    finite = np.isfinite(curvature).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1)
+    curvature[~finite] = np.eye(k * d)
+    smallest = np.linalg.eigvalsh(curvature)[:, 0]
+    sound = finite & (smallest > _FLAT)
+    curvature[~sound] = np.eye(k * d)
+    white = np.linalg.solve(curvature, slope[:, :, None]).reshape(n_replicates, k, d)
+    step = np.einsum("rde,rke,ck->dcr", whitening, white, contrasts)
+    return step.reshape(coef.shape), white, sound
+
+
+def _whitening(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return T with T' E[x x'] T = 1 on the directions that rows have, zero on the others, and T⁺."""
+    scale = np.sqrt(np.einsum("rjj->rj", moments))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    values, vectors = np.linalg.eigh(moments * inverse[:, :, None] * inverse[:, None, :])
+    kept = values > _RANK * values[:, -1:]
+    roots = np.sqrt(np.where(kept, values, 1.0))
+    whitening = inverse[:, :, None] * vectors * (kept / roots)[:, None, :]
+    unwhitening = (kept * roots)[:, :, None] * np.swapaxes(vectors, 1, 2) * scale[:, None, :]
+    return whitening, unwhitening
+
+
+def _contrasts(classes: tuple[int, ...]) -> FloatArray:
+    """Return orthonormal contrasts of K classes that sum to zero, (K, K − 1); [[1]] without classes."""
+    if not classes:
+        return np.ones((1, 1))
+    centering = np.eye(classes[0]) - 1 / classes[0]
+    return np.asarray(np.linalg.svd(centering)[0][:, :-1])
+
+
+def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the sums of w x x', (R, d, d) for weights (n, R)."""
+    return (X.T * weights.T[:, None, :]) @ X
+
+
+def _predict(part: _Part, coef: FloatArray) -> FloatArray:
+    chosen = coef[..., part.replicates]
+    product = part.X @ chosen.reshape(len(chosen), -1)
+    return np.asarray(product.reshape(len(part.X), *chosen.shape[1:]))
+
+
+def _adjoint(part: _Part, values: FloatArray) -> FloatArray:
+    """Return the sum of x_i v_i over the rows of each replicate."""
+    values = values * (part.weights if values.ndim == 2 else part.weights[:, None, :])
+    return np.asarray((part.X.T @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))
+
+
+def _norms(values: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt((values**2).sum(axis=(1, 2))))
+
+
+def _dot(first: FloatArray, second: FloatArray) -> FloatArray:
+    return np.asarray((first * second).reshape(-1, first.shape[-1]).sum(axis=0))

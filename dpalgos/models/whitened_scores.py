@@ -1,0 +1,142 @@
+"""Scores of a generalized linear model on whitened rows, clipped row by row, for all replicates at once.
+
+With u_i = W x_i the score of row i at θ is u_i (y_i − ψ'(u_i'θ))', of norm ‖u_i‖ ‖y_i − ψ'(u_i'θ)‖ (that of
+Frobenius with classes). ‖u_i‖² = x_i' W² x_i is a quadratic form, so that no whitened row is ever stored:
+everything is a product of the (n, d) rows with (d, R) or (d, K, R) coefficients.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from dpalgos.models.families import Family
+from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.steps.clipping import clip_factor, counts_above
+from dpalgos.steps.symmetric import quadratic_forms, weighted_moments
+from dpalgos.typing import FloatArray
+
+_Prepared = tuple[FloatArray, FloatArray]
+
+
+class WhitenedScores:
+    """The scores of every replicate, of which only norms and a clipped mean are ever formed.
+
+    Parameters
+    ----------
+    sample : Sample
+        Rows x_i and responses.
+    family : Family
+        Whose mean ψ'.
+    whitening : (R, d, d) array
+        W, symmetric, per replicate; released or public.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of θ: (d, R), or (d, K, R) with classes.
+    """
+
+    def __init__(self, sample: Sample, family: Family, whitening: FloatArray) -> None:
+        self.sample, self.whitening, self._family = sample, whitening, family
+        self.shape = (sample.n_features, *family.classes, sample.n_replicates)
+        gram = whitening @ whitening
+
+        def prepared(group: Group) -> _Prepared:
+            squares = quadratic_forms(group.X, gram[group.replicates])
+            return family.encode(group.y), np.sqrt(np.maximum(squares, 0))
+
+        self._groups = sample.grouped(prepared)
+
+    def at(self, theta: FloatArray) -> "ScoresAt":
+        """Return the scores at θ."""
+        coef = np.einsum("rij,j...r->i...r", self.whitening, theta)
+
+        def made(group: Group, prepared: _Prepared) -> _Prepared:
+            y, norms = prepared
+            chosen = coef[..., group.replicates]
+            predictor = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
+            residual = np.asarray(y - self._family.mean(predictor))
+            size = np.linalg.norm(residual, axis=1) if self._family.classes else np.abs(residual)
+            return residual, np.asarray(size * norms * group.weights)
+
+        return ScoresAt(self, self._groups.then(made))
+
+    def curvature(self, theta: FloatArray) -> "CurvatureAt":
+        """Return the rows' parts of the Hessian at θ (d, R), for a family without classes."""
+        coef = np.einsum("rij,jr->ir", self.whitening, theta)
+
+        def made(group: Group, prepared: _Prepared) -> _Prepared:
+            second = self._family.second_derivative(group.X @ coef[:, group.replicates])
+            return second, np.asarray(second * prepared[1] ** 2 * group.weights)
+
+        return CurvatureAt(self, self._groups.then(made))
+
+    def mean_squares(self, parts: Iterable[tuple[Group, FloatArray]]) -> FloatArray:
+        """Return the mean over rows of w u u' for weights w of every group's rows, (R, d, d)."""
+        d = self.sample.n_features
+        moments = np.zeros((self.sample.n_replicates, d, d))
+        for group, weights in parts:
+            moments[group.replicates] += weighted_moments(group.X, weights)
+        moments /= self.sample.n_rows[:, None, None]
+        return np.asarray(self.whitening @ moments @ self.whitening)
+
+
+class CurvatureAt:
+    """The parts ψ''(u'θ) u u' of the Hessian at one θ.
+
+    Parameters
+    ----------
+    scores : WhitenedScores
+    parts : Grouped
+        Rows' ψ'', and ψ''‖u‖², 0 where a replicate does not use the row.
+    """
+
+    def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
+        self._scores, self._parts = scores, parts
+
+    def counts_above(self, level: FloatArray) -> FloatArray:
+        """Return how many parts have a norm above ``level`` (R,), (R,)."""
+        return counts_above(self._parts.then(lambda group, made: made[1]), level)
+
+    def clipped_mean(self, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of parts clipped to norm ``level`` (R,), (R, d, d)."""
+        return self._scores.mean_squares(
+            (group, second * clip_factor(norms, level[group.replicates]) * group.weights)
+            for group, (second, norms) in self._parts
+        )
+
+
+class ScoresAt:
+    """The scores at one θ, whose residuals are made once where rows are held.
+
+    Parameters
+    ----------
+    scores : WhitenedScores
+    parts : Grouped
+        Residuals, and the norms of scores, 0 where a replicate does not use the row.
+    """
+
+    def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
+        self._scores, self._parts = scores, parts
+
+    def counts_above(self, level: FloatArray) -> FloatArray:
+        """Return how many scores have a norm above ``level`` (R,), (R,)."""
+        return counts_above(self._parts.then(lambda group, made: made[1]), level)
+
+    def clipped_second_moments(self, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
+        return self._scores.mean_squares(
+            (group, (residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
+            for group, (residual, norms) in self._parts
+        )
+
+    def clipped_mean(self, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""
+        total = np.zeros(self._scores.shape)
+        for group, (residual, norms) in self._parts:
+            factor = clip_factor(norms, level[group.replicates]) * group.weights
+            weighted = residual * (factor[:, None] if residual.ndim == 3 else factor)
+            product = group.X.T @ weighted.reshape(len(weighted), -1)
+            total[..., group.replicates] += product.reshape(-1, *weighted.shape[1:])
+        whitened = np.einsum("rij,j...r->i...r", self._scores.whitening, total)
+        return np.asarray(whitened / self._scores.sample.n_rows)

@@ -1,0 +1,287 @@
+"""Releases whose noise may face an adversary: cryptographic randomness, and no floating-point leaks.
+
+A float's low bits can betray a private value through the gaps between floats (Mironov 2012). Here the
+value is rounded to a public grid, integer noise from OpenDP's exact samplers (operating-system randomness)
+is added to the grid index, and only then the result becomes a float again: the release is a function of
+an integer.
+
+Rounding moves each of the k coordinates by at most half a step per data set, and floating-point error of the
+value, which is cut at 2⁴⁰ steps, by less than that, so that on the grid the sensitivity is at most
+Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost
+is below one part in a thousand.
+
+Noise in a cube (:func:`box_sampler`) is made of OpenDP's discrete Laplace noise and of uniform integers from
+the operating system; a coordinate moves by at most Δ/g + 2.
+
+A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
+
+Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²), which is proved for it
+(Canonne, Kamath & Steinke 2020); the continuous mechanism's exact formula is not used.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import floor, log2, sqrt
+from secrets import randbelow
+from typing import cast
+
+import numpy as np
+import opendp.prelude as dp
+
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    BoxNoiseEvent,
+    DiscreteGaussianEvent,
+    Event,
+    PureEvent,
+)
+from dpalgos.accounting.relation import Relation
+from dpalgos.errors import InputError
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+_STEPS_PER_SENSITIVITY = 2.0**12
+# Where float64 still resolves a step to 2⁻¹²: what rounding adds to a value stays far below half a step.
+_LARGEST_INDEX = 2.0**40
+_FAR = 40.0  # scales that noise never reaches
+_TOO_LARGE = "a released quantity is too large for its sensitivity; declare tighter bounds"
+
+
+class SecureTranscript(Transcript):
+    """One run whose noise is hardened.
+
+    Parameters
+    ----------
+    relation : Relation
+        The neighbouring relation of the run.
+    inflation : float
+        Factor ≥ 1 on every noise scale, by which the accounting above is met where an estimator was
+        calibrated for continuous noise.
+    """
+
+    lists_candidates = True
+
+    def __init__(self, relation: Relation = Relation.CENTRAL, inflation: float = 1.0) -> None:
+        super().__init__(NoNoise([np.random.default_rng(0)]), relation)
+        dp.enable_features("contrib")
+        self._inflation = inflation
+
+    def gaussian(
+        self,
+        value: FloatArray,
+        *,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+    ) -> FloatArray:
+        """Release one vector (k, 1) with discrete Gaussian noise on the grid."""
+        multiplier = noise_multiplier * self._inflation
+        sensitivity, size = _single(l2_sensitivity), len(value)
+        step = grid_step(sensitivity, size)
+        std = float(self.noise_std(sensitivity, noise_multiplier, size))
+        self.record(
+            DiscreteGaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
+        )
+        return self._publish(
+            value, lambda: _add(value, step, _FAR * std / step, gaussian_sampler(std / step))
+        )
+
+    def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
+        """Return the standard deviation on the grid, what rounding adds to the sensitivity included."""
+        sensitivity = _single(l2_sensitivity)
+        step = grid_step(sensitivity, size)
+        on_grid = sensitivity / step + 2 * sqrt(size)
+        return np.full(np.shape(l2_sensitivity), noise_multiplier * self._inflation * on_grid * step)
+
+    def gaussian_of_drawn_rows(
+        self,
+        total: Callable[[FloatArray], FloatArray],
+        used: BoolArray,
+        *,
+        sampling_rate: float,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+    ) -> FloatArray:
+        """Refuse: discrete noise on sums over random rows has no accountant here."""
+        raise InputError(
+            f"{label} of rows drawn at random has no hardened sampler, so this estimator cannot be released; "
+            "choose another estimator, or one whose rows take turns"
+        )
+
+    def laplace(
+        self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release one vector (k, 1) with discrete Laplace noise on the grid."""
+        sensitivity, size = _single(l1_sensitivity), len(value)
+        step = grid_step(sensitivity, size)
+        scale = self._inflation * (sensitivity / step + 2 * size) / epsilon
+        spent = epsilon / self._inflation
+        self.record(PureEvent(label=label, epsilon=spent, sensitivity=sensitivity))
+        return self._publish(value, lambda: _add(value, step, _FAR * scale, laplace_sampler(scale)))
+
+    def box(
+        self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release one vector (k, 1) with discrete noise in a cube on the grid."""
+        sensitivity, size = _single(linf_sensitivity), len(value)
+        step = grid_step(sensitivity, size)
+        scale = float(self.box_scale(sensitivity, epsilon, size)) / step
+        self.record(BoxNoiseEvent(label=label, epsilon=epsilon / self._inflation, sensitivity=sensitivity))
+        return self._publish(value, lambda: _add(value, step, _FAR * size * scale, box_sampler(scale, size)))
+
+    def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
+        """Return the scale on the grid, what rounding adds to the sensitivity included."""
+        sensitivity = _single(linf_sensitivity)
+        step = grid_step(sensitivity, size)
+        scale = self._inflation * (sensitivity / step + 2) / epsilon * step
+        return np.full(np.shape(linf_sensitivity), scale)
+
+    def gaussian_sketch(
+        self, gram: FloatArray, *, n_rows: int, row_bound_squared: float, ridge: float, label: str
+    ) -> FloatArray:
+        """Refuse: no hardened sampler of a sketch is known here."""
+        raise InputError(
+            f"{label} has no hardened sampler, so this estimator cannot be released; choose another estimator"
+        )
+
+    def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
+        """Refuse a mechanism that draws floating-point noise of its own."""
+        label = events[0].label if events else "this step"
+        raise InputError(
+            f"{label} has no hardened sampler, so this estimator cannot be released; choose another estimator"
+        )
+
+    def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
+        """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
+
+        Only selections whose range is bounded have a hardened sampler; others are refused. ``draw``, which
+        uses floating-point noise, is not called.
+        """
+        event, step, scale = self._charged_selection(scores, *events)
+        ranked = np.abs(scores[:, 0]) if event.by_magnitude else scores[:, 0]
+        select = top_k_sampler(scale, event.count)
+        chosen = self._publish(scores, lambda: np.asarray(select(_on_grid(ranked, step)))[:, None])
+        return cast(IntArray, chosen)
+
+    def choose_each(
+        self,
+        scores: FloatArray,
+        draw: Callable[[], IntArray],
+        event: Event,
+        *,
+        allowed: BoolArray | None = None,
+    ) -> IntArray:
+        """Select the largest allowed score of every column, (m, 1), from scores (K, m, 1)."""
+        flat = scores.reshape(-1, 1)
+        _, step, scale = self._charged_selection(flat, event)
+        select = top_k_sampler(scale, 1)
+        candidates = [np.arange(len(scores))] * scores.shape[1]
+        if allowed is not None:
+            public = np.broadcast_to(allowed, scores.shape)
+            candidates = [np.flatnonzero(column) for column in public[..., 0].T]
+
+        def selected() -> FloatArray:
+            columns = zip(candidates, scores[..., 0].T, strict=True)
+            return np.asarray([[some[select(_on_grid(column[some], step))[0]]] for some, column in columns])
+
+        return cast(IntArray, self._publish(flat, selected))
+
+    def _charged_selection(
+        self, scores: FloatArray, *events: Event
+    ) -> tuple[BoundedRangeEvent, float, float]:
+        """Charge a selection; return its event, the scores' grid step, and the Gumbel scale in steps."""
+        event = events[0] if len(events) == 1 else None
+        if not isinstance(event, BoundedRangeEvent):
+            self.publish(scores, lambda: scores, *events)
+            raise AssertionError("unreachable")
+        sensitivity = _single(event.sensitivity)
+        step, spent = grid_step(sensitivity, 1), event.epsilon / self._inflation
+        self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
+        # Twice the sensitivity: scores may move in both directions.
+        return event, step, 2 * (sensitivity / step + 2) / spent
+
+
+def grid_step(sensitivity: float, size: int) -> float:
+    """Return the public grid step: a power of two near sensitivity · 2⁻¹² / √size."""
+    return 2.0 ** floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
+
+
+def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
+    """Return OpenDP's exact discrete Gaussian mechanism on integer vectors."""
+    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l2_distance(T=dp.f64)
+    sampler: Callable[[list[int]], list[int]] = dp.m.make_gaussian(*space, scale=scale)
+    return sampler
+
+
+def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
+    """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
+    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
+    sampler: Callable[[list[int]], list[int]] = dp.m.make_laplace(*space, scale=scale)
+    return sampler
+
+
+def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
+    """Return a mechanism on integer vectors whose noise has probability ∝ e^(−‖z‖∞ / scale), exactly.
+
+    z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale): then a z is in
+    all cubes from ‖z‖∞ on, whose e^(−t / scale) add up to its probability. t is a sum of k + 1 geometric
+    variables, of probability ∝ (t + 1) … (t + k) e^(−t / scale), kept with probability
+    Π (2t + 1) / (2t + 2j), j = 1 … k; a geometric variable is discrete Laplace noise that is not negative.
+    """
+    noise_on_zeros = laplace_sampler(scale)
+
+    def half_width() -> int:
+        while True:
+            geometric: list[int] = []
+            while len(geometric) <= size:
+                geometric += [entry for entry in noise_on_zeros([0] * size) if entry >= 0]
+            t = sum(geometric[: size + 1])
+            if all(randbelow(2 * t + 2 * j) <= 2 * t for j in range(1, size + 1)):
+                return t
+
+    def add_noise(index: list[int]) -> list[int]:
+        t = half_width()
+        return [entry + randbelow(2 * t + 1) - t for entry in index]
+
+    return add_noise
+
+
+def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
+    """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
+    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.linf_distance(T=dp.i64)
+    measure = dp.zero_concentrated_divergence()
+    sampler: Callable[[list[int]], list[int]] = dp.m.make_noisy_top_k(*space, measure, k=k, scale=scale)
+    return sampler
+
+
+def _on_grid(values: FloatArray, step: float) -> list[int]:
+    index = np.rint(values / step)
+    if not (np.abs(index) < _LARGEST_INDEX).all():
+        raise InputError(_TOO_LARGE)
+    return [int(entry) for entry in index]
+
+
+def _add(
+    value: FloatArray, step: float, reach: float, sampler: Callable[[list[int]], list[int]]
+) -> FloatArray:
+    """Return a vector with noise of at most about ``reach`` steps, or refuse by what would be released.
+
+    Numbers beyond the grid are cut to its ends, which moves no two of them apart: that an answer is refused
+    tells of the rows no more than the answer would.
+    """
+    if not np.isfinite(value).all():
+        raise InputError(_TOO_LARGE)
+    index = np.clip(np.rint(value[:, 0] / step), -_LARGEST_INDEX, _LARGEST_INDEX)
+    noisy = sampler([int(entry) for entry in index])
+    if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + reach:
+        raise InputError(_TOO_LARGE)
+    return np.asarray([float(entry) * step for entry in noisy])[:, None]
+
+
+def _single(sensitivity: float | FloatArray) -> float:
+    values = np.asarray(sensitivity, dtype=float)
+    if values.size != 1 or not values.flat[0] > 0:
+        raise InputError("a hardened release is of one replicate with a positive sensitivity")
+    return float(values.flat[0])

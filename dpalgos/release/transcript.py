@@ -1,0 +1,292 @@
+"""The transcript of a private run: every release adds its noise and its event in one call.
+
+An estimator never touches a random source; it asks the transcript to release a quantity of known
+sensitivity. So nothing can be released without being accounted for, and tests can replay a run.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from dpalgos.accounting.events import (
+    BoxNoiseEvent,
+    Event,
+    FailureEvent,
+    GaussianEvent,
+    GaussianSketchEvent,
+    PureEvent,
+    SampledGaussianEvent,
+    UnprotectedEvent,
+)
+from dpalgos.accounting.relation import Relation
+from dpalgos.release.checks import check_event
+from dpalgos.release.noise_source import Noise
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+
+class Transcript:
+    """Releases quantities with noise, for R replicates at once, and records what was released.
+
+    Parameters
+    ----------
+    noise : Noise
+        The random source.
+    relation : Relation
+        The neighbouring relation that every event of the run is stated under.
+
+    Attributes
+    ----------
+    events : list of Event
+        One per release; shared by the replicates, which are separate hypothetical runs.
+    diagnostics : dict
+        Facts about the run computed from released or public quantities only.
+    lists_candidates : bool
+        Whether a selection draws noise for one candidate after the other, so that they have to be listed.
+    """
+
+    lists_candidates = False
+
+    def __init__(self, noise: Noise, relation: Relation = Relation.CENTRAL) -> None:
+        self._noise = noise
+        self._relation = relation
+        self._group: int | None = None
+        self.events: list[Event] = []
+        self.diagnostics: dict[str, FloatArray | float | str] = {}
+
+    @property
+    def n_replicates(self) -> int:
+        """Number of replicates R."""
+        return self._noise.n_replicates
+
+    @property
+    def noise(self) -> Noise:
+        """The random source, for mechanisms that publish through this transcript."""
+        return self._noise
+
+    def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
+        """Release ``noisy()`` in place of a private value; every mechanism ends here.
+
+        Parameters
+        ----------
+        value : (k, R) array
+            The private quantity whose change between neighbours the events' sensitivity bounds; the
+            release itself may have another shape.
+        noisy : callable
+            Draws the noise and returns what is released.
+        *events : Event
+            What the release costs; recorded under the transcript's neighbouring relation.
+        """
+        if not events:
+            raise TypeError("publish() needs at least one event: nothing is released for free")
+        self.record(*events)
+        return self._publish(value, noisy)
+
+    def record(self, *events: Event) -> None:
+        """Charge what is about to be released, under the transcript's relation, or refuse vanishing noise."""
+        self.events.extend(
+            replace(check_event(event), relation=self._relation, group=self._group) for event in events
+        )
+
+    @contextmanager
+    def among(self, group: int) -> Iterator[None]:
+        """Charge what is released inside to one of several disjoint groups of people."""
+        self._group = group
+        try:
+            yield
+        finally:
+            self._group = None
+
+    def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
+        """Release indices drawn by private scores (d, R); :meth:`publish` for selections."""
+        noisy = cast(Callable[[], FloatArray], draw)
+        return cast(IntArray, self.publish(scores, noisy, *events))
+
+    def choose_each(
+        self,
+        scores: FloatArray,
+        draw: Callable[[], IntArray],
+        event: Event,
+        *,
+        allowed: BoolArray | None = None,
+    ) -> IntArray:
+        """Release one of K candidates for each of m columns, (m, R), by private scores (K, m, R).
+
+        ``event`` counts the m choices; candidates that are not ``allowed``, (K, m, R), are never drawn, which
+        is public.
+        """
+        return self.choose(scores.reshape(-1, scores.shape[-1]), draw, event)
+
+    def gaussian(
+        self,
+        value: FloatArray,
+        *,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+    ) -> FloatArray:
+        """Release vectors with Gaussian noise.
+
+        Parameters
+        ----------
+        value : (k, R) array
+            One vector per replicate.
+        l2_sensitivity : float or (R,) array
+            How far a neighbour moves the vector, in ℓ2.
+        noise_multiplier : float
+            Noise standard deviation over sensitivity, as accounted.
+        label : str
+            Names the quantity in the record.
+
+        Returns
+        -------
+        (k, R) array
+        """
+        self.record(
+            GaussianEvent(
+                label=label,
+                noise_multiplier=noise_multiplier,
+                l2_sensitivity=plain_sensitivity(l2_sensitivity),
+            )
+        )
+        std = noise_multiplier * np.asarray(l2_sensitivity)
+        return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
+
+    def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
+        """Return the standard deviation of what :meth:`gaussian` adds to each of ``size`` numbers: public."""
+        return np.asarray(noise_multiplier * np.asarray(l2_sensitivity))
+
+    def gaussian_of_drawn_rows(
+        self,
+        total: Callable[[FloatArray], FloatArray],
+        used: BoolArray,
+        *,
+        sampling_rate: float,
+        l2_sensitivity: float | FloatArray,
+        noise_multiplier: float,
+        label: str,
+    ) -> FloatArray:
+        """Release a sum over rows that are drawn here, each with one probability, with Gaussian noise.
+
+        Parameters
+        ----------
+        total : callable
+            Which rows were drawn, (n, R) of 0 and 1, → the sum over them, (k, R). A row may add a vector of
+            at most half of ``l2_sensitivity``.
+        used : (n, R) bool array
+            The rows of each replicate.
+        sampling_rate : float
+            The probability; public. Who was drawn is neither released nor returned.
+        l2_sensitivity, noise_multiplier, label
+            As for :meth:`gaussian`, for neighbours who differ in a row that was drawn.
+        """
+        self.record(
+            SampledGaussianEvent(
+                label=label,
+                noise_multiplier=noise_multiplier,
+                l2_sensitivity=plain_sensitivity(l2_sensitivity),
+                sampling_rate=sampling_rate,
+            )
+        )
+        value = total(self._drawn_rows(lambda: self._noise.drawn(used, sampling_rate)))
+        std = noise_multiplier * np.asarray(l2_sensitivity)
+        return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
+
+    def laplace(
+        self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
+        self.record(
+            PureEvent(
+                label=label,
+                epsilon=epsilon,
+                sensitivity=plain_sensitivity(l1_sensitivity),
+            )
+        )
+        scale = np.asarray(l1_sensitivity) / epsilon
+        return self._publish(value, lambda: value + scale * self._noise.laplace(value.shape[0]))
+
+    def box(
+        self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
+    ) -> FloatArray:
+        """Release vectors of shape (k, R) whose entries may all move by ``linf_sensitivity`` at once.
+
+        The noise has density ∝ e^(−ε ‖z‖∞ / sensitivity): the K-norm mechanism of the cube (Hardt & Talwar
+        2010). Its variance per entry is (k + 1)(k + 2) / 3 · (sensitivity / ε)², that of Laplace noise 2k².
+        """
+        self.record(
+            BoxNoiseEvent(label=label, epsilon=epsilon, sensitivity=plain_sensitivity(linf_sensitivity))
+        )
+        scale = np.asarray(linf_sensitivity) / epsilon
+        return self._publish(value, lambda: value + scale * self._noise.box(value.shape[0]))
+
+    def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
+        """Return b of the density ∝ e^(−‖z‖∞ / b) of what :meth:`box` adds to ``size`` numbers: public.
+
+        With ``size`` 1 that is the scale of :meth:`laplace`, too.
+        """
+        return np.asarray(np.asarray(linf_sensitivity) / epsilon)
+
+    def gaussian_sketch(
+        self,
+        gram: FloatArray,
+        *,
+        n_rows: int,
+        row_bound_squared: float,
+        ridge: float,
+        label: str,
+    ) -> FloatArray:
+        """Release ``n_rows`` independent draws of N(0, gram), where gram ⪰ ridge · I.
+
+        Parameters
+        ----------
+        gram : (R, p, p) array
+            A'A + ridge · I per replicate.
+
+        Returns
+        -------
+        (R, n_rows, p) array
+        """
+        self.record(
+            GaussianSketchEvent(
+                label=label,
+                n_rows=n_rows,
+                row_bound_squared=row_bound_squared,
+                ridge=ridge,
+            )
+        )
+        n_columns = gram.shape[-1]
+
+        def rows() -> FloatArray:
+            normals = np.moveaxis(self._noise.normal(n_rows, n_columns), -1, 0)
+            return np.asarray(normals @ np.swapaxes(np.linalg.cholesky(gram), -1, -2))
+
+        return self._publish(gram, rows)
+
+    def may_fail(self, delta: float, label: str) -> None:
+        """Charge a probability ``delta`` that the rest of the record does not hold."""
+        self.record(FailureEvent(label=label, delta=delta))
+
+    def unprotected(self, label: str) -> None:
+        """Record that something private is used without any protection: the run proves nothing."""
+        self.record(UnprotectedEvent(label=label))
+
+    def note(self, name: str, value: FloatArray | float | str) -> None:
+        """Keep a diagnostic; it must follow from released or public quantities."""
+        self.diagnostics[name] = value
+
+    def _drawn_rows(self, draw: Callable[[], FloatArray]) -> FloatArray:
+        """Return which rows are drawn; replaced by tests that compare neighbours given who was drawn."""
+        return draw()
+
+    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        """Return what is released of a private value; the one place that audits and tests replace."""
+        return noisy()
+
+
+def plain_sensitivity(sensitivity: float | FloatArray) -> float | FloatArray:
+    """Return one number where all replicates share it, else a copy per replicate."""
+    values = np.asarray(sensitivity, dtype=float)
+    return float(values.flat[0]) if np.all(values == values.flat[0]) else values.copy()

@@ -1,0 +1,233 @@
+"""Sums over the rows for several estimators in one pass.
+
+A product with a wide design takes as long as reading the design, so that several take little longer than one
+if they are asked for together. Estimators are plain functions that don't know of each other. Each runs in a
+thread of its own, but one at a time: until it needs a sum over the rows, or has ended. When all of them wait,
+one pass makes all the sums, and they go on in their order. Nothing happens at the same time as anything else:
+what they share needs no locks, and the answers do not depend on time.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpalgos.rows.blocks import Rows
+from dpalgos.typing import FloatArray, IntArray
+
+T = TypeVar("T")
+_BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowSum:
+    """A sum over the rows that an estimator asks for: of x_i f_i, in each of R columns.
+
+    Attributes
+    ----------
+    n_columns : int
+        R.
+    dtype : float32 or float64
+        Of the products within a block; blocks are summed in double precision.
+    bound : number or None
+        Entries are truncated to ± this.
+    factors : callable
+        ``(predictors (m, R) or None, slice of the m rows) -> (m, R)``: the f_i.
+    coef : (k, R) array, optional
+        Where predictors are wanted.
+    used : (k,) int array, optional
+        The columns that ``coef`` belongs to; all if omitted.
+    """
+
+    n_columns: int
+    dtype: np.dtype[np.floating]
+    bound: np.floating | None
+    factors: Callable[[FloatArray | None, slice], FloatArray]
+    coef: FloatArray | None = None
+    used: IntArray | None = None
+
+    @property
+    def entries(self) -> tuple[str, float | None]:
+        """What decides the entries that are multiplied."""
+        return self.dtype.str, None if self.bound is None else float(self.bound)
+
+
+def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floating | None) -> FloatArray:
+    """Return a block in a precision, its entries truncated to ± a bound."""
+    block = block.astype(dtype, copy=False)
+    return block if bound is None else np.clip(block, -bound, bound)
+
+
+def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
+    """Return the sums (R, d) in one pass."""
+    kinds: dict[tuple[str, float | None], list[int]] = {}
+    for place, one in enumerate(wanted):
+        kinds.setdefault(one.entries, []).append(place)
+    totals: list[FloatArray] = [np.empty(0)] * len(wanted)
+    for places in kinds.values():
+        alike = [wanted[place] for place in places]
+        ends = np.cumsum([one.n_columns for one in alike])
+        total: FloatArray = np.zeros((ends[-1], rows.shape[1]))
+        for span in _spans(rows):
+            entries = [truncated(block, alike[0].dtype, alike[0].bound) for _, block in span]
+            chosen = slice(span[0][0].start, span[-1][0].stop)
+            factors = [
+                one.factors(u, chosen).T.astype(one.dtype, copy=False)
+                for one, u in zip(alike, _predictors(entries, alike), strict=True)
+            ]
+            together = factors[0] if len(factors) == 1 else np.concatenate(factors)
+            ends_of_blocks = np.cumsum([len(block) for block in entries])
+            for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
+                total += own @ block
+        for place, part in zip(places, np.split(total, ends[:-1]), strict=True):
+            totals[place] = part
+    return totals
+
+
+def _spans(rows: Rows) -> Iterator[list[tuple[slice, FloatArray]]]:
+    """Yield a few blocks at a time, so that factors are asked for less often; one where rows are streamed."""
+    blocks = rows.blocks()
+    while span := list(islice(blocks, 1 if rows.streamed else _BLOCKS_TOGETHER)):
+        yield span
+
+
+def _predictors(entries: Sequence[FloatArray], alike: Sequence[RowSum]) -> list[FloatArray | None]:
+    """Return the predictors that are wanted, block by block: one product for all that use all columns."""
+    whole = [one.coef for one in alike if one.coef is not None and one.used is None]
+    ends = np.cumsum([coef.shape[1] for coef in whole])
+    every = np.concatenate(whole, axis=1) if whole else None
+    parts = iter([] if every is None else np.split(_stacked(entries, every, None), ends[:-1], axis=1))
+    found: list[FloatArray | None] = []
+    for one in alike:
+        if one.coef is None:
+            found.append(None)
+        else:
+            found.append(next(parts) if one.used is None else _stacked(entries, one.coef, one.used))
+    return found
+
+
+def _stacked(entries: Sequence[FloatArray], coef: FloatArray, used: IntArray | None) -> FloatArray:
+    """Return the products of some blocks, or of some of their columns, with coefficients."""
+    products = [(block if used is None else block.take(used, axis=1)) @ coef for block in entries]
+    return products[0] if len(products) == 1 else np.concatenate(products)
+
+
+class PassAbandoned(BaseException):
+    """Ends an estimator whose companions were interrupted."""
+
+
+@dataclass(eq=False)
+class _Run:
+    """An estimator's run: what it waits for, what it got, and for how long it was at work."""
+
+    function: Callable[[], Any]
+    wanted: RowSum | None = None
+    answer: FloatArray | None = None
+    ended: bool = False
+    result: Any = None
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+
+class SharedPasses:
+    """Runs functions side by side, with one pass over the rows for all that wait for one.
+
+    Parameters
+    ----------
+    rows : Rows
+        The design that they share.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._turn = threading.Condition()
+        self._running: _Run | None = None
+        self._abandoned = False
+        self._own = threading.local()
+
+    def run(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
+        """Return what each function returns, and its seconds: its own, and its part of the passes.
+
+        Raises
+        ------
+        BaseException
+            What the first of the functions raised, if one did.
+        """
+        runs = [_Run(function) for function in functions]
+        threads = [threading.Thread(target=self._begin, args=(run,), daemon=True) for run in runs]
+        for thread in threads:
+            thread.start()
+        try:
+            while left := [run for run in runs if not run.ended]:
+                self._answer([run for run in left if run.wanted is not None])
+                for run in left:
+                    self._resume(run)
+        except BaseException:
+            with self._turn:
+                self._abandoned = True
+                self._turn.notify_all()
+            raise
+        for thread in threads:
+            thread.join()
+        for run in runs:
+            if run.error is not None:
+                raise run.error
+        return [(run.result, run.seconds) for run in runs]
+
+    def sum(self, wanted: RowSum) -> FloatArray:
+        """Return a sum (R, d) as soon as all companions wait; at once for who is not run here."""
+        run = getattr(self._own, "run", None)
+        if run is None:
+            return row_sums(self._rows, [wanted])[0]
+        run.wanted = wanted
+        self._pause(run)
+        answer, run.answer = run.answer, None
+        return np.asarray(answer)
+
+    def _answer(self, waiting: Sequence[_Run]) -> None:
+        if not waiting:
+            return
+        began = time.perf_counter()
+        sums = row_sums(self._rows, [run.wanted for run in waiting if run.wanted is not None])
+        seconds = time.perf_counter() - began
+        for run, answer in zip(waiting, sums, strict=True):
+            run.wanted, run.answer = None, answer
+            run.seconds += seconds / len(waiting)
+
+    def _resume(self, run: _Run) -> None:
+        """Let one function go on until it waits or ends."""
+        began = time.perf_counter()
+        with self._turn:
+            self._running = run
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self._running is None)
+        run.seconds += time.perf_counter() - began
+
+    def _pause(self, run: _Run) -> None:
+        """Hand the turn back and wait for the next one."""
+        with self._turn:
+            self._running = None
+            self._turn.notify_all()
+            self._wait(run)
+
+    def _wait(self, run: _Run) -> None:
+        self._turn.wait_for(lambda: self._running is run or self._abandoned)
+        if self._abandoned:
+            raise PassAbandoned
+
+    def _begin(self, run: _Run) -> None:
+        self._own.run = run
+        try:
+            with self._turn:
+                self._wait(run)
+            run.result = run.function()
+        except BaseException as error:
+            run.error = error
+        finally:
+            with self._turn:
+                run.ended, self._running = True, None
+                self._turn.notify_all()

@@ -1,0 +1,413 @@
+"""Rows of data with replicates as a trailing axis, validated once.
+
+Replicates share X and y and differ in which rows they use. Three views serve the estimators: the columns
+of streamed rows (:mod:`dpalgos.steps.row_moments`); groups of a few replicates whose (rows ×
+replicates) arrays stay in the processor's cache; and :class:`dpalgos.rows.wide.Design` for wide data.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.rows.blocks import (
+    ColumnPiece,
+    HeldRows,
+    Rows,
+    StreamedRows,
+    float_array,
+    largest_magnitude,
+    unchanging,
+)
+from dpalgos.rows.passes import RowSum, SharedPasses, row_sums
+from dpalgos.rows.users import UserRows, user_codes
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+# Elements of one (rows × replicates) array that fit the cache beside their companions.
+_GROUP_ELEMENTS = 160_000
+_TILE = 500  # columns of X'X that are summed together
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some replicates and rows that they use: all of them, or where rows are streamed one block of them.
+
+    Attributes
+    ----------
+    replicates : slice
+        Which replicates.
+    rows : (n_group,) index array or slice
+        Which rows of the sample.
+    weights : (n_group, R_group) or (n_group, 1) array
+        1 where a replicate uses a row, else 0.
+    """
+
+    replicates: slice
+    rows: slice | IntArray
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+class Sample:
+    """Validated data for ``n_replicates`` replicates.
+
+    Parameters
+    ----------
+    X : (n, d) array_like, callable or Rows
+        Finite numbers; float32 stays float32. Copied, but for arrays that are read-only: what changes after
+        it was checked would escape truncation. A callable returns an iterable of the blocks of rows, or of
+        pairs of blocks and their responses, the same ones in every pass: for data that do not fit into
+        memory (:class:`dpalgos.rows.blocks.StreamedRows`).
+    y : (n,) array_like or None
+        Finite numbers; None for tasks without a response, and where blocks bring theirs.
+    row_mask : (n, R) or (n,) bool array, optional
+        The rows that each replicate uses; all rows if omitted.
+    n_replicates : int
+        R.
+    user_ids : (n,) array_like of whole numbers or text, optional
+        The user of every row, for estimators that protect whole users.
+    keeps_moments : bool
+        Whether gradients of squared errors are taken on X'X, made once: worth it where many fits, or fits of
+        many steps, share the rows.
+    public_rows : (m, d) array, optional
+        Rows of people who have published them, which come with the data; an estimator's keyword comes first.
+
+    Raises
+    ------
+    InputError
+        Names the argument and what is wrong with it, never a value of the data. Whether data are refused
+        depends on them, and is outside every guarantee.
+    """
+
+    _passes: SharedPasses | None = None
+
+    def __init__(
+        self,
+        X: object,
+        y: object = None,
+        *,
+        row_mask: object = None,
+        n_replicates: int = 1,
+        user_ids: object = None,
+        keeps_moments: bool = False,
+        public_rows: FloatArray | None = None,
+    ) -> None:
+        self.keeps_moments = keeps_moments
+        self.public_rows = public_rows
+        self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
+        n = len(self.rows)
+        self._held_y = None if y is None else _finite_vector("y", y)
+        if self._held_y is not None and len(self._held_y) != n:
+            raise InputError(
+                f"y must have one entry per row of X, got {len(self._held_y)} entries for {n} rows"
+            )
+        if self._held_y is not None and _brings_responses(self.rows):
+            raise InputError("y must be None where the stream X brings the responses, got an array as well")
+        self.n_replicates = n_replicates
+        self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
+        self.user_codes = None if user_ids is None else user_codes(user_ids, n)
+
+    @cached_property
+    def X(self) -> FloatArray:
+        """The rows as an array in double precision; refused if they are streamed."""
+        return self.rows.array().astype(np.float64, copy=False)
+
+    @property
+    def responds(self) -> bool:
+        """Whether there are responses."""
+        return self._held_y is not None or _brings_responses(self.rows)
+
+    @cached_property
+    def y(self) -> FloatArray | None:
+        """The responses (n,), if there are any; streamed ones are read into memory."""
+        if self._held_y is not None or not _brings_responses(self.rows):
+            return self._held_y
+        y = np.empty(len(self.rows))
+        for group in self.together():
+            y[group.rows] = group.y
+        y.flags.writeable = False
+        return y
+
+    def once(self) -> "Sample":
+        """Return the same rows for a single replicate, where replicates do not differ."""
+        assert self.row_mask is None
+        return Sample(self.rows, self._held_y, user_ids=self.user_codes)
+
+    def derived(
+        self,
+        *,
+        rows: BoolArray | None = None,
+        row_mask: BoolArray | None = None,
+        n_replicates: int | None = None,
+    ) -> "Sample":
+        """Return a sample of the same data, or of some rows (n,) of it, which are not validated again.
+
+        ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
+        """
+        taken = object.__new__(Sample)
+        taken.keeps_moments = False
+        taken.public_rows = self.public_rows
+        taken.rows = self.rows if rows is None else self.rows.taken(rows)
+        taken._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
+        taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
+        taken.row_mask = row_mask
+        taken.user_codes = (
+            self.user_codes if self.user_codes is None or rows is None else self.user_codes[rows]
+        )
+        return taken
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return self.rows.shape[1]
+
+    @cached_property
+    def n_rows(self) -> FloatArray:
+        """Number of rows that each replicate uses, (R,)."""
+        if self.row_mask is None:
+            return np.full(self.n_replicates, float(len(self.rows)))
+        return np.asarray(self.row_mask.sum(axis=0), dtype=float)
+
+    @cached_property
+    def users(self) -> list[UserRows]:
+        """Every replicate's rows user by user, one and the same object where replicates do not differ."""
+        if self.user_codes is None:
+            raise InputError(
+                "user_ids is required by this estimator, got None; pass whose row it is as an (n,) array"
+            )
+        if self.row_mask is None:
+            return [UserRows(self.X, self.y, self.user_codes)] * self.n_replicates
+        X, y, codes = self.X, self.y, self.user_codes
+        used = (self.row_mask[:, r] for r in range(self.n_replicates))
+        return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
+
+    def check_response(self) -> None:
+        """Refuse if there is no y."""
+        if not self.responds:
+            raise InputError("y is required by this estimator, got None; pass the responses as an (n,) array")
+
+    def responses(self) -> Iterator[FloatArray]:
+        """Yield y, or refuse if there is none: at once, or block by block where rows are streamed."""
+        if self.rows.streamed:
+            self.check_response()
+            yield from (group.y for group in self.together())
+        else:
+            yield self.response()
+
+    def response(self) -> FloatArray:
+        """Return y, or refuse if there is none."""
+        self.check_response()
+        assert self.y is not None
+        return self.y
+
+    def mean_of(self, made: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return the means over each replicate's rows of what is made of X or of a block of it, (k, R)."""
+        if not self.rows.streamed:
+            return self.means(made(self.X))
+        total: FloatArray | float = 0.0
+        for group in self.together():
+            total = total + np.repeat(made(group.X).T @ group.weights, self._per_group(group), axis=1)
+        return np.asarray(total / self.n_rows)
+
+    def means(self, Z: FloatArray) -> FloatArray:
+        """Return the means of the rows of Z (n, k) that each replicate uses, as a (k, R) array."""
+        if self.float_mask is None:
+            return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)
+        return np.asarray(Z.T @ self.float_mask / self.n_rows)
+
+    def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
+        """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R).
+
+        Block by block, and once for all estimators that ask for the same.
+        """
+        if (clip, bound) not in self._clipped_means:
+            n_columns = 1 if self.row_mask is None else self.n_replicates
+            total = np.zeros((self.n_features, n_columns))
+            for rows, block in self.rows.blocks():
+                clipped = clip(block.astype(np.float64, copy=False), bound)
+                if self.float_mask is None:
+                    total[:, 0] += clipped.sum(axis=0)
+                else:
+                    total += clipped.T @ self.float_mask[rows]
+            means = np.broadcast_to(total, (self.n_features, self.n_replicates)) / self.n_rows
+            means.flags.writeable = False
+            self._clipped_means[clip, bound] = means
+        return self._clipped_means[clip, bound]
+
+    def gram(self, bound: float | None, dtype: np.dtype[np.floating]) -> FloatArray:
+        """Return X'X / n of rows truncated to ± ``bound``, (d, d), once for all who ask; needs no mask.
+
+        In single precision products of a block are summed in it, and blocks in double precision
+        (`dpalgos.rows.blocks`).
+        """
+        key = (bound, dtype)
+        if key not in self._grams:
+            whole = self.rows.array().astype(dtype, copy=False)
+            whole = whole if bound is None else np.clip(whole, -bound, bound)
+            total = whole.T @ whole if dtype == np.float64 else _summed_gram(whole, self.rows.block_size)
+            self._grams[key] = total / len(whole)
+        return self._grams[key]
+
+    def crossed(
+        self,
+        bound: float | None,
+        dtype: np.dtype[np.floating],
+        y: FloatArray,
+        mean_product: Callable[[FloatArray], FloatArray],
+    ) -> FloatArray:
+        """Return X'y / n of rows truncated to ± ``bound``, once for the same responses."""
+        key = (bound, dtype, y.shape, y.tobytes())
+        if key not in self._crosses:
+            self._crosses[key] = mean_product(y)
+        return self._crosses[key]
+
+    @cached_property
+    def _crosses(
+        self,
+    ) -> dict[tuple[float | None, np.dtype[np.floating], tuple[int, ...], bytes], FloatArray]:
+        return {}
+
+    @cached_property
+    def _grams(self) -> dict[tuple[float | None, np.dtype[np.floating]], FloatArray]:
+        return {}
+
+    @cached_property
+    def _clipped_means(self) -> dict[tuple[Callable[..., FloatArray], float], FloatArray]:
+        return {}
+
+    def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
+        """Return what functions of this sample return, and the seconds of each.
+
+        Where columns are many, :class:`dpalgos.rows.wide.Design` makes their sums over the rows together
+        (`dpalgos.rows.passes`).
+        """
+        self._passes = SharedPasses(self.rows)
+        try:
+            return self._passes.run(functions)
+        finally:
+            self._passes = None
+
+    def row_sum(self, wanted: RowSum) -> FloatArray:
+        """Return a sum over all rows, (R, d)."""
+        return row_sums(self.rows, [wanted])[0] if self._passes is None else self._passes.sum(wanted)
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
+        y = np.zeros(len(self.X)) if self.y is None else self.y
+        n = len(self.X)
+        step = max(1, min(self.n_replicates, max(8, _GROUP_ELEMENTS // n)))
+        for start in range(0, self.n_replicates, step):
+            chosen = slice(start, min(start + step, self.n_replicates))
+            if self.row_mask is None:
+                yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)))
+                continue
+            mask = self.row_mask[:, chosen]
+            used = np.flatnonzero(mask.any(axis=1))
+            yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float))
+
+    def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
+        """Return the groups with what is made of each; ``together``: those of :meth:`together`."""
+        groups = self.together if together or self.rows.streamed else self.groups
+        kept = None if self.rows.streamed else [(group, made(group)) for group in groups()]
+        return Grouped(groups, made, kept)
+
+    def together(self) -> Iterator[Group]:
+        """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
+        everybody = slice(0, self.n_replicates)
+        if not isinstance(self.rows, StreamedRows):
+            weights = np.ones((len(self.X), 1)) if self.float_mask is None else self.float_mask
+            y = np.zeros(len(self.X)) if self.y is None else self.y
+            yield Group(everybody, slice(None), self.X, y, weights)
+            return
+        for rows, block, own in self.rows.pieces():
+            X = block.astype(np.float64, copy=False)
+            responses = own if self._held_y is None else self._held_y[rows]
+            y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
+            weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
+            yield Group(everybody, rows, X, y, weights)
+
+    def column_pieces(self) -> Iterator[tuple[ColumnPiece, FloatArray, FloatArray | None]]:
+        """Yield streamed rows as arrays of their columns, with their responses and weights (m, R) or None.
+
+        No weights mean that all are one.
+        """
+        assert isinstance(self.rows, StreamedRows)
+        self.check_response()
+        for piece in self.rows.column_pieces():
+            responses = piece.responses if self._held_y is None else self._held_y[piece.rows]
+            assert responses is not None
+            weights = None if self.row_mask is None else self.row_mask[piece.rows].astype(float)
+            yield piece, responses.astype(np.float64, copy=False), weights
+
+    def _per_group(self, group: Group) -> int:
+        return self.n_replicates if group.weights.shape[1] == 1 else 1
+
+    @cached_property
+    def float_mask(self) -> FloatArray | None:
+        """The row mask as weights (n, R) of 0 and 1, if there is one."""
+        return None if self.row_mask is None else self.row_mask.astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(Generic[T]):
+    """Groups of rows with what is made of each: made once where rows are held, in every pass where streamed.
+
+    Several groups may hold rows of one replicate: what is summed over rows has to be summed over groups.
+    """
+
+    groups: Callable[[], Iterator[Group]]
+    made: Callable[[Group], T]
+    kept: list[tuple[Group, T]] | None = None
+
+    def __iter__(self) -> Iterator[tuple[Group, T]]:
+        if self.kept is not None:
+            return iter(self.kept)
+        return ((group, self.made(group)) for group in self.groups())
+
+    def then(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
+        """Return the groups with what is made of each and of what was made of it before."""
+        kept = None if self.kept is None else [(group, made(group, old)) for group, old in self.kept]
+        return Grouped(self.groups, lambda group: made(group, self.made(group)), kept)
+
+
+def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:
+    """Return X'X, block by block of rows, and tile by tile so that a tile's sum stays in the cache."""
+    d = rows.shape[1]
+    gram = np.zeros((d, d))
+    for top in range(0, d, _TILE):
+        for left in range(top, d, _TILE):
+            across, down = slice(left, left + _TILE), slice(top, top + _TILE)
+            for start in range(0, len(rows), block_size):
+                block = rows[start : start + block_size]
+                gram[down, across] += block[:, down].T @ block[:, across]
+            gram[across, down] = gram[down, across].T
+    return gram
+
+
+def _brings_responses(rows: Rows) -> bool:
+    return isinstance(rows, StreamedRows) and rows.responds
+
+
+def _finite_vector(name: str, values: object) -> FloatArray:
+    vector = unchanging(float_array(name, values, n_dimensions=1).astype(np.float64, copy=False))
+    largest_magnitude(name, [vector])
+    return vector
+
+
+def _checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
+    mask = np.asarray(row_mask)
+    if mask.dtype != np.bool_:
+        raise InputError(f"row_mask must be a boolean array, got dtype {mask.dtype}")
+    if mask.ndim == 1 and n_replicates == 1:
+        mask = mask[:, None]
+    if mask.shape != (n, n_replicates):
+        raise InputError(f"row_mask must have shape (n, replicates) = {(n, n_replicates)}, got {mask.shape}")
+    if not mask.any(axis=0).all():
+        raise InputError("row_mask must give every replicate at least one row, got a column without any")
+    return unchanging(mask)

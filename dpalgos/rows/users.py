@@ -1,0 +1,144 @@
+"""The rows of a sample user by user, for estimators that protect everything that a person contributed.
+
+Every user counts once: a user's vector is the mean over that user's own rows, whatever their number, and the
+estimate is a mean over users. So a user who holds half of all rows moves it as much as one who holds one.
+"""
+
+import re
+import unicodedata
+from functools import cached_property
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+_LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
+_MANY_NOTATIONS = re.compile(
+    r"\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|-?\d+ days?( .*)?|true|false", re.ASCII | re.IGNORECASE
+)
+_MISSING = {
+    *("", "na", "n/a", "<na>", "#na", "#n/a", "#n/a n/a", "null", "none", "nat"),
+    *("nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+}
+
+
+class UserRows:
+    """The rows that one replicate uses, sorted by user.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    y : (n,) array or None
+    codes : (n,) int array
+        Whose row it is; any numbers.
+
+    Attributes
+    ----------
+    X, y : arrays
+        Sorted by user.
+    n_rows : (n_users,) int array
+        Rows of each user, at least one.
+    """
+
+    def __init__(self, X: FloatArray, y: FloatArray | None, codes: IntArray) -> None:
+        if (codes[1:] < codes[:-1]).any():
+            order = np.argsort(codes, kind="stable")
+            X, y, codes = X[order], None if y is None else y[order], codes[order]
+        self.X, self._y = X, y
+        self._starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+        self.n_rows = np.diff(np.r_[self._starts, len(codes)])
+
+    @property
+    def y(self) -> FloatArray:
+        """Return the responses, or refuse if there are none."""
+        if self._y is None:
+            raise InputError("y is required by this estimator, got None; pass the responses as an (n,) array")
+        return self._y
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self._starts)
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Return the mean over each user's rows of values (n, k), (n_users, k)."""
+        return np.asarray(np.add.reduceat(values, self._starts, axis=0) / self.n_rows[:, None])
+
+    def mean_products(self, factors: FloatArray) -> FloatArray:
+        """Return the mean over each user's rows of factor · x, (n_users, d), for factors (n,)."""
+        m = self.largest
+        if m * self.n_users == len(self.X):  # without an array of all products
+            rows = self.X.reshape(self.n_users, m, -1)
+            return np.asarray(np.einsum("um,umd->ud", factors.reshape(-1, m), rows) / m)
+        return self.means(factors[:, None] * self.X)
+
+    def taken(self, chosen: BoolArray) -> "UserRows":
+        """Return some of the users, (n_users,)."""
+        rows = np.repeat(chosen, self.n_rows)
+        codes = np.repeat(np.arange(self.n_users), self.n_rows)[rows]
+        return UserRows(self.X[rows], None if self._y is None else self._y[rows], codes)
+
+    @cached_property
+    def largest(self) -> int:
+        """Rows of the user who has most."""
+        return int(self.n_rows.max())
+
+
+def user_codes(user_ids: object, n_rows: int) -> IntArray:
+    """Return an integer code per row for the user it belongs to, (n,); no message shows an id.
+
+    An id is a whole number below 2^53 or text. ``7``, ``7.0`` and ``"007"`` are one number; text is compared
+    without blanks around it and in Unicode form NFC. Missing ids, numbers mixed with text, and text that
+    reads as a date, a duration or a truth value, which can be written in many ways, are refused. A release
+    applies the same rule to the ids of a file (``data.tables.user_ids``).
+    """
+    # A list of numbers and text would become text.
+    ids = np.asarray(user_ids) if hasattr(user_ids, "dtype") else np.asarray(user_ids, dtype=object)
+    if ids.ndim != 1 or len(ids) != n_rows:
+        raise InputError(f"user_ids must have one entry per row of X ({n_rows}), got shape {ids.shape}")
+    if ids.dtype == object:
+        entries = ids.tolist()
+        texts = sum(isinstance(one, str) for one in entries)
+        numbers = sum(isinstance(one, int | float) and not isinstance(one, bool) for one in entries)
+        if n_rows not in (texts, numbers):
+            raise InputError(
+                "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "
+                "ones; mend the column"
+            )
+        ids = np.array(entries)
+    if ids.dtype.kind not in "iufUO":
+        raise InputError(f"user_ids must be whole numbers or text, got dtype {ids.dtype}; convert them")
+    spellings, rows = np.unique(ids, return_inverse=True)
+    users = [_canonical_id(spelling) for spelling in spellings.tolist()]
+    if len({type(user) for user in users}) > 1:
+        raise InputError(
+            "user_ids must not mix numbers with other text, so that a user might have two ids; write all ids "
+            "one way, e.g. with a letter before each"
+        )
+    codes: dict[float | str, int] = {}
+    return np.array([codes.setdefault(user, len(codes)) for user in users])[rows]
+
+
+def _canonical_id(spelling: float | str) -> float | str:
+    """Return an id's number or text; see :func:`user_codes`."""
+    value = spelling
+    if isinstance(value, str):
+        value = unicodedata.normalize("NFC", value.strip())
+        if value.lower() in _MISSING:
+            raise InputError("user_ids must not be missing, got blank text or e.g. 'NA'; mend the column")
+        if _MANY_NOTATIONS.fullmatch(value):
+            raise InputError(
+                "user_ids must not be dates, times, durations or truth values, which can be written in many "
+                "ways; write e.g. a letter before each"
+            )
+        if not _NUMBER.fullmatch(value):
+            return value
+        value = float(value)
+    if value != value or abs(value) >= _LARGEST_ID or value != int(value):
+        raise InputError(
+            "user_ids must be whole numbers below 2^53 or text, got a fraction or another number; write e.g. "
+            "a letter before each"
+        )
+    return float(value)

@@ -1,0 +1,130 @@
+"""Wide data as matrix products with truncated rows, for all replicates at once."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpalgos.rows.passes import RowSum, truncated
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray, IntArray
+
+# (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
+Residual = Callable[[FloatArray, slice], FloatArray]
+
+
+class Design:
+    """The rows of a sample with entries truncated to a box, as matrix products for all replicates at once.
+
+    Products go block by block (`dpalgos.rows.blocks`), summed in double precision. Truncated rows are
+    made where a product needs them, and not at all if no entry leaves the box.
+
+    Parameters
+    ----------
+    sample : Sample
+        Whose rows.
+    bound : float or None
+        Entries are truncated to ± this; None: as they are.
+    single : bool
+        Whether rows of single precision are multiplied in it. A private estimator that asks for it multiplies
+        its sensitivities by :attr:`rounding`.
+
+    Attributes
+    ----------
+    dtype : float32 or float64
+        Of the products within a block.
+    rounding : float
+        Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product` (`dpalgos.rows.blocks`).
+    """
+
+    def __init__(self, sample: Sample, bound: float | None = None, *, single: bool = False) -> None:
+        self._sample, self._rows = sample, sample.rows
+        self._mask, self._n_used = sample.row_mask, sample.n_rows
+        self.dtype: np.dtype[np.floating] = self._rows.dtype if single else np.dtype(np.float64)
+        self.rounding = self._rows.rounding if single else 1.0
+        self._bound = None
+        if bound is not None and self._rows.largest > bound:
+            self._bound = _rounded_down(bound, self.dtype)
+
+    def columns(self, chosen: IntArray) -> FloatArray:
+        """Return some columns, (n, k)."""
+        return self._truncated(self._rows.columns(chosen))
+
+    def predict(self, coef: FloatArray) -> FloatArray:
+        """Return X B for coefficients (d, R), (n, R)."""
+        used, coef = self._used(coef)
+        predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
+        for rows, block in self._rows.blocks():
+            chosen = block if used is None else block.take(used, axis=1)
+            predicted[rows] = self._truncated(chosen) @ coef
+        return predicted
+
+    def mean_product(self, values: FloatArray) -> FloatArray:
+        """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""
+        return self._mean(values.shape[1], lambda _, rows: values[rows])
+
+    def mean_score(self, coef: FloatArray, residual: Residual) -> FloatArray:
+        """Return the mean of x_i r_i(x_i'β) over each replicate's rows, (d, R): a gradient in one pass.
+
+        Parameters
+        ----------
+        coef : (d, R) array
+        residual : callable
+            ``(linear predictors (m, R), slice of the m rows) -> (m, R)``; row i must depend on row i only.
+        """
+        used, coef = self._used(coef)
+        return self._mean(coef.shape[1], residual, coef, used)
+
+    def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
+
+        Residuals are taken in double precision, or on moments, so that :attr:`rounding` is all that their
+        products add: each row's x_j y and the x_j x_k β_k are such products.
+        """
+        bound = None if self._bound is None else float(self._bound)
+        if not self._sample.keeps_moments or self._mask is not None:
+            exact = Design(self._sample, bound)
+            return lambda coef: self.mean_product(y - exact.predict(coef))
+        gram = self._sample.gram(bound, self.dtype)
+        cross = self._sample.crossed(bound, self.dtype, y, self.mean_product)
+        return lambda coef: cross - gram @ coef
+
+    def mean_square(self, values: FloatArray) -> FloatArray:
+        """Return the mean of v_i² over each replicate's rows for values (n, R), (R,)."""
+        squares = values.astype(float, copy=False) ** 2
+        if self._mask is not None:
+            squares *= self._mask
+        return np.asarray(squares.sum(axis=0) / self._n_used)
+
+    def _mean(
+        self,
+        n_columns: int,
+        factors: Callable[..., FloatArray],
+        coef: FloatArray | None = None,
+        used: IntArray | None = None,
+    ) -> FloatArray:
+        def masked(predictors: FloatArray | None, rows: slice) -> FloatArray:
+            found = factors(predictors, rows)
+            return found if self._mask is None else found * self._mask[rows]
+
+        total = self._sample.row_sum(
+            RowSum(
+                n_columns=n_columns, dtype=self.dtype, bound=self._bound, factors=masked, coef=coef, used=used
+            )
+        )
+        return np.asarray(total.T / self._n_used)
+
+    def _used(self, coef: FloatArray) -> tuple[IntArray | None, FloatArray]:
+        """Return the columns to multiply with, only those that some replicate uses if few, and their part."""
+        used = np.flatnonzero(coef.any(axis=1))
+        if 4 * len(used) >= len(coef):
+            return None, coef.astype(self.dtype, copy=False)
+        return used, coef[used].astype(self.dtype)
+
+    def _truncated(self, block: FloatArray) -> FloatArray:
+        return truncated(block, self.dtype, self._bound)
+
+
+def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:
+    """Return the largest number of a precision that does not exceed the bound."""
+    rounded = dtype.type(bound)
+    return rounded if float(rounded) <= bound else np.nextafter(rounded, dtype.type(0))

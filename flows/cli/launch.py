@@ -1,0 +1,226 @@
+"""Start studies from the command line: check the options, bring a server, run, wait for the records."""
+
+import difflib
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from data.errors import StoreError
+from data.store.folders import REPORTS, atomic_write, home, private_folder
+from data.store.home_owner import require_own_home
+from data.store.shared import check_shared_store
+from flows.engines.dask_cluster import check_workers, watched_scheduler
+from flows.record import journal
+from flows.record.progress import say
+from flows.server.forced_shutdown import leave, prompt_end
+from flows.server.private_server import prefect_server, wait_until_recorded
+from flows.studies.find_study import SCORECARD, find_study
+from tasks.bring.analyst_parquet import stored_own_table
+from tasks.cache.records import records_folder
+from tasks.faults import MENDABLE, SpecError
+from tasks.run.memory import MAX_WORKERS
+from tasks.study.spec import MAX_REPLICATES, PROFILES
+
+ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
+
+# What a run needs at least; a disk that fills up later is told about then.
+SPACE_FOR_HOME = 50_000_000
+SPACE_FOR_REPORTS = 5_000_000
+
+_AS_GOOD_AS_FULL = 1_000_000
+
+_FLOWS = ("flows.study", "flows.scorecard")
+
+# Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
+_QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
+
+
+class OptionError(SpecError):
+    """An option of the command line is wrong."""
+
+
+def check_options(options: dict[str, Any], *, workers: int | None, engine: str) -> None:
+    """Refuse wrong options before anything is started."""
+    profile = options["profile"]
+    if profile not in PROFILES:
+        nearest = difflib.get_close_matches(str(profile), PROFILES, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        raise OptionError(f"--profile must be one of {', '.join(PROFILES)}, got {profile!r}{hint}")
+    for name, value, least, most in (
+        ("--reps", options.get("reps"), 1, MAX_REPLICATES),
+        ("--workers", workers, 1, MAX_WORKERS),
+        ("--seed", options.get("seed"), 0, None),
+    ):
+        if value is not None and value < least:
+            raise OptionError(
+                f"{name} must be a whole number of at least {least}, got {value}; "
+                f"pass e.g. {name} {max(least, 3)}, or leave it out"
+            )
+        if value is not None and most is not None and value > most:
+            raise OptionError(
+                f"{name} must be at most {most:,}, got {value}; more would fill the memory and show no more"
+            )
+    check_engine(engine)
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that does not exist, is not installed or does not answer."""
+    if engine == "local":
+        return
+    scheduler = re.fullmatch(r"dask://(?P<host>[^:/]+):(?P<port>\d{1,5})", engine)
+    if engine != "dask" and not scheduler:
+        raise OptionError(f"--engine must be {ENGINES}, got {engine!r}")
+    if importlib.util.find_spec("prefect_dask") is None:
+        raise OptionError(f"--engine {engine} needs the package prefect-dask; install dpcost[dask]")
+    if scheduler:
+        try:
+            socket.create_connection((scheduler["host"], int(scheduler["port"])), timeout=5).close()
+        except (OSError, OverflowError):
+            raise OptionError(
+                f"--engine must name a Dask scheduler that answers, got {engine!r}; start one with "
+                "`dask scheduler`, or use --engine dask"
+            ) from None
+
+
+def check_folder(what: str, folder: Path, space: int, *, private: bool = False) -> None:
+    """Refuse a folder that cannot be written or is as good as full, before anything is started."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        if private:
+            private_folder(folder)
+        atomic_write(probe, b"")
+        probe.unlink()
+    except (StoreError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).partition(": ")[2]
+        raise OptionError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
+    free = shutil.disk_usage(folder).free
+    if free < space:
+        raise OptionError(
+            f"{what} needs {space / 1e6:.0f} MB of free space, got {free / 1e6:.1f} MB in {folder}; "
+            "free some, or choose another folder"
+        )
+
+
+def launch(
+    studies: Sequence[str],
+    options: dict[str, Any],
+    *,
+    workers: int,
+    engine: str,
+    out: Path | None,
+) -> str:
+    """Run studies one after another and return the path of the index page."""
+    require_own_home(home())
+    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
+    check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
+    check_shared_store()
+    scheduler = _scheduler(engine)
+    if scheduler:
+        check_workers(scheduler)
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
+    threads = workers if engine == "local" else None
+    given = {name: value for name, value in {**options, "workers": threads}.items() if value is not None}
+    given["out"] = None if out is None else str(out)
+    way_out = partial(leave, home())
+    with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
+        _check_own_tables(studies)
+        with (
+            prefect_server(home(), say=say, when_lost=way_out, needed=_FLOWS) as api_url,
+            watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
+        ):
+            return _run_each(studies, given, api_url, None if engine == "local" else (workers, scheduler))
+
+
+def _run_each(
+    studies: Sequence[str], given: dict[str, Any], api_url: str, dask: tuple[int, str | None] | None
+) -> str:
+    """Run studies on a server that answers, and return the path of the index page.
+
+    ``dask``: how many of its workers, and whose scheduler if not its own; None: threads.
+    """
+    from prefect import tags
+
+    from flows.scorecard import run_scorecard
+    from flows.study import run_study
+
+    journal.mark_dead_runs(home(), api_url, say)
+    journal.mark_unregistered_runs(home(), api_url, say)
+    run_one = run_study
+    if dask:
+        from flows.engines.dask_runner import dask_runner
+
+        run_one = run_study.with_options(task_runner=dask_runner(*dask))
+    outcome: dict[str, Any] = {}
+    try:
+        for study in studies:
+            flow = run_scorecard if study == SCORECARD else run_one
+            asked = given | {"study": study}
+            taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
+            with tags(journal.home_tag(home())):
+                outcome = dict(flow(**taken))
+            n_task_runs = outcome["n_task_runs"]
+            n_recorded = wait_until_recorded(api_url, outcome["flow_run_id"], n_task_runs)
+            if n_recorded < n_task_runs:
+                say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
+            journal.reported(home(), outcome["flow_run_id"])
+            say(f"{outcome['headline']}\nreport: {outcome['report']}")
+        if folder := _full_disk():
+            say(
+                f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
+                "may not be; free some space"
+            )
+    finally:
+        _deliver_logs()
+    return str(outcome["index"])
+
+
+def _check_own_tables(studies: Sequence[str]) -> None:
+    """Read files of one's own, which the runs then find stored: faults are told before a server starts."""
+    for study in studies:
+        spec = None if study == SCORECARD else find_study(study)
+        if spec is not None and spec.own is not None:
+            spec.check_rows(stored_own_table(spec.name, spec.own))
+
+
+@contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """Say that the disk is full where that made something fail: neither Prefect nor its server says why."""
+    try:
+        yield
+    except MENDABLE:
+        raise
+    except Exception:
+        if folder := _full_disk():
+            raise StoreError(
+                f"the disk of {folder} is full; free some space and run the same command again"
+            ) from None
+        raise
+
+
+def _full_disk() -> Path | None:
+    """Return a folder of the home whose disk is as good as full, if there is one."""
+    folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
+    full = [each for each in folders if each.exists() and shutil.disk_usage(each).free < _AS_GOOD_AS_FULL]
+    return full[0] if full else None
+
+
+def _deliver_logs() -> None:
+    """Send what is still queued while the server is there: afterwards Prefect would wait a minute for it."""
+    from prefect.logging.handlers import APILogWorker
+
+    APILogWorker.drain_all(timeout=5)
+
+
+def _scheduler(engine: str) -> str | None:
+    """Return the address of the scheduler that an engine names, if it names one."""
+    return engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None

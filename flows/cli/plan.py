@@ -1,0 +1,116 @@
+"""How long a study will take and how much memory it needs, before it runs: ``dpcost plan``."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from data.store.folders import home
+from data.store.references import DatasetRef
+from flows.studies.find_study import find_study
+from tasks.bring.analyst_parquet import own_parquet
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
+from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
+from tasks.run.threads import one_blas_thread
+from tasks.study.spec import Profile, StudySpec
+from tasks.work_units import Block
+
+# What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and
+# end, the data, the page. Fitted to runs of four studies, of which it was 6 to 9.
+_AROUND = 7.3
+_AROUND_BYTES = 380e6
+
+
+def plan_study(
+    study: str,
+    *,
+    profile: Profile = "standard",
+    reps: int | None = None,
+    workers: int | None = None,
+    offline: bool = False,
+) -> dict[str, Any]:
+    """Return the seconds and bytes that a run will take, in all and by panel and estimator.
+
+    Brings the study's data, as a run would, and runs a few replicates of its smallest and largest blocks.
+    """
+    one_blas_thread()
+    imports = time.process_time()
+    workers = workers or os.cpu_count() or 1
+    spec, tables = _with_tables(find_study(study), profile, offline)
+    blocks = spec.blocks(profile, replicates=reps or spec.replicates[profile], seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        costs = costs_of(
+            blocks,
+            lambda block: _prepared(block, tables, Path(folder)),
+            earlier_seconds(home() / "cache" / "blocks", spec.name),
+        )
+    around = _AROUND * imports
+    return {
+        "study": spec.name,
+        "profile": profile,
+        "blocks": len(blocks),
+        "core_seconds": sum(cost.seconds for cost in costs) + around,
+        "workers": workers,
+        "seconds": wall_seconds(costs, workers) + around,
+        "bytes": memory_at_once(costs, workers) + _AROUND_BYTES,
+        "panels": [_of_panel(panel.name, costs) for panel in spec.panels_at(profile)],
+    }
+
+
+def described(plan: dict[str, Any]) -> str:
+    """Return the plan as a table in words."""
+    lines = [
+        f"{plan['study']} at profile {plan['profile']}: {plan['blocks']} blocks, about "
+        f"{_time(plan['seconds'])} with {plan['workers']} worker(s) "
+        f"({_time(plan['core_seconds'])} of one core), {plan['bytes'] / 2**20:.0f} MiB"
+    ]
+    for panel in plan["panels"]:
+        lines.append(f"  {panel['panel']}: {_time(panel['core_seconds'])}")
+        lines += [f"    {name:32} {_time(seconds)}" for name, seconds in panel["estimators"].items()]
+        lines.append(f"    {'data':32} {_time(panel['drawing'])}")
+    return "\n".join(lines)
+
+
+def _with_tables(spec: StudySpec, profile: Profile, offline: bool) -> tuple[StudySpec, dict[str, DatasetRef]]:
+    """Bring the study's tables; a panel is left out where nothing may stand in for its data."""
+    tables: dict[str, DatasetRef] = {}
+    for dataset in spec.datasets_at(profile):
+        if spec.own and dataset == spec.name:
+            tables[dataset] = own_parquet.fn(dataset, spec.own)
+            continue
+        raw = fetch.fn(dataset, offline)
+        if raw.origin == "stand-in" and (panels := spec.panels_without_stand_in(dataset)):
+            spec = spec.without_panels(panels)
+        else:
+            rows = spec.stand_in_rows(dataset, profile)
+            tables[dataset] = parquet.fn(raw, stand_in_rows=rows)
+    return spec, tables
+
+
+def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
+    if block.problem.simulated:
+        return None
+    suffix, content = block.problem.prepare(tables[block.problem.source])
+    path = folder / f"prepared{suffix}"
+    path.write_bytes(content)
+    return block.problem.load(path)
+
+
+def _of_panel(name: str, costs: list[BlockCost]) -> dict[str, Any]:
+    own = [cost for cost in costs if cost.block.panel == name]
+    estimators: dict[str, float] = {}
+    for cost in own:
+        for estimator, seconds in cost.cells.items():
+            estimators[estimator] = estimators.get(estimator, 0.0) + seconds
+    return {
+        "panel": name,
+        "core_seconds": sum(cost.seconds for cost in own),
+        "drawing": sum(cost.drawing for cost in own),
+        "estimators": dict(sorted(estimators.items(), key=lambda item: -item[1])),
+    }
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

@@ -1,0 +1,235 @@
+"""The commands that spend or prove privacy: ``dpcost release``, ``dpcost ledger``, ``dpcost audit``."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from data.store.folders import home
+from flows.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from data.ledger import VerifyReport
+
+Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
+Delta = Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")]
+
+MAX_TRIALS = 10_000_000
+
+ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(release)
+    app.command()(audit)
+    app.add_typer(ledger_app, name="ledger")
+
+
+def release(
+    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
+    config: Annotated[Path, typer.Option(help="TOML: [dataset], [columns], [bounds], [params].")],
+    epsilon: Epsilon,
+    delta: Delta,
+    interval: Annotated[
+        float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
+    new_content: Annotated[
+        bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Release one private answer about your own data, charged to the dataset's budget."""
+    from data.ledger import open_ledger
+    from flows.record.progress import counter
+    from tasks.release.draw import release as release_one
+
+    answer = release_one(
+        open_ledger(home()),
+        estimator,
+        data,
+        config,
+        epsilon=epsilon,
+        delta=delta,
+        interval=interval,
+        again=again,
+        allow_new_content=new_content,
+        progress=counter(f"reading {data.name}", "rows"),
+    )
+    if as_json:
+        typer.echo(json.dumps(asdict(answer), indent=1))
+        return
+    width = max(24, *(2 + len(column) for column in answer.estimate))
+    if answer.interval:
+        level = f"{100 * (interval or 0):g} %"
+        typer.echo(f"{'':<{width}}{'estimate':>14}{f'{level} from':>14}{'to':>14}")
+    for column, value in answer.estimate.items():
+        ends = answer.interval.get(column)
+        shown = "" if ends is None else "".join(f"{'?' if end is None else f'{end:.6g}':>14}" for end in ends)
+        typer.echo(f"{column:<{width}}{value:>14.6g}{shown}")
+    if answer.interval_note:
+        typer.echo(answer.interval_note.replace("is nan", "is ?", 1))
+    how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
+    typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
+    typer.echo(
+        f"spent of the budget: epsilon {answer.spent_epsilon:.4g} of {answer.budget_epsilon:g} "
+        f"at delta {answer.budget_delta:g}"
+    )
+
+
+def audit(
+    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
+    trials: Annotated[int, typer.Option(help="Runs on each of two neighbouring data sets.")] = 100_000,
+    epsilon: Epsilon = 0.5,
+    delta: Delta = 1e-5,
+    seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
+    interval: Annotated[
+        float | None, typer.Option(help="Audit answers with intervals at this confidence level, e.g. 0.95.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try to break an estimator: an empirical lower bound on ε beside the certified one."""
+    import numpy as np
+
+    from dpalgos import InputError, get_estimator
+    from dpalgos.audit.lower_bound import audit_estimator
+    from flows.record.progress import counter
+
+    chosen = get_estimator(estimator)
+    if not chosen.private:
+        raise InputError(f"estimator must be a private one for an audit, got {estimator!r}")
+    if trials < 1000:
+        raise InputError(f"--trials must be at least 1000, got {trials}; fewer cannot show anything")
+    if trials > MAX_TRIALS:
+        raise InputError(
+            f"--trials must be at most {MAX_TRIALS:,}, got {trials}; more take hours and show hardly more"
+        )
+    if seed < 0:
+        raise InputError(f"--seed must be a whole number of at least 0, got {seed}; pass e.g. --seed 1")
+    found = []
+    asked: dict[str, Any] = {}
+    if interval is not None:
+        own = {} if "interval" not in chosen.forms else dict(chosen.forms["interval"].keywords)
+        asked = {**own, "interval": interval}
+    for calibration in chosen.calibrations if interval is None else ("tight",):
+        rng = np.random.default_rng(seed)
+        result = audit_estimator(
+            estimator,
+            epsilon=epsilon,
+            delta=delta,
+            calibration=calibration,
+            n_trials=trials,
+            rng=rng,
+            progress=counter(f"auditing {estimator} {calibration}", "runs"),
+            **asked,
+        )
+        found.append(result)
+        if not as_json:
+            typer.echo(
+                f"{estimator} {calibration}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
+                f"{result.certified_epsilon:.4f} at δ = {delta:g}, {trials:,} trials: {result.verdict}"
+            )
+    if as_json:
+        typer.echo(json.dumps([result.to_dict() for result in found], indent=1))
+    if any(result.violated for result in found):
+        raise typer.Exit(1)
+
+
+@ledger_app.command("open")
+def ledger_open(
+    name: str,
+    epsilon: Epsilon,
+    delta: Annotated[
+        float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
+    ],
+) -> None:
+    """Set a dataset's total budget, once and for all."""
+    from data.ledger import open_ledger
+
+    budget = open_ledger(home()).open_dataset(name, epsilon, delta)
+    typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
+
+
+@ledger_app.command("show")
+def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
+    """Show budgets and what was spent of them."""
+    from data.ledger import open_ledger
+    from tasks.release.draw import charged_unit, spent_epsilon
+
+    ledger = open_ledger(home())
+    rows: list[dict[str, Any]] = []
+    for row in ledger.show(name):
+        charges = ledger.charges(row["name"])
+        spent = spent_epsilon(charges, row["delta"])
+        rows.append({**row, "epsilon_spent": spent, "unit": charged_unit(charges)})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        typer.echo(
+            f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
+            f"{row['delta']:g}, {len(row['charges'])} charge{'s' * (len(row['charges']) != 1)}"
+            + (f", protects each {row['unit']}" if row["unit"] else "")
+        )
+        for charge in row["charges"]:
+            asked = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
+            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
+    if not rows:
+        typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
+
+
+@ledger_app.command("backup")
+def ledger_backup(file: Path, as_json: AsJson = False) -> None:
+    """Copy the whole ledger, with its key, into one file; it replaces none but an earlier backup."""
+    from data.ledger import open_ledger
+
+    report = open_ledger(home()).backup(file)
+    _tell(report, f"{file} holds the ledger and its key: keep it as secret", as_json)
+
+
+@ledger_app.command("restore")
+def ledger_restore(
+    file: Path,
+    noted: Annotated[
+        str | None, typer.Option(help="The last head that you noted: it must be in FILE.")
+    ] = None,
+    forget_newer: Annotated[
+        bool,
+        typer.Option("--forget-newer", help="An older state is meant; what was charged since is forgotten."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup in the place of the ledger, unless that forgets what was charged since."""
+    from data.ledger import open_ledger
+
+    report = open_ledger(home()).restore(file, noted=noted, forget_newer=forget_newer)
+    _tell(report, f"the ledger is that of {file}", as_json)
+
+
+def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
+    """Print a report on a whole ledger, and the head that shows later that nothing was rolled back."""
+    shown = f"{sentence}: {report.n_entries} entries, {report.n_charges} charges\nhead {report.head}"
+    typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
+
+
+@ledger_app.command("verify")
+def ledger_verify(
+    noted: Annotated[str | None, typer.Option(help="The head that an earlier verify printed.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the chain of records is whole; exit 1 if it is not."""
+    from data.ledger import open_ledger
+
+    report = open_ledger(home()).verify(noted)
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=1))
+    elif report.ok:
+        typer.echo(f"the ledger is whole: {report.n_entries} entries, head {report.head or '(empty)'}")
+    else:
+        typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
+    if not report.ok:
+        raise typer.Exit(1)

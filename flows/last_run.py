@@ -1,0 +1,123 @@
+"""Run a part of a study again, or rebuild its report, from what its last run left."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from data.store.folders import REPORTS, sha256_file
+from flows.record.progress import say
+from flows.studies.find_study import SCORECARD, find_study, study_names
+from flows.studies.task_choice import TASKS, check_cell, nearest_name
+from tasks.faults import SpecError
+from tasks.study.spec import StudySpec
+
+
+def rerun_options(
+    study: str,
+    task: str,
+    cell: str | None,
+    out: Path | None,
+    *,
+    profile: str | None,
+    reps: int | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """Return the options of a run that repeats the last one but for one task or cell.
+
+    Raises
+    ------
+    SpecError
+        If the task or the cell is unknown (the message names the nearest match), or nothing has run yet.
+    """
+    spec = find_study(study)
+    if task not in TASKS:
+        raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
+    check_cell(spec, task, cell, None)
+    last = last_manifest(spec, out)
+    chosen: dict[str, Any] = {
+        "profile": last.get("profile") if profile is None else profile,
+        "reps": last.get("replicates") if reps is None and profile is None else reps,
+        "seed": last.get("seed") if seed is None else seed,
+    }
+    if chosen["profile"] is None:
+        raise SpecError(
+            f"{spec.name} has not run in {_reports(out)} yet, so there is nothing to run again; "
+            f"run: {_command(study, out)}"
+        )
+    check_cell(spec, task, cell, chosen["profile"])
+    return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
+
+
+def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
+    """Render the reports of studies from their stored results; return the index and their names.
+
+    Raises
+    ------
+    SpecError
+        If there are no stored results, or they are not what their manifest says.
+    """
+    from flows.scorecard import rebuild_scorecard
+    from tasks.report.render import write_index, write_report
+    from tasks.report.shared_reports import share_report
+
+    folder = _reports(out)
+    there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
+    names = studies or [name for name in there if name in [*study_names(), SCORECARD]]
+    if left_out := [name for name in there if not studies and name not in names]:
+        say(f"note: leaving out {', '.join(left_out)}; pass the study's file to rebuild its report")
+    if not names:
+        which = "none of the project's studies" if left_out else "no study"
+        raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
+    found = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
+    for spec, results, manifest in found:
+        write_report(spec, results, manifest)
+    rebuilt = [spec.name for spec, _, _ in found]
+    if SCORECARD in names:
+        rebuild_scorecard(folder)
+        rebuilt.append(SCORECARD)
+    index = write_index(folder)
+    for name in rebuilt:
+        share_report(folder / name)
+    return index, rebuilt
+
+
+def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
+    """Return the manifest that the last run of a study left, or an empty one.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged.
+    """
+    path = _reports(out) / spec.name / "manifest.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        reason = "" if isinstance(found, dict) else "it is not what a run writes"
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        reason = str(error.strerror)
+    except ValueError:
+        reason = "it is not JSON"
+    if reason:
+        raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
+    return dict(found)
+
+
+def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
+    manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
+    remedy = f"run: {_command(spec.name, out)}"
+    if not manifest or not results.exists():
+        raise SpecError(f"{spec.name} has no stored results in {folder}; {remedy}")
+    if sha256_file(results) != manifest.get("results_sha256"):
+        raise SpecError(f"{results} is not the table that its manifest names; {remedy}")
+    return spec, results, manifest
+
+
+def _command(study: str, out: Path | None) -> str:
+    return shlex.join(["dpcost", "run", study, *(["--out", str(out)] if out else [])])
+
+
+def _reports(out: Path | None) -> Path:
+    return out.resolve() if out is not None else REPORTS

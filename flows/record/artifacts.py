@@ -1,0 +1,170 @@
+"""What a run shows on the server's pages: progress, the report, the budget spent, what drifted.
+
+A server that does not take one of them stops no run: all of it lies in the report, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+from uuid import UUID
+
+import pandas as pd
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.context import FlowRunContext
+
+from data.store.folders import REPORTS
+from flows.record.progress import say
+from flows.record.stored_results import read_results
+from flows.record.webhook import tell_drift
+from flows.studies.parameters import from_server
+from reports.analysis.compare import compare_results
+from tasks.faults import SpecError
+from tasks.report.artifact import standalone_markdown
+from tasks.report.spent_budget import spent_budget
+from tasks.study.spec import StudySpec
+from tasks.work_units import Cell
+
+REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
+SECONDS_BETWEEN_UPDATES = 2.0
+MAX_ROWS = 200
+
+P = ParamSpec("P")
+
+
+def _best_effort(function: Callable[P, None]) -> Callable[P, None]:
+    """Let a function that tells the server something fail with a note."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except Exception as error:  # whatever the client raises when the server is away
+            say(f"note: the server did not take an artifact of this run ({type(error).__name__})")
+
+    return call
+
+
+class ProgressArtifact:
+    """How many of a run's blocks are finished, as a bar on the server's pages.
+
+    Parameters
+    ----------
+    study : str
+        The study's name.
+    n_blocks : int
+        What there is to do.
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(self, study: str, n_blocks: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._study, self._n_blocks, self._clock = study, n_blocks, clock
+        self._n_done, self._last = 0, clock()
+        self._id: UUID | None = None
+        self._show()
+
+    def advance(self) -> None:
+        """Count one more finished block; the server is told of every few."""
+        self._n_done += 1
+        if self._n_done == self._n_blocks or self._clock() - self._last >= SECONDS_BETWEEN_UPDATES:
+            self._last = self._clock()
+            self._show()
+
+    @_best_effort
+    def _show(self) -> None:
+        share = 100.0 * self._n_done / max(1, self._n_blocks)
+        description = f"{self._study}: {self._n_done} of {self._n_blocks} blocks"
+        if self._id is None:
+            self._id = UUID(str(create_progress_artifact(share, _key("progress", self._study), description)))
+        else:
+            update_progress_artifact(self._id, share, description)
+
+
+@_best_effort
+def attach_report(spec: StudySpec, report: Path) -> None:
+    """Attach the report as Markdown, with a link to its page where the server shows that.
+
+    One of a table of one's own stays where it is: the server may be a team's.
+    """
+    if spec.own is not None:
+        return
+    shown = os.environ.get(REPORTS_URL) if from_server() else None
+    folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
+    create_markdown_artifact(
+        key=_key("report", spec.name),
+        markdown=standalone_markdown(report, f"{shown}/{folder}" if shown else ""),
+        description=spec.title,
+    )
+
+
+@_best_effort
+def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
+    """Attach what the private estimators spent at the headline's setting, and on what."""
+    rows = spent_budget(spec, pd.read_parquet(results), cells)
+    if rows:
+        create_table_artifact(
+            key=_key("budget", spec.name),
+            table=rows,
+            description="Privacy spent at the headline's setting. Research runs charge no ledger.",
+        )
+
+
+class LastResults:
+    """The results of a study's last run, kept while the next one takes their place.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the study's results lie.
+    settings : dict
+        Profile and replicates of the run that comes: results of others are not its last ones.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self._path = folder / "results.parquet"
+        self._table: pd.DataFrame | None = None
+        with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            if settings.items() <= manifest.items():
+                self._table = read_results(folder)
+
+    def tell_drift(self, spec: StudySpec) -> None:
+        """Say which cells moved by more than their error bars: here, on the server and to the webhook."""
+        now = read_results(self._path)
+        if self._table is None or self._table.equals(now):
+            return
+        different = compare_results(self._table, now)["different"]
+        if not different:
+            return
+        cells = list(dict.fromkeys(row["cell"] for row in different))
+        say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
+        if spec.own is None:
+            self._attach(spec, different)
+        context = FlowRunContext.get()
+        if from_server() and context is not None:
+            tell_drift(spec.name, cells, context.flow_run)
+
+    @_best_effort
+    def _attach(self, spec: StudySpec, different: list[dict[str, Any]]) -> None:
+        create_table_artifact(
+            key=_key("drift", spec.name),
+            table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
+            description=f"{len(different)} results that differ from the last run beyond their error bars",
+        )
+
+
+def _key(kind: str, study: str) -> str:
+    return f"{kind}-{re.sub('[^a-z0-9]+', '-', study.lower())}"

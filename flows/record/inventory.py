@@ -1,0 +1,137 @@
+"""What is stored below ``DPCOST_HOME``: cached results, whether they are whole, and what is stale."""
+
+import re
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from data.fetch.ingest import stale_tables
+from data.fetch.raw_files import remove_abandoned_fetches
+from data.store.folders import remove_leftovers, store_dir
+from tasks.cache.keys import is_current, is_key
+from tasks.cache.records import intact, located, records_folder, stored_record
+from tasks.faults import SpecError
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A stored result of a task.
+
+    Attributes
+    ----------
+    name : str
+        Its cache key.
+    state : str
+        ``"current"``; ``"stale"``: made by other code, or its report was replaced since; ``"damaged"``:
+        its record or file is not whole.
+    bytes : int
+        Of the record, its file and those beside it.
+    path : str
+        Of its file; empty if the record cannot be read.
+    used : str
+        When it was made or last found; UTC, ISO 8601.
+    what, where : str
+        Of a block, its study, size and estimators, and the machine and process that computed it last; empty
+        for other results.
+    seconds : float or None
+        What that took, by the clock.
+    """
+
+    name: str
+    state: str
+    bytes: int
+    path: str
+    used: str
+    what: str = ""
+    where: str = ""
+    seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def entries(home: Path) -> list[CacheEntry]:
+    """Return every stored result, by name."""
+    records = records_folder(home)
+    return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
+
+
+def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -> tuple[int, int]:
+    """Delete what is damaged or stale (or everything) and return how many results and bytes went.
+
+    With `keep`, what is current goes as well, the least recently used first, until so many bytes are left.
+
+    Of the store go tables that other code made, raw files that were refused, and what killed runs left half
+    written; of the reports in ``out``, and where else runs wrote theirs, the latter alone. Files of the cache
+    that no record names are removed.
+    """
+    kept, removed, freed, left = set(), 0, 0, 0
+    reports = {out}
+    for entry in sorted(entries(home), key=lambda entry: entry.used, reverse=True):
+        record = stored_record(records_folder(home) / entry.name) or {}
+        if entry.path and not Path(entry.path).is_relative_to(home):
+            reports.add(Path(entry.path).parents[1])
+        fits = keep is None or left + entry.bytes <= keep
+        if entry.state == "current" and fits and not everything:
+            left += entry.bytes
+            kept |= {
+                entry.path,
+                *(str(Path(entry.path).parent / name) for name in record.get("beside", {})),
+            }
+            continue
+        (records_folder(home) / entry.name).unlink(missing_ok=True)
+        removed, freed = removed + 1, freed + entry.bytes
+    for folder in ("blocks", "designs", "audits"):
+        for path in (home / "cache" / folder).glob("*"):
+            if str(path) not in kept:
+                path.unlink(missing_ok=True)
+    store = store_dir(home)
+    abandoned = [path for path in (store / "refused").rglob("*") if path.is_file()]
+    for path in [*stale_tables(home), *abandoned]:
+        with suppress(OSError):
+            freed += path.stat().st_size
+            path.unlink()
+    return removed, freed + clear_leftovers(home, *reports)
+
+
+def n_bytes(size: str) -> int:
+    """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``.
+
+    Raises
+    ------
+    SpecError
+        If it is no size.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
+    if not found:
+        raise SpecError(f"--keep-size must be a number of B, kB, MB, GB or TB, got {size!r}; pass e.g. 2GB")
+    return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
+
+
+def clear_leftovers(home: Path, *reports: Path) -> int:
+    """Delete what killed runs left half written, and return how many bytes went."""
+    remove_abandoned_fetches(home)
+    return sum(remove_leftovers(folder) for folder in (store_dir(home), home / "cache", *reports))
+
+
+def _entry(path: Path, home: Path) -> CacheEntry:
+    record, about = stored_record(path), path.stat()
+    used = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="milliseconds")
+    if record is None:
+        # Prefect keeps the errors of failed runs, too, under names that are no keys.
+        return CacheEntry(path.name, "damaged" if is_key(path.name) else "stale", about.st_size, "", used)
+    file = located(record)
+    if not intact(record):
+        in_cache = file.is_relative_to(home / "cache")
+        return CacheEntry(path.name, "damaged" if in_cache else "stale", about.st_size, str(file), used)
+    files = [file, *(file.parent / name for name in record.get("beside", {}))]
+    size = about.st_size + sum(each.stat().st_size for each in files)
+    state, made = "current" if is_current(record) else "stale", record.get("made")
+    entry = CacheEntry(path.name, state, size, str(file), used)
+    if not isinstance(made, dict):
+        return entry
+    where = f"{made.get('host')} (process {made.get('process')})"
+    return replace(entry, what=str(made.get("what")), where=where, seconds=record.get("seconds"))

@@ -1,0 +1,32 @@
+"""The results table of a run, as it lies in the folder of a report."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from reports.analysis.results import ResultsError, validate_results
+from tasks.faults import SpecError
+
+
+def read_results(run: Path) -> pd.DataFrame:
+    """Return the results table of a run: its folder, or the Parquet file itself.
+
+    Raises
+    ------
+    SpecError
+        If there is none, or it is not one.
+    """
+    path = run / "results.parquet" if run.is_dir() else run
+    try:
+        return validate_results(pd.read_parquet(path))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SpecError(
+            f"{run} holds no results.parquet; pass a folder such as reports/out/housing"
+        ) from None
+    except ResultsError:
+        raise SpecError(f"{path} is not a results table; pass a folder such as reports/out/housing") from None
+    except Exception as error:  # whatever a reader of damaged files raises
+        raise SpecError(
+            f"{path} is not a readable Parquet file ({type(error).__name__}); "
+            "write it anew with dpcost run, or pass another"
+        ) from None

@@ -1,0 +1,32 @@
+"""The story of reports written again: from stored results, without any estimator."""
+
+from typing import Any
+
+from prefect import flow, runtime
+
+from flows.last_run import rebuild_reports
+from flows.record.recorded_run import recorded
+from flows.record.webhook import tell_failure
+from flows.studies.parameters import OutFolder, ReportChoices, check_parameters, reports_folder, run_name
+from tasks.faults import guarded
+
+
+@flow(name="report", flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
+@guarded
+def run_report(
+    studies: ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
+    out: OutFolder = None,
+) -> dict[str, Any]:
+    """Write the reports of studies again, and return where the index lies.
+
+    Parameters
+    ----------
+    studies : list of str
+        Their names; all that have results if there is none.
+    out : str, optional
+        Folder of the reports.
+    """
+    check_parameters()
+    with recorded("report"):
+        index, rebuilt = rebuild_reports(studies or None, reports_folder(out))
+    return {"index": str(index), "rebuilt": rebuilt, "flow_run_id": str(runtime.flow_run.id)}

@@ -1,0 +1,109 @@
+"""The story of the scorecard: take what the studies found, judge every claim, write the page."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, runtime
+
+from data.store.folders import sha256_file
+from flows.record.recorded_run import recorded
+from flows.record.webhook import tell_failure
+from flows.studies.find_study import find_study
+from flows.studies.parameters import (
+    DEFAULT_SEED,
+    Command,
+    OutFolder,
+    ProfileChoice,
+    Seed,
+    check_parameters,
+    reports_folder,
+    run_name,
+)
+from tasks.cache.keys import cache_key
+from tasks.cache.records import Record, intact
+from tasks.faults import guarded
+from tasks.report.manifest import now
+from tasks.report.render import write_index
+from tasks.report.shared_reports import share_report
+from tasks.scorecard.claims import load_scorecard
+from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
+from tasks.study.spec import StudySpec
+
+_UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
+
+
+@flow(name=NAME, flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
+@guarded
+def run_scorecard(
+    profile: ProfileChoice = "standard",
+    seed: Seed = DEFAULT_SEED,
+    out: OutFolder = None,
+    command: Command = "",
+) -> dict[str, Any]:
+    """Judge every claim on the results that lie in ``out``, and return where the scorecard lies.
+
+    The parameters are those of :func:`flows.study.run_study`; nothing is computed here but the verdicts, so
+    that ``profile`` and ``seed`` are for the record.
+    """
+    check_parameters()
+    folder = reports_folder(out, NAME)
+    with recorded(NAME, profile):
+        record = judged(
+            folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
+        )
+        index = write_index(folder)
+        share_report(folder / NAME)
+    return {
+        "report": record["report"],
+        "index": str(index),
+        "headline": record["headline"],
+        "flow_run_id": str(runtime.flow_run.id),
+        "n_task_runs": record["n_task_runs"],
+    }
+
+
+def judged(folder: Path, context: dict[str, Any]) -> dict[str, Any]:
+    """Judge every claim as a task, found in the cache where nothing changed."""
+    specs, evidence = evidence_in(folder)
+    tables = {name: str(folder / name / "results.parquet") for name in evidence}
+    plain = [spec.model_dump(mode="json") for spec in specs]
+    context = {"study": NAME, **context, "started": now(), "evidence": evidence}
+    inputs = [plain, evidence, str(folder), context["profile"], context["seed"]]
+    code = [score.fn.__module__, *{module for spec in specs for module in spec.modules()}]
+    key = cache_key("scorecard", code, *inputs, of_page=True)
+    arguments = (key, specs, tables, str(folder / NAME), context)
+    record: Record = score(*arguments)
+    runs = 1
+    if not intact(record):
+        record, runs = score.with_options(refresh_cache=True)(*arguments), 2
+    return {**record, "n_task_runs": runs}
+
+
+def rebuild_scorecard(folder: Path) -> None:
+    """Judge every claim anew on what lies in a folder, without a server."""
+    try:
+        last = json.loads((folder / NAME / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        last = {}
+    context = {key: last.get(key, value) for key, value in _UNKNOWN.items()}
+    specs, evidence = evidence_in(folder)
+    found = read_evidence(specs, {name: folder / name / "results.parquet" for name in evidence})
+    context = {"study": NAME, **context, "started": now(), "evidence": evidence}
+    write_scorecard(load_scorecard(), found, folder / NAME, context)
+
+
+def evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, dict[str, Any]]]:
+    """Return the claims' studies, and of those with whole results in a folder sha256, profile and commit."""
+    specs: list[StudySpec] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name in load_scorecard().studies:
+        specs.append(find_study(name))
+        try:
+            manifest = json.loads((folder / name / "manifest.json").read_text(encoding="utf-8"))
+            sha256 = sha256_file(folder / name / "results.parquet")
+        except (OSError, ValueError):
+            continue
+        if manifest.get("results_sha256") == sha256:
+            found[name] = {"sha256": sha256, **{key: manifest.get(key) for key in ("profile", "commit")}}
+    return specs, found

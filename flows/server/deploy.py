@@ -1,0 +1,151 @@
+"""``python -m flows.server.deploy``: puts the deployments on the server at ``PREFECT_API_URL``.
+
+They are those of ``prefect.yaml``, and every study that it does not list: a study's file is all that it takes
+to be scheduled.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tasks.faults import MENDABLE, SpecError
+
+if TYPE_CHECKING:
+    from prefect import Flow
+
+PROJECT = Path(__file__).resolve().parents[2]
+POOL = "dpcost"
+
+STUDY = "flows/study.py:run_study"
+UNLISTED_AT = "0 6 * * 1"  # when studies run that prefect.yaml does not list, UTC
+
+
+def listed_deployments() -> list[dict[str, Any]]:
+    """Return the deployments of ``prefect.yaml``."""
+    return list(yaml.safe_load((PROJECT / "prefect.yaml").read_bytes())["deployments"])
+
+
+def deployments() -> list[dict[str, Any]]:
+    """Return the deployments as ``prefect.yaml`` writes them, with the studies that it does not list.
+
+    Raises
+    ------
+    SpecError
+        If the file is wrong; the message names the deployment.
+    """
+    from flows.studies.find_study import study_names
+
+    listed = listed_deployments()
+    known = [each["parameters"]["study"] for each in listed if each["entrypoint"] == STUDY]
+    if wrong := next((study for study in known if study not in study_names()), None):
+        raise SpecError(
+            f"prefect.yaml lists the study {wrong!r}, which flows/studies does not have; remove it"
+        )
+    unlisted = [
+        {
+            "name": study,
+            "entrypoint": STUDY,
+            "parameters": {"study": study},
+            "schedules": [{"cron": UNLISTED_AT, "timezone": "UTC"}],
+        }
+        for study in study_names()
+        if study not in known
+    ]
+    return [*listed, *unlisted]
+
+
+def deploy() -> list[str]:
+    """Create the deployments on the server, or bring them up to date; return their names.
+
+    Raises
+    ------
+    SpecError
+        If one of them is wrong.
+    """
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        names = []
+        for each in deployments():
+            flow = load_flow(each["entrypoint"])
+            client.create_deployment(flow_id=client.create_flow(flow), **described(each, flow))
+            names.append(f"{flow.name}/{each['name']}")
+    return names
+
+
+def load_flow(entrypoint: str) -> Flow[..., Any]:
+    """Return the flow of an entrypoint such as ``flows/study.py:run_study``."""
+    file, _, function = entrypoint.partition(":")
+    flow: Flow[..., Any] = getattr(
+        importlib.import_module(file.removesuffix(".py").replace("/", ".")), function
+    )
+    return flow
+
+
+def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
+    """Return a deployment as the server takes it: with a form that refuses what the flow would not take.
+
+    Raises
+    ------
+    SpecError
+        If its parameters or its schedule are wrong.
+    """
+    from prefect.client.schemas.actions import DeploymentScheduleCreate
+    from prefect.client.schemas.schedules import CronSchedule
+    from prefect.utilities.schema_tools.validation import ValidationError
+    from pydantic import ValidationError as ModelError
+
+    from flows.studies.find_study import find_study
+    from flows.studies.parameter_words import check_in_words
+    from flows.studies.parameters import form
+
+    parameters, schema = listed.get("parameters", {}), form(flow)
+    try:
+        check_in_words(parameters, schema, ignore_required=True)
+        schedules = [
+            DeploymentScheduleCreate(
+                schedule=CronSchedule(cron=each["cron"], timezone=each.get("timezone", "UTC")),
+                active=each.get("active", True),
+            )
+            for each in listed.get("schedules", [])
+        ]
+    except ValidationError as wrong:
+        raise SpecError(f"prefect.yaml, deployment {listed['name']}: {wrong}") from None
+    except ModelError as wrong:
+        problem = wrong.errors()[0]["msg"]
+        raise SpecError(f"prefect.yaml, the schedule of deployment {listed['name']}: {problem}") from None
+    about = ""
+    if listed["entrypoint"] == STUDY:
+        study = find_study(parameters["study"])
+        end = "" if study.title.endswith(("?", "!")) else "."
+        about = f"**{study.title}{end}** {study.question.strip()}"
+    return {
+        "name": listed["name"],
+        "entrypoint": listed["entrypoint"],
+        "description": listed.get("description", about),
+        "parameters": parameters,
+        "parameter_openapi_schema": schema,
+        "enforce_parameter_schema": True,
+        "schedules": schedules,
+        "work_pool_name": POOL,
+        "pull_steps": [{"prefect.deployments.steps.set_working_directory": {"directory": str(PROJECT)}}],
+    }
+
+
+def main() -> int:
+    """Deploy; return the exit status."""
+    try:
+        print("\n".join(deploy()))
+    except MENDABLE as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""What a deployed flow may be asked for: parameters as the server's form describes, lists and checks them.
+
+Prefect checks them again by their types before a run begins. What the types leave open to the command line,
+any file and any folder, a run from the server is refused: it names a study that is here, and its reports stay
+below ``reports/out``.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from prefect import Flow, runtime
+from prefect.context import FlowRunContext
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import ValidationError
+from pydantic import Field
+
+from data.registry import load_registry
+from data.store.folders import REPORTS
+from flows.studies.find_study import SCORECARD, study_names
+from flows.studies.parameter_words import check_in_words
+from flows.studies.task_choice import TaskName
+from tasks.faults import SpecError
+from tasks.run.memory import MAX_WORKERS
+from tasks.study.spec import MAX_REPLICATES, Profile
+
+DEFAULT_SEED = 20191112
+
+_LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
+_FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
+
+
+def shown(description: str, **schema: Any) -> Any:
+    """Return what the server's form says about a parameter, and checks beyond its type."""
+    return Field(json_schema_extra={"description": description, **schema})
+
+
+_Replicates = Annotated[int, Field(ge=1, le=MAX_REPLICATES)]
+_SeedNumber = Annotated[int, Field(ge=0)]
+_LAST = "Empty: the last run's."
+
+StudyChoice = Annotated[str, shown("The study.", enum=study_names())]
+ReportChoices = Annotated[
+    list[str],
+    shown(
+        "Whose reports to write again from their stored results; empty: all that have results.",
+        items={"type": "string", "enum": [*study_names(), SCORECARD]},
+        uniqueItems=True,
+    ),
+]
+DatasetChoices = Annotated[
+    list[str],
+    shown(
+        "The datasets to bring; empty: all.",
+        items={"type": "string", "enum": sorted(load_registry())},
+        uniqueItems=True,
+    ),
+]
+ProfileChoice = Annotated[
+    Profile,
+    shown(
+        "How much to compute: smoke is a quick look, standard the whole grid, paper the papers' repetitions."
+    ),
+]
+LastProfile = Annotated[Profile | None, shown(f"How much to compute. {_LAST}")]
+Replicates = Annotated[
+    _Replicates | None, shown("Repetitions of each cell. Empty: as many as the profile says.")
+]
+LastReplicates = Annotated[_Replicates | None, shown(f"Repetitions of each cell. {_LAST}")]
+Seed = Annotated[
+    _SeedNumber,
+    shown("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
+]
+LastSeed = Annotated[
+    _SeedNumber | None, shown(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
+]
+Offline = Annotated[bool, shown("Never use the network: what is not at hand is left out or simulated.")]
+Again = Annotated[
+    bool, shown("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
+]
+Workers = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
+    shown("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
+]
+OutFolder = Annotated[
+    str | None,
+    shown(
+        "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
+        pattern=_FOLDER,
+        allowed="the name of a folder below reports/out, of at most 64 letters, digits, - and _",
+    ),
+]
+TaskChoice = Annotated[TaskName, shown("The task to run again; all that depends on it follows.")]
+RefreshTask = Annotated[
+    TaskName | None, shown("Run this task again although its result is stored. Empty: only what is missing.")
+]
+CellKey = Annotated[
+    str | None,
+    shown(
+        "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them. "
+        "Empty: all cells.",
+        maxLength=300,
+    ),
+]
+Command = Annotated[str, shown("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
+
+
+def form(flow: Flow[..., Any]) -> dict[str, Any]:
+    """Return the JSON schema of a flow's parameters; names that it does not have are refused."""
+    schema = parameter_schema(flow).model_dump_for_openapi()
+    properties = {name: _as_a_field(about) for name, about in schema["properties"].items()}
+    return {**schema, "properties": properties, "additionalProperties": False}
+
+
+def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter so that the form has one field for it, which may be left empty.
+
+    Of a choice between a type and nothing the pages make two tabs, or no field at all; a type without a
+    default they do not send if nothing is typed.
+    """
+    if "anyOf" not in about:
+        return about
+    given, _nothing = about["anyOf"]
+    return {**{key: value for key, value in about.items() if key not in ("anyOf", "default")}, **given}
+
+
+def check_parameters() -> None:
+    """Refuse this run if it is one of a deployment whose form would not have taken its parameters.
+
+    Whoever may start runs can ask the server not to look at them.
+
+    Raises
+    ------
+    SpecError
+        If so.
+    """
+    context = FlowRunContext.get()
+    if context is not None and context.flow is not None and context.parameters and from_server():
+        try:
+            given = {name: value for name, value in context.parameters.items() if value is not None}
+            check_in_words(given, form(context.flow))
+        except ValidationError as wrong:
+            said = str(wrong)
+            raise SpecError(said if len(said) < 500 else f"{said[:200]} … {said[-200:]}") from None
+
+
+def from_server() -> bool:
+    """Say whether this run is one of a deployment, and not of the command line."""
+    return runtime.deployment.id is not None
+
+
+def reports_folder(out: str | None, study: str = "") -> Path:
+    """Return the folder of the reports: any for the command line, one below ``reports/out`` for the server.
+
+    Parameters
+    ----------
+    out : str, optional
+        What was asked for.
+    study : str, optional
+        Whose report goes in there.
+
+    Raises
+    ------
+    SpecError
+        If a run of the server would write elsewhere.
+    """
+    if not from_server():
+        return (Path(out) if out else REPORTS).resolve()
+    folder = REPORTS / out if out else REPORTS
+    for place in (folder, folder / study):
+        if not place.resolve().is_relative_to(REPORTS.resolve()):
+            raise SpecError(
+                f"out must be a folder below reports/out, got {out!r}, and {place.name} leads elsewhere; "
+                "take another name, e.g. trial, or remove that link"
+            )
+    return folder.resolve()
+
+
+def run_name() -> str:
+    """Return what the server's pages call a run, e.g. ``housing · standard · 2026-11-20``."""
+    asked = runtime.flow_run.parameters
+    many = asked.get("studies") or asked.get("datasets") or []
+    named = [Path(asked["study"]).stem] if "study" in asked else [runtime.flow_run.flow_name, *many[:3]]
+    again = asked.get("task") or asked.get("refresh_task")
+    words = [", ".join(named), asked.get("profile"), f"{again} again" if again else None]
+    date = runtime.flow_run.scheduled_start_time.date().isoformat()
+    return " · ".join([*filter(None, words), date])

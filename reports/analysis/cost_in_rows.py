@@ -1,0 +1,97 @@
+"""What privacy costs beside chance: from which ε on it hardly matters, how many rows would make up for it.
+
+A subsample of m of N rows, drawn without return, misses their answer by e(m) on average. Rows drawn from a
+large population miss its answer by more, s(m) = e(m) / √(1 − m/N). A private estimate of error E adds
+p = √(E² − e²): privacy's part of it. Both sentences compare p with s.
+"""
+
+from __future__ import annotations
+
+import math
+
+from reports.analysis.error_curve import first_below
+from reports.analysis.ranking import population_error, privacy_part, rank
+from reports.analysis.series import Series, View
+from reports.numbers import error_bar, num, setting, times
+
+_BEYOND = 16.0  # how far beyond the largest size the last slope is followed
+_BEYOND_EPSILON = 4.0  # how far beyond the largest ε
+
+
+def enough_epsilon(view: View) -> str:
+    """Say from which ε on privacy adds less error than chance does; empty where that cannot be told."""
+    where, m = view.headline, view.headline_size
+    if where is None or m is None or (chance := population_error(view, m)) is None:
+        return ""
+    parts, deviations = {}, {}
+    for each in view.settings:
+        best = rank(view.series(each), m).best
+        if (each.delta_rule, each.panel) == (where.delta_rule, where.panel) and best is not None:
+            parts[each.epsilon] = part = privacy_part(view, best[1].mean, m)
+            # p = √(E² − e²) moves by E/p where E moves by one; e hardly moves.
+            deviations[each.epsilon] = best[1].mean * best[1].se / part if part > 0 else 0.0
+    if not parts:
+        return ""
+    start = (
+        f"{setting(m)} {view.page.population[1]} drawn from a large population miss its answer by "
+        f"{num(chance)} without any privacy."
+    )
+    enough = [epsilon for epsilon in sorted(parts) if all(parts[e] <= chance for e in parts if e >= epsilon)]
+    if enough:
+        first = enough[0]
+        least = " the smallest that was tried," if first == min(parts) else ""
+        added, deviation = parts[first], deviations[first]
+        told = chance - added > 2 * deviation or not math.isfinite(deviation)
+        amount = "less than that" if told else "about as much or less"
+        near = "" if told else f", standard error {error_bar(deviation, added)}"
+        return f"{start} From ε = {setting(first)} on,{least} privacy adds {amount} ({num(added)}{near})."
+    last = max(parts)
+    text = (
+        f"{start} Privacy adds more at every ε that was tried; {times(parts[last] / chance)} times as much "
+        f"at ε = {setting(last)}"
+    )
+    needed = first_below(chance, list(parts.items()), _BEYOND_EPSILON)
+    if math.isfinite(needed):
+        return f"{text}. It would add as much at about ε = {needed:.1g}, if errors go on falling as they do."
+    return f"{text}."
+
+
+def rows_for_the_same(view: View) -> str:
+    """Say how many rows a private estimate needs to be as good as the headline's rows are without privacy."""
+    where, m = view.headline, view.headline_size
+    if where is None or m is None or (chance := population_error(view, m)) is None:
+        return ""
+    ranking = rank(view.series(where), m)
+    best = ranking.best
+    if best is None or best[1].mean > ranking.zero:
+        return ""
+    errors = _population_errors(view, best[0])
+    if m not in errors or errors[m] <= chance:
+        return ""
+    units = view.page.population[1]
+    text = (
+        f"At ε = {setting(where.epsilon)}, {setting(m)} {units} tell with privacy ({best[0].full}) what "
+        f"about {_rounded(m * (chance / errors[m]) ** 2)} tell without."
+    )
+    needed = first_below(chance, list(errors.items()), _BEYOND)
+    if math.isfinite(needed):
+        return (
+            f"{text} About {_rounded(needed)} {units} would make up for privacy, {times(needed / m)} times "
+            "as many, if errors go on falling as they do."
+        )
+    return f"{text} More than {times(_BEYOND)} times as many {units} would be needed to make up for it."
+
+
+def _population_errors(view: View, series: Series) -> dict[float, float]:
+    """Return √(s² + p²) of an estimator by size: its error about a large population."""
+    found = {}
+    for point in series.points:
+        chance = population_error(view, point.x) if point.answered else None
+        if chance is not None:
+            found[point.x] = math.hypot(chance, privacy_part(view, point.mean, point.x))
+    return found
+
+
+def _rounded(rows: float) -> str:
+    """Write a number of rows in two digits."""
+    return f"{float(f'{rows:.2g}'):,.0f}"

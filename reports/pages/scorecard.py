@@ -1,0 +1,86 @@
+"""The scorecard's page: every claim, what the runs say of it, and where the evidence is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from reports.numbers import count
+from reports.pages.study import when
+from reports.pages.text import html_environment, markdown_environment, stylesheet, unbroken
+
+COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
+VERDICTS = {1.0: "holds", 0.0: "does not hold"}
+OPEN = "can't be tested"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdicts.
+
+    Attributes
+    ----------
+    id, paper, text, where, study : str
+    has_run : bool
+        Whether the study's report can be linked to.
+    verdicts : mapping
+        Calibration → (1, 0 or NaN, the numbers behind it).
+    """
+
+    id: str
+    paper: str
+    text: str
+    where: str
+    study: str
+    has_run: bool
+    verdicts: Mapping[str, tuple[float, str]]
+
+    def verdict(self, calibration: str) -> str:
+        """Write a verdict."""
+        return VERDICTS.get(self.verdicts[calibration][0], OPEN)
+
+    def reasons(self) -> Iterator[tuple[str, str]]:
+        """Yield (for which noise, sentence), once where both are the same."""
+        printed, tight = (self.verdicts[calibration][1] for calibration in COLUMNS)
+        if printed == tight:
+            yield "", printed
+        else:
+            yield "as printed", printed
+            yield "tight", tight
+
+
+@dataclass(frozen=True)
+class ScorecardPage:
+    """Everything on the scorecard; ``papers`` are names by key, in the order of the page."""
+
+    title: str
+    question: str
+    papers: Mapping[str, str]
+    judged: tuple[Judged, ...]
+    command: str
+    profile: str
+    finished: str
+
+    def of(self, paper: str) -> tuple[Judged, ...]:
+        """Return a paper's claims."""
+        return tuple(judged for judged in self.judged if judged.paper == paper)
+
+
+def tally(page: ScorecardPage) -> str:
+    """Count the verdicts in a sentence."""
+    parts = []
+    for calibration, words in COLUMNS.items():
+        values = [judged.verdicts[calibration][0] for judged in page.judged]
+        holds, fails = values.count(1.0), values.count(0.0)
+        still_open = sum(map(math.isnan, values))
+        parts.append(f"{words}, {holds} hold, {fails} do not and {still_open} can't be tested")
+    return f"Of {count(len(page.judged), 'claim')}: {'; '.join(parts)}."
+
+
+def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
+    """Return ``report.html`` and ``report.md``; the same input gives the same bytes."""
+    context = {"page": page, "tally": tally(page), "columns": COLUMNS, "finished": when(page.finished)}
+    html = html_environment().get_template("scorecard.html.jinja").render(context, css=stylesheet())
+    markdown = markdown_environment().get_template("scorecard.md.jinja").render(context)
+    return {"report.html": unbroken(html).encode(), "report.md": markdown.encode()}

@@ -1,0 +1,278 @@
+"""What the table says, in words: every number on top of a page is computed here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from reports.analysis.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
+from reports.analysis.series import Point, Series, Setting, View
+from reports.numbers import count, error_bar, num, rule_text, setting, times, words
+from reports.page import Guide, Provenance, StudyPage
+from reports.words.noise_notes import noise_comparisons, noise_sentence
+
+_MOST_NAMES = 4  # of estimators in a sentence
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One big number with its caption; `role` and `slot` (an estimator's order) decide its colour."""
+
+    value: str
+    caption: str
+    role: str
+    slot: int | None = None
+
+
+@dataclass(frozen=True)
+class PageHeadline:
+    """The top of a page.
+
+    Attributes
+    ----------
+    sentence : str
+        The best private error, the non-private one, the zero vector's.
+    verdict, choice : str
+        Which private estimators are worse than the zero vector; which one is best at which size.
+    data, noise : str
+        Real or not; what the printed noise does.
+    limits : tuple of str
+        What theory and the data themselves allow.
+    """
+
+    sentence: str
+    verdict: str
+    choice: str
+    data: str
+    noise: str
+    limits: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+
+
+def condition(view: View, where: Setting) -> str:
+    """Write a setting: "ε = 0.5, δ = 10/m¹·¹"."""
+    return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.delta_rule, view.page.rows_symbol)}"
+
+
+def build_headline(view: View) -> PageHeadline:
+    """Compute the top of a study's page."""
+    page, where, x = view.page, view.headline, view.headline_size
+    data = data_sentence(page)
+    if where is None or x is None:
+        text = "No private estimator has run in this study yet, so there is no cost of privacy to report."
+        return PageHeadline(text, "", "", data, "", (), ())
+    series = view.series(where)
+    ranking = rank(series, x)
+    return PageHeadline(
+        sentence=_sentence(view, where, x, ranking),
+        verdict=_verdict(ranking),
+        choice=best_by_size(view, series) + _ties(view, x, ranking),
+        data=data,
+        noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
+        limits=_limits(view, where, x, ranking),
+        tiles=_tiles(view, x, ranking),
+    )
+
+
+def _with_error(point: Point) -> str:
+    if not (math.isfinite(point.se) and point.se > 0):
+        return num(point.mean)
+    return f"{num(point.mean)} (standard error {error_bar(point.se, point.mean)})"
+
+
+def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
+    start = f"At {condition(view, where)} and {view.page.x_symbol} = {setting(x)}"
+    if ranking.best is None:
+        return f"{start}, no private estimator gave an answer; the reasons are listed below."
+    best, point = ranking.best
+    text = f"{start}, the best private estimate ({best.full}) has a mean error of {_with_error(point)}."
+    if ranking.weaker is not None:
+        series, other = ranking.weaker
+        text += f" With a weaker promise ({series.full}) it would be {num(other.mean)}."
+    if ranking.non_private is not None:
+        series, other = ranking.non_private
+        text += f" Without privacy ({series.full}) it would be {num(other.mean)}{_nearly_all(view, x)}."
+    if math.isfinite(ranking.zero):
+        text += f" Answering zero without looking at the data gives {num(ranking.zero)}."
+    return text
+
+
+def _nearly_all(view: View, m: float) -> str:
+    """Say why the error without privacy is small where the rows are most of those it is compared with."""
+    if (chance := _chance_of_most(view, m)) is None:
+        return ""
+    population, units = view.page.population
+    return (
+        f", since {setting(m)} are most of the {population:,} {units} that it is compared with; about a "
+        f"large population it would be {num(chance)}"
+    )
+
+
+def _chance_of_most(view: View, m: float) -> float | None:
+    """Return the error without privacy about a large population, where m rows are most of all; else None."""
+    return population_error(view, m) if m >= view.page.population[0] / 2 else None
+
+
+def _verdict(ranking: Ranking) -> str:
+    if ranking.best is None or not math.isfinite(ranking.zero):
+        return ""
+    worse, total = ranking.worse_than_zero, len(ranking.private)
+    if ranking.best[1].mean > ranking.zero:
+        return (
+            "No private estimator is worth its noise here: even the best one is further from the truth than "
+            "the zero vector."
+        )
+    if not worse:
+        if total < 2:
+            return ""
+        these = "Both" if total == 2 else f"All {total}"
+        return f"{these} private estimates are better than the zero vector."
+    verb = "is" if len(worse) == 1 else "are"
+    names = "; ".join(s.label for s in worse)
+    return f"{len(worse)} of the {total} private estimates {verb} worse than the zero vector: {names}."
+
+
+def best_by_size(view: View, series: Sequence[Series]) -> str:
+    """Say which private estimator has the smallest mean error at which sizes, and where zero wins."""
+    runs: dict[str, list[float]] = {}
+    zero_wins: list[float] = []
+    name = ""
+    sizes = sorted({p.x for s in series for p in s.points})
+    for x in sizes:
+        ranking = rank(series, x)
+        if ranking.best is None:
+            continue
+        best, point = ranking.best
+        name = best.full
+        runs.setdefault(best.label, []).append(x)
+        if point.mean > ranking.zero:
+            zero_wins.append(x)
+    if not runs:
+        return ""
+    symbol = view.page.x_symbol
+    if len(runs) == 1:
+        text = f"The smallest private error comes from {name} at every {symbol}."
+    else:
+        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in runs.items())
+        text = f"The smallest private error comes from: {listed}."
+    answered = sum(len(xs) for xs in runs.values())
+    if 0 < len(zero_wins) < answered:
+        text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
+    elif zero_wins:
+        text += f" The zero vector beats them all at every {symbol}."
+    return text
+
+
+def _ties(view: View, x: float, ranking: Ranking) -> str:
+    """Say which estimators these repetitions cannot tell from the best one, at the headline's size."""
+    names = [series.label for series in tied_with_best(ranking)]
+    if not names:
+        return ""
+    if len(names) > _MOST_NAMES:
+        names[_MOST_NAMES:] = [count(len(names) - _MOST_NAMES, "other")]
+    return (
+        f" At {view.page.x_symbol} = {setting(x)} these repetitions cannot tell the best from "
+        f"{words(names)}: the errors differ by less than two standard errors."
+    )
+
+
+def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
+    if len(xs) > 2 and _consecutive(xs, sizes):
+        return f"{setting(xs[0])} to {setting(xs[-1])}"
+    return words(setting(x) for x in xs)
+
+
+def _consecutive(xs: Sequence[float], sizes: Sequence[float]) -> bool:
+    first = sizes.index(xs[0])
+    return tuple(xs) == tuple(sizes[first : first + len(xs)])
+
+
+def data_sentence(page: StudyPage) -> str:
+    """Say what the data are: real, simulated, or a stand-in."""
+    text, simulated = _data_sentence(page.dataset), page.dataset.simulated_too
+    if not simulated:
+        return text
+    others = text[:1].lower() + text[1:]
+    return f"Some panels have simulated data, anew in every repetition: {simulated}. In the others, {others}"
+
+
+def _data_sentence(data: Provenance) -> str:
+    rows = count(data.n_rows, "row")
+    if data.data_source == "stand-in":
+        why = f" Why: {'; '.join(data.reasons)}." if data.reasons else ""
+        return (
+            f"These are not the real data: {data.title} could not be reached, and {rows} of a simulated "
+            f"stand-in with the same columns were used. No number here says anything about them.{why}"
+        )
+    if data.data_source == "simulated":
+        return f"The data are simulated, anew in every repetition: {data.title}. The truth is known."
+    dropped = sum(number for _, number in data.repairs)
+    tail = (
+        f"; {count(dropped, 'row')} dropped or repaired" if dropped else "; nothing was dropped or repaired"
+    )
+    return f"The data are real: {data.title}, {rows}{tail}."
+
+
+def guides_of(page: StudyPage, panel: str) -> tuple[Guide, ...]:
+    """Return the theory lines of a panel."""
+    return tuple(guide for guide in page.guides if guide.panel in ("", panel))
+
+
+def guide_at(guide: Guide, x: float) -> float:
+    """Interpolate a theory line at a size, on log scales; NaN outside its range."""
+    if len(guide.n) < 2 or not min(guide.n) <= x <= max(guide.n):
+        return math.nan
+    pairs = sorted(zip(guide.n, guide.value, strict=True))
+    for (x0, y0), (x1, y1) in pairwise(pairs):
+        if x0 <= x <= x1:
+            if min(y0, y1) <= 0 or x0 == x1:
+                return y0
+            share = math.log(x / x0) / math.log(x1 / x0)
+            return math.exp(math.log(y0) + share * (math.log(y1) - math.log(y0)))
+    return math.nan
+
+
+def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str, ...]:
+    out = []
+    symbol = view.page.x_symbol
+    for guide in guides_of(view.page, where.panel):
+        value = guide_at(guide, x)
+        if not math.isfinite(value):
+            continue
+        text = f"Theory ({guide.label}) draws its line at {num(value)} for {symbol} = {setting(x)}"
+        if ranking.best is not None:
+            ratio = ranking.best[1].mean / value
+            text += f"; the best private error is {times(ratio)} times that"
+        out.append(f"{text}.")
+    for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
+        for about in dict.fromkeys(finding.about for finding in view.page.findings):
+            texts = [
+                finding.text.rstrip(".")
+                for finding in view.page.findings
+                if (finding.research_only, finding.about) == (private, about) and not finding.panel
+            ]
+            if texts:
+                out.append(f"{about}{note}. {'. '.join(texts)}.")
+    return tuple(out)
+
+
+def _tiles(view: View, x: float, ranking: Ranking) -> tuple[Tile, ...]:
+    tiles = []
+    best, other = ranking.best, ranking.non_private
+    if best is not None:
+        tiles.append(
+            Tile(num(best[1].mean), f"best private error: {best[0].full}", "best", best[0].info.order)
+        )
+    if other is not None:
+        tiles.append(Tile(num(other[1].mean), f"without privacy: {other[0].full}", "nonprivate"))
+    if best is not None and other is not None and other[1].mean > 0:
+        ratio, where = best[1].mean / other[1].mean, ""
+        if (chance := _chance_of_most(view, x)) is not None:
+            ratio = math.hypot(chance, privacy_part(view, best[1].mean, x)) / chance
+            where = ", about a large population"
+        tiles.append(Tile(times(ratio), f"times the error without privacy{where}", "cost"))
+    if math.isfinite(ranking.zero):
+        tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
+    return tuple(tiles)

@@ -1,0 +1,277 @@
+"""Tables as data: computed once, written as HTML and as Markdown by the templates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from reports.analysis.ranking import rank
+from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
+from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
+from reports.words.headline import condition
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A cell of the main table; `kind` is "best", "worse", "plain" or "missing"."""
+
+    text: str
+    se: str = ""
+    sort: float = math.inf
+    kind: str = "plain"
+    title: str = ""
+    flags: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the main table: one series."""
+
+    name: str
+    noise: str
+    slot: int | None
+    role: str
+    cells: tuple[TableCell, ...]
+    certified: TableCell
+    audited: TableCell
+    flags: str
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A size: its number, δ times it, and whether that is at least one."""
+
+    text: str
+    delta_times: str
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class ErrorTable:
+    """Mean error by series and size at one setting; `key` explains the letters."""
+
+    title: str
+    group: str
+    epsilon: str
+    columns: tuple[TableColumn, ...]
+    rows: tuple[Row, ...]
+    key: tuple[tuple[str, str], ...]
+    audited: bool
+
+    @property
+    def any_flagged(self) -> bool:
+        """Whether δ times the size reaches one anywhere."""
+        return any(column.flagged for column in self.columns)
+
+
+class _Footnotes:
+    """Letters for remarks, in order of first use."""
+
+    def __init__(self) -> None:
+        self.letters: dict[str, str] = {}
+
+    def mark(self, text: str) -> str:
+        return self.letters.setdefault(text, chr(ord("a") + min(len(self.letters), 25)))
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        return tuple((letter, text) for text, letter in self.letters.items())
+
+
+def panel_name(view: View, where: Setting) -> str:
+    """Write a setting's panel: "preparation “public”"."""
+    return f"{view.page.panel_word} “{where.panel}”"
+
+
+def setting_title(view: View, where: Setting) -> str:
+    """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, prepared: public"."""
+    text = condition(view, where)
+    return f"{text}, {panel_name(view, where)}" if where.panel else text
+
+
+def error_table(view: View, where: Setting) -> ErrorTable:
+    """Build the table of one setting."""
+    series = view.series(where)
+    xs = sorted({p.x for s in series for p in s.points})
+    notes = _Footnotes()
+    best = {x: _best(series, x) for x in xs}
+    zero = {x: _zero(series, x) for x in xs}
+    rows = []
+    for item in series:
+        flags = _row_flags(view, where, item, notes)
+        cells = tuple(_cell(view, item, x, best[x], zero[x], notes) for x in xs)
+        rows.append(
+            Row(
+                name=item.name,
+                noise=CALIBRATION_WORDS.get(item.calibration, ""),
+                slot=item.info.order if item.role == "private" else None,
+                role=item.role,
+                cells=cells,
+                certified=_epsilon(item, [p.certified for p in item.points]),
+                audited=_epsilon(item, [p.audited for p in item.points]),
+                flags="".join(flags),
+            )
+        )
+    return ErrorTable(
+        title=setting_title(view, where),
+        group=f"δ = {rule_text(where.delta_rule, view.page.rows_symbol)}"
+        + (f", {panel_name(view, where)}" if where.panel else ""),
+        epsilon=setting(where.epsilon),
+        columns=tuple(_column(series, x) for x in xs),
+        rows=tuple(rows),
+        key=notes.key,
+        audited=any(math.isfinite(p.audited) for s in series for p in s.points),
+    )
+
+
+def _best(series: tuple[Series, ...], x: float) -> float:
+    best = rank(series, x).best
+    return best[1].mean if best else math.nan
+
+
+def _zero(series: tuple[Series, ...], x: float) -> float:
+    """The zero vector's error at a size; where it was not run there, at its nearest size."""
+    points = [p for s in series if s.role == "zero" for p in s.points if p.answered]
+    return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
+
+
+def _cell(view: View, series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> TableCell:
+    point = series.at(x)
+    if point is None:
+        return TableCell("not run", kind="missing", title="this cell is not part of the profile that ran")
+    if not point.answered:
+        word = point.status if point.status in {"failed", "refused"} else "no value"
+        return TableCell(word, kind="missing", title=point.message)
+    kind = "plain"
+    if series.role == "private":
+        kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
+    se = error_bar(point.se, point.mean) if point.se > 0 else ""
+    title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
+    marks = [notes.mark(point.message)] if point.status == "ok" and point.message else []
+    if point.n_failed:
+        marks.append(notes.mark("some repetitions failed or were refused; the mean is over the others"))
+    return TableCell(num(point.mean), se, point.mean, kind, title, "".join(sorted(set(marks))))
+
+
+def _epsilon(series: Series, values: list[float]) -> TableCell:
+    if series.role != "private":
+        return TableCell("sees no data" if series.role == "zero" else "not private", kind="missing")
+    finite = [v for v in values if math.isfinite(v)]
+    if not finite:
+        return TableCell("none", kind="missing", title="no ε was computed for these cells")
+    return TableCell(span(finite), sort=max(finite))
+
+
+def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) -> list[str]:
+    if series.role == "unprotected":
+        return [notes.mark("not private: a step that no noise covers, so that no finite ε is proved")]
+    if series.role != "private":
+        return []
+    flags = []
+    if where.panel in view.page.unprotected_panels:
+        flags.append(notes.mark("prepared with the full data: that step is not private and not counted in ε"))
+    certified = [p.certified for p in series.points if math.isfinite(p.certified)]
+    if certified and max(certified) > where.epsilon * 1.001:
+        flags.append(notes.mark("the printed noise is too small: less private than asked"))
+    if certified and max(certified) < where.epsilon / 1.25:
+        flags.append(notes.mark("more noise than the guarantee needs: more private than asked"))
+    return flags
+
+
+def _column(series: tuple[Series, ...], x: float) -> TableColumn:
+    products = [delta_times(p) for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
+    if not products:
+        return TableColumn(setting(x), "", False)
+    return TableColumn(setting(x), short(max(products)), max(products) >= 1)
+
+
+def delta_times(point: Point) -> float:
+    """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
+    return point.delta * point.n
+
+
+def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
+    """Return the sizes where δ times the size is at least one."""
+    found = {
+        p.x
+        for s in series
+        for p in s.points
+        if s.role == "private" and math.isfinite(p.delta) and delta_times(p) >= 1
+    }
+    return tuple(sorted(found))
+
+
+def table_csv(view: View, where: Setting) -> str:
+    """Write the summary of a setting's cells as CSV."""
+    t = view.table
+    private = (
+        (t["epsilon"] == where.epsilon) & (t["delta_rule"] == where.delta_rule) & (t["panel"] == where.panel)
+    )
+    rows = t[private | t["role"].isin(("nonprivate", "zero"))]
+    return summary_csv(rows.drop(columns=["role", "x"]).drop_duplicates("cell"))
+
+
+def summary_csv(summary: pd.DataFrame) -> str:
+    """Write a summary as CSV with ten significant digits."""
+    return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
+
+
+@dataclass(frozen=True)
+class CertifiedRow:
+    """Certified ε of one series for every ε asked."""
+
+    label: str
+    slot: int
+    printed: bool
+    values: tuple[str, ...]
+
+
+def certified_rows(view: View, delta_rule: str, panel: str) -> tuple[CertifiedRow, ...]:
+    """Tabulate the certified ε by the requested ε, at one rule for δ and in one panel."""
+    values: dict[str, dict[float, str]] = {}
+    slots: dict[str, tuple[int, bool]] = {}
+    for epsilon in view.epsilons:
+        for series in view.series(Setting(epsilon, delta_rule, panel)):
+            if series.role != "private":
+                continue
+            found = span([p.certified for p in series.points])
+            values.setdefault(series.label, {})[epsilon] = found
+            slots[series.label] = (series.info.order, series.calibration == "paper")
+    return tuple(
+        CertifiedRow(label, *slots[label], tuple(row.get(e, "") or "none" for e in view.epsilons))
+        for label, row in values.items()
+    )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Repetitions that gave no answer for one reason."""
+
+    what: str
+    status: str
+    repetitions: int
+    where: str
+    why: str
+
+
+def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
+    """Group what failed or was refused by estimator, noise, form and reason; most frequent first."""
+    page = view.page
+    bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
+    bad = place(bad, page)
+    out = []
+    keys = ["estimator", "calibration", "form", "status", "message"]
+    for (name, calibration, form, status, message), rows in bad.groupby(keys, sort=False):
+        series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
+        places = [f"{page.x_symbol} = {words(setting(x) for x in sorted(set(rows['x'])))}"]
+        asked = sorted({float(e) for e in rows["epsilon"].dropna()})
+        if asked:
+            places.append(f"ε = {words(setting(e) for e in asked)}")
+        panels = [f"“{p}”" for p in dict.fromkeys(rows["panel"]) if p]
+        if panels:
+            places.append(f"{page.panel_word} {words(panels)}")
+        repetitions = len(rows.drop_duplicates(["cell", "replicate"]))
+        out.append(Failure(series.label, str(status), repetitions, "; ".join(places), str(message)))
+    return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))

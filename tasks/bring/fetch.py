@@ -1,0 +1,54 @@
+"""Fetch a dataset's raw file into the store."""
+
+from functools import partial
+from typing import Any
+
+from prefect import runtime, task
+
+from data.errors import Unreachable
+from data.fetch.raw_files import RawFile, fetch_anew, mirror_from_environment, stand_in
+from data.fetch.raw_files import fetch as fetch_raw
+from data.registry import get_dataset
+from data.store.folders import home
+from tasks.faults import guarded
+
+_RETRIES = 1  # the download itself has tried three times by then
+
+
+def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
+    error = state.result(raise_on_failure=False)
+    return bool(getattr(error, "transient", False))
+
+
+@task(
+    name="fetch",
+    task_run_name="fetch {dataset}",
+    persist_result=False,
+    retries=_RETRIES,
+    retry_delay_seconds=2,
+    retry_jitter_factor=0.5,
+    retry_condition_fn=_may_pass,
+)
+@guarded
+def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> RawFile:
+    """Return the raw file's record: from the store, the mirror or the official address, else a stand-in.
+
+    Only faults that may pass are tried again, never wrong bytes or bad input. With ``again`` the store is
+    not looked at, and keeps what it has where no other place delivers.
+    """
+    get = partial(
+        fetch_raw,
+        get_dataset(dataset),
+        home=home(),
+        mirror=mirror_from_environment(),
+        offline=offline,
+        progress=progress,
+    )
+    if again:
+        return fetch_anew(*get.args, **get.keywords)
+    try:
+        return get()
+    except Unreachable as fault:
+        if fault.transient and (runtime.task_run.run_count or 1) <= _RETRIES:
+            raise
+        return stand_in(get_dataset(dataset), fault)

@@ -1,0 +1,330 @@
+"""One private answer about a user's own data: checked, planned, charged to the ledger, then drawn."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from data.formats.analyst_file import UserFileRows, check_user_table, load_user_table
+from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
+from data.tables.user_ids import UserIds
+from dpalgos import InputError, Sample, get_estimator
+from dpalgos.accounting.odometer import Spending
+from dpalgos.catalog import Estimator
+from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
+from dpalgos.intervals.half_widths import NOTE
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.typing import FloatArray
+from tasks.problems.own_data import OwnData
+from tasks.release.config import ReleaseConfig, public_keywords, read_release
+from tasks.release.table import FileUnits, ReleaseTable, table_as_declared
+
+_log = logging.getLogger(__name__)
+
+_BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a release shows.
+
+    Attributes
+    ----------
+    estimate : dict
+        Column → coefficient or mean.
+    epsilon, delta : float
+        What this answer was charged.
+    replayed : bool
+        Whether it is the stored answer to the same request, which cost nothing.
+    charge : str
+        Its number in the ledger.
+    spent_epsilon, budget_epsilon, budget_delta : float
+        The dataset's total, and its budget.
+    interval : dict
+        Column → lower and upper end, where intervals were asked for; null ends where no honest one exists.
+    interval_note : str
+        Why some have none.
+    """
+
+    estimate: dict[str, float]
+    epsilon: float
+    delta: float
+    replayed: bool
+    charge: str
+    spent_epsilon: float
+    budget_epsilon: float
+    budget_delta: float
+    interval: dict[str, list[float | None]]
+    interval_note: str
+
+
+def release(
+    ledger: Ledger,
+    estimator: str,
+    data: Path,
+    config: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    interval: float | None = None,
+    again: bool = False,
+    allow_new_content: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Answer:
+    """Release one answer, or replay the stored one.
+
+    The order is what protects: everything that can be wrong is checked and the cost is known before the
+    charge; the charge is on the disk before the noise is drawn; the answer is in the ledger before it is
+    shown.
+
+    ``interval`` is the confidence level of an interval per column, which the same ε pays for; None: none.
+    `progress` is told the number of rows read so far.
+
+    Raises
+    ------
+    SpecError, InputError, DataError
+        In one sentence, without a value of the data.
+    """
+    asked, own = read_release(config, interval)
+    budget = ledger.budget(asked.dataset.name)
+    _check_task(get_estimator(estimator), asked)
+    given = _read(ledger, data, asked, own, progress)
+    declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
+    keywords = {**declared, "epsilon": epsilon, "delta": delta}
+    plan, sample = _planned(estimator, keywords, given, asked)
+    n_users = int(sample.user_codes.max()) + 1 if sample.user_codes is not None else None
+    _check_plan(plan, epsilon, delta)
+    _warn_of_large_delta(delta, n_users or given.n_rows, "users" if n_users else "rows")
+    check_data(plan, sample)
+    request = Request(
+        dataset=asked.dataset.name,
+        fingerprint=given.content,
+        estimator=estimator,
+        parameters={
+            "x": list(asked.columns.x),
+            "y": asked.columns.y,
+            **({"user_id": asked.columns.user_id} if asked.columns.user_id else {}),
+            **given.units.declared,
+            **asked.bounds,
+            **asked.params,
+        },
+        epsilon=epsilon,
+        delta=delta,
+        accounting={
+            "rho": plan.cost.rho,
+            "pure_epsilon": plan.cost.pure_epsilon if plan.cost.pure_epsilon < float("inf") else None,
+            "failure": plan.cost.failure,
+            "releases": [event.label for event in plan.events],
+            "unit": f"user by {asked.columns.user_id}" if asked.columns.user_id else "row",
+        },
+    )
+
+    def fits(charges: Sequence[Charge], new: Charge) -> Verdict:
+        _check_unit(budget.name, charges, new)
+        total = spent_epsilon([*charges, new], budget.delta)
+        return Verdict(
+            accepted=total <= budget.epsilon * (1 + 1e-9),
+            spent_epsilon=spent_epsilon(charges, budget.delta),
+            spent_delta=budget.delta if charges else 0.0,
+        )
+
+    charge = ledger.charge(request, fits, again=again, allow_new_content=allow_new_content)
+    replayed = charge.release is not None
+    if not replayed:
+        try:
+            drawn = draw_release(plan, sample)
+        except BaseException as error:
+            ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
+            raise
+        charge = ledger.store_release(charge.id, _stored(given.units, drawn))
+    assert charge.release is not None
+    return Answer(
+        estimate=_in_order(given.units.names, charge.release["estimate"]),
+        epsilon=charge.epsilon,
+        delta=charge.delta,
+        replayed=replayed,
+        charge=charge.id,
+        spent_epsilon=spent_epsilon(ledger.charges(budget.name), budget.delta),
+        budget_epsilon=budget.epsilon,
+        budget_delta=budget.delta,
+        interval=dict(charge.release.get("interval", {})),
+        interval_note=str(charge.release.get("interval_note", "")),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Given:
+    """A file that was read and checked: its fingerprint, and its numbers or what reads them again."""
+
+    content: Fingerprint
+    n_rows: int
+    numbers: pd.DataFrame | UserFileRows | ReleaseTable
+    ids: np.ndarray | None  # (n,) whose rows they are, where whole users are protected
+    units: FileUnits
+
+
+def _read(
+    ledger: Ledger,
+    data: Path,
+    asked: ReleaseConfig,
+    own: OwnData | None,
+    progress: Callable[[int], None] | None,
+) -> _Given:
+    """Read the file once; of a Parquet file keep no number, for rows of whole users cannot be streamed."""
+    reader, user_id = None, asked.columns.user_id
+    ids = UserIds(data, user_id) if user_id and not own else None
+    n_rows = 0
+
+    def watch(batch: pa.RecordBatch) -> None:
+        nonlocal reader, n_rows
+        reader = reader or ledger.fingerprinter(batch.schema.names)
+        reader.add(batch)
+        if ids:
+            ids.check_name(batch.schema.names)
+            ids.add(batch)
+        n_rows += batch.num_rows
+        if progress:
+            progress(n_rows)
+
+    numbers: pd.DataFrame | UserFileRows | ReleaseTable
+    units = FileUnits.unchanged(asked.columns.x)
+    if own:
+        columns, family = asked.columns, str(asked.params.get("family", ""))
+        numbers = table_as_declared(
+            data, own, columns.x, columns.y, columns.user_id, family=family, watch=watch
+        )
+        units = numbers.units
+    elif data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
+        numbers = UserFileRows(data, asked.columns.x, asked.columns.y or "")
+        check_user_table(data, _numbers(asked), watch=watch)
+        numbers.unchanged()
+    else:
+        numbers = load_user_table(data, _numbers(asked), watch=watch)
+    assert reader is not None
+    codes = numbers.ids if isinstance(numbers, ReleaseTable) else ids.codes() if ids else None
+    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers, ids=codes, units=units)
+
+
+def _numbers(asked: ReleaseConfig) -> list[str]:
+    return [*asked.columns.x, *([asked.columns.y] if asked.columns.y else [])]
+
+
+def _planned(
+    estimator: str, keywords: dict[str, Any], given: _Given, asked: ReleaseConfig
+) -> tuple[ReleasePlan, Sample]:
+    """Plan a release and return its data: streamed where the estimator takes them so, else in memory."""
+    n_rows, d, numbers, ids = given.n_rows, len(given.units.names), given.numbers, given.ids
+    n_users = None if ids is None else int(ids.max()) + 1
+    if isinstance(numbers, ReleaseTable):
+        plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
+        return plan, Sample(numbers.X, numbers.y, user_ids=ids)
+    if isinstance(numbers, UserFileRows):
+        try:
+            plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
+            return plan, Sample(StreamedRows(numbers, n_rows))
+        except StreamRefused:
+            table = load_user_table(numbers.path, _numbers(asked))
+            numbers.unchanged()
+    else:
+        table = numbers
+    plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
+    y = table[asked.columns.y].to_numpy() if asked.columns.y else None
+    return plan, Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
+
+
+def spending_of(charges: Sequence[Charge]) -> Spending:
+    """Return what all charges together cost, lost answers included."""
+    total = Spending()
+    for charge in charges:
+        cost = charge.accounting
+        pure = cost["pure_epsilon"]
+        total = total + Spending(
+            rho=cost["rho"],
+            pure_epsilon=float("inf") if pure is None else pure,
+            failure=cost["failure"],
+        )
+    return total
+
+
+def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
+    """Return the ε at δ that all charges together prove, lost answers included."""
+    return spending_of(charges).epsilon(delta)
+
+
+def charged_unit(charges: Sequence[Charge]) -> str | None:
+    """Return what neighbours differ in, in all charges: a row, or a user by a column; None without any."""
+    return charges[0].accounting.get("unit", "row") if charges else None
+
+
+def _check_unit(budget: str, charges: Sequence[Charge], new: Charge) -> None:
+    """Refuse to mix units in one budget: losses per row and per user do not add up."""
+    spent, asked = charged_unit(charges), charged_unit([new])
+    if spent not in (None, asked):
+        raise InputError(
+            f"the budget of {budget!r} protects each {spent}, got a release that protects each {asked}, and "
+            "the two do not add up; keep to one unit, or let the owner open a budget for the other"
+        )
+
+
+def _stored(units: FileUnits, drawn: Release) -> dict[str, Any]:
+    """Return what the ledger keeps of an answer, as plain data."""
+    stored: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
+    if drawn.interval is not None:
+        pairs = units.of(drawn.interval.T)
+        ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
+        stored["interval"] = dict(zip(units.names, ends, strict=True))
+        stored["interval_note"] = str(drawn.diagnostics.get(NOTE, ""))
+    return stored
+
+
+def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:
+    """Return the numbers of an estimate by column, and by class where there are any."""
+    if estimate.ndim == 1:
+        return dict(zip(columns, map(float, estimate), strict=True))
+    rows = zip(columns, estimate, strict=True)
+    return {f"{name}, class {k}": float(value) for name, row in rows for k, value in enumerate(row)}
+
+
+def _in_order(columns: Sequence[str], stored: Mapping[str, float]) -> dict[str, float]:
+    """Return a stored estimate in the order of its columns and classes: the ledger keeps names sorted."""
+    place = {column: (j, 0) for j, column in enumerate(columns)}
+
+    def of(name: str) -> tuple[int, int]:
+        column, _, k = name.rpartition(", class ")
+        return place[name] if name in place else (place[column][0], int(k))
+
+    return {name: stored[name] for name in sorted(stored, key=of)}
+
+
+def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:
+    """Stop before the charge if the plan is not what was asked: nobody could have asked for that."""
+    planned = (getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None))
+    if planned != (epsilon, delta) or not plan.cost.epsilon(delta) <= epsilon:
+        raise AssertionError(f"planned {planned} at epsilon {plan.epsilon}, asked {(epsilon, delta)}")
+
+
+def _warn_of_large_delta(delta: float, n: int, units: str) -> None:
+    if delta * n >= 1:
+        _log.warning(
+            "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "
+            "would satisfy it; take a delta well below, e.g. %.0e",
+            *(delta, n, units, 1 / n**2),
+        )
+
+
+def _check_task(estimator: Estimator, asked: ReleaseConfig) -> None:
+    """Refuse columns that do not go with a private estimator; no other is planned."""
+    name = estimator.name
+    if not estimator.private:
+        return
+    if estimator.task == "mean" and asked.columns.y:
+        raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
+    if asked.columns.user_id and estimator.unit_of_privacy != "user":
+        raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
+    if estimator.task != "mean" and not asked.columns.y:
+        raise InputError(f"columns.y is needed for {name}; name the response's column")

@@ -1,0 +1,175 @@
+"""The table of a release as a study file declares it, and the way back to the units of the file.
+
+Declared columns are put into public units, (value − center) / scale, categories become columns of 0 and 1,
+and a regression gets an intercept: all by public constants, so that a row stays a row and the guarantee is
+untouched. A row that the study leaves out for a missing cell becomes a row of zeros, its intercept included:
+it adds nothing to a regression's sums, and the number of rows stays the public one. What is released is
+brought back into the units of the file, which is post-processing. Covariates are centred, so that the
+intercept is the answer where all of them are at their centers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data.errors import DataError
+from data.registry import Column
+from data.tables.analyst_table import read_declared
+from dpalgos.typing import FloatArray
+from tasks.faults import SpecError
+from tasks.problems.own_data import OwnData
+
+AT_CENTERS = "at the centers"
+
+Watch = Callable[[pa.RecordBatch], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileUnits:
+    """The way from an estimator's answer to the units of the file.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the k coordinates of the answer.
+    factor, offset : (k,) array
+        ``factor * answer + offset`` is in the units of the file; factors are positive.
+    declared : dict
+        Units, categories and what stands for missing cells, which make another question of the same columns.
+    """
+
+    names: tuple[str, ...]
+    factor: FloatArray
+    offset: FloatArray
+    declared: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def unchanged(cls, names: Sequence[str]) -> "FileUnits":
+        """Return those of columns that the estimator gets as they are."""
+        return cls(names=tuple(names), factor=np.ones(len(names)), offset=np.zeros(len(names)))
+
+    def of(self, answer: FloatArray) -> FloatArray:
+        """Return what was released of each coordinate, (k,) or (k, several), in the units of the file."""
+        return np.asarray((answer.T * self.factor + self.offset).T)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseTable:
+    """Rows in public units: X (n, k), y (n,) or None, ids (n,) of users or None, and the way back."""
+
+    X: FloatArray
+    y: FloatArray | None
+    ids: np.ndarray | None
+    units: FileUnits
+
+
+def table_as_declared(
+    path: Path,
+    own: OwnData,
+    x: Sequence[str],
+    y: str | None,
+    user_id: str | None,
+    *,
+    family: str,
+    watch: Watch,
+) -> ReleaseTable:
+    """Return columns as a study file declares them, in public units.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    own : OwnData
+        The declarations.
+    x, y : sequence of str, str or None
+        Names of declared columns.
+    user_id : str or None
+        As declared.
+    family : str
+        Of a generalized linear model, whose responses stay as they are; empty for others.
+    watch : callable
+        Is shown every piece of the file.
+
+    Raises
+    ------
+    SpecError, DataError
+        A column is not declared, or the file is not as declared; a cell is missing where rows of zeros would
+        not do: they would move a mean, or a user's.
+    """
+    known = {column.name: column for column in own.columns}
+    for name in (*x, *([y] if y else [])):
+        if name not in known:
+            raise SpecError(
+                f"columns must be among those that the study file declares, got {name!r}; correct it"
+            )
+    if (user_id or "") != own.user_id:
+        raise SpecError(
+            f"columns.user_id must be the study file's, {own.user_id or 'none'!r}, got "
+            f"{user_id or 'none'!r}; correct it"
+        )
+    used = [known[name] for name in (*x, *([y] if y else []))]
+    read = read_declared(
+        path,
+        own.declared(used),
+        own.missing,
+        own.rows,
+        user_id=own.user_id,
+        n_users=own.users,
+        watch=watch,
+    )
+    if read.repairs and (not y or user_id):
+        raise DataError(
+            f"{path}: {read.repairs[0].reason} in {read.repairs[0].count:,} of {len(read.kept):,} rows; only "
+            "regressions on rows can be released without some of them, so give the column impute = a public "
+            "constant"
+        )
+    table = read.table
+    columns = {column.name: column for one in used for column in one.columns}
+    names = [name for each in x for name in known[each].declared.table_columns]
+    units = [_unit(columns[name]) for name in names]
+    X = np.column_stack([(table[name] - c) / s for name, (c, s) in zip(names, units, strict=True)])
+    ids = table[own.user_id] if own.user_id else None
+    imputed = {column.name: column.impute for column in used if column.impute is not None}
+    declared = {
+        "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
+        "categories": {column.name: list(column.categories) for column in used if column.categories},
+        **({"missing": own.missing} if own.missing != "refuse" else {}),
+        **({"outside": own.outside} if own.outside != "refuse" else {}),
+        **({"imputed": imputed} if imputed else {}),
+    }
+    scales = np.array([s for _, s in units])
+    if not y:
+        back = FileUnits(
+            names=tuple(names), factor=scales, offset=np.array([c for c, _ in units]), declared=declared
+        )
+        return ReleaseTable(X=X, y=None, ids=ids, units=back)
+    response = y if family == "multinomial" else _single(known[y].declared.table_columns, y)
+    center, scale = (0.0, 1.0) if family else _unit(columns[response])
+    back = FileUnits(
+        names=(*names, AT_CENTERS),
+        factor=np.append(scale / scales, scale),
+        offset=np.append(np.zeros(len(names)), center),
+        declared={**declared, "response": [center, scale]},
+    )
+    rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
+    rows[read.kept] = np.column_stack([X, np.ones(len(X))])
+    y_declared[read.kept] = (table[response] - center) / scale
+    return ReleaseTable(X=rows, y=y_declared, ids=ids, units=back)
+
+
+def _unit(column: Column) -> tuple[float, float]:
+    assert column.center is not None
+    assert column.scale is not None
+    return column.center, column.scale
+
+
+def _single(columns: Sequence[str], name: str) -> str:
+    if len(columns) > 1:
+        raise SpecError(
+            f"columns.y must be a column of numbers or of two categories, got {name!r}; choose another, or "
+            "params.family = 'multinomial'"
+        )
+    return columns[0]
