@@ -1,10 +1,17 @@
-"""Local privacy played out: devices write reports, a server that never sees a row reads them.
+"""Client and server simulation of local differential privacy: devices write reports, a server reads them.
 
 What is public travels with the reports as one message: the protocol's settings and the state that the server
-has handed out. Every report carries the message's digest, so that a report of another configuration, another
-ε or an earlier round is told from the others.
+has handed out. Every report carries the message's digest, by which the server recognizes reports of another
+configuration, another ε or an earlier round.
+
+Over several rounds each person answers once. A keyed hash of the person's id (``columns.id``) decides in
+which round, so that the file may grow or be re-sorted in between. Without an id the position in the file
+decides; the state then carries the number of rows and a fingerprint, and a file that differs is refused. The
+fingerprint is keyed with a secret that stays in the devices' home: a plain hash would let the server test
+guesses of people's values.
 """
 
+import hmac
 import inspect
 import json
 import secrets
@@ -20,17 +27,20 @@ from pydantic import Field
 from data.errors import DataError
 from data.formats.analyst_file import load_user_table
 from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
-from data.store.folders import atomic_write
+from data.store.folders import atomic_write, home, read_small
+from data.tables.user_ids import UserIds
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params
-from dpalgos.local.exchange import device_report, mean_reports, report_epsilon
-from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups
+from dpalgos.local.exchange import device_reports, mean_reports, report_epsilon
+from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups, round_of_person
+from dpalgos.typing import FloatArray, IntArray
 from tasks.faults import SpecError
 from tasks.release.config import public_keywords, read_config
 from tasks.strict import Strict
 
 _INSTEAD = "[protocol] says what a report costs, and nothing else does"
+_LARGEST_MESSAGE = 100_000_000  # bytes; public rows are part of it
 
 
 class _Protocol(Strict):
@@ -44,6 +54,7 @@ class _Protocol(Strict):
 class _Columns(Strict):
     x: tuple[str, ...] = Field(min_length=1)
     y: str
+    id: str | None = None
 
 
 class ProtocolConfig(Strict):
@@ -64,7 +75,8 @@ class PublicMessage:
     settings : dict
         Estimator, budget, columns and keywords, as plain data.
     state : dict
-        Rounds that there have been, coefficients, standard errors, notes.
+        Rounds that there have been, coefficients, standard errors, notes; and, where people have no ids, the
+        fingerprints of the files that have answered, with their numbers of rows.
     """
 
     settings: dict[str, Any]
@@ -83,7 +95,8 @@ class PublicMessage:
             message = cls(settings=dict(whole["settings"]), state=dict(whole["state"]))
             message.public_state()
             message.algorithm()
-        except (ValueError, KeyError, TypeError) as error:
+            _ = message.files
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
             raise SpecError(f"{where} holds no public state; write it with: dpcost local round") from None
@@ -91,8 +104,13 @@ class PublicMessage:
 
     @property
     def round(self) -> int:
-        """The round that is asked now, from 1."""
+        """Number of the round that is open, from 1."""
         return int(self.state["n_rounds"]) + 1
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Fingerprints of the files that answered the first round, with their numbers of rows."""
+        return dict(self.state.get("files", {}))
 
     def algorithm(self) -> LocalAlgorithm:
         """Return what devices and server do."""
@@ -167,6 +185,7 @@ def first_message(config: Path) -> PublicMessage:
         "people": protocol.people,
         "x": list(asked.columns.x),
         "y": asked.columns.y,
+        "id": asked.columns.id,
         "keywords": {k: list(v) if isinstance(v, tuple) else v for k, v in keywords.items()},
     }
     message = PublicMessage(settings=settings, state=_plain(first_state(len(asked.columns.x))))
@@ -177,7 +196,7 @@ def first_message(config: Path) -> PublicMessage:
 def read_message(path: Path) -> PublicMessage:
     """Read the public state that a server has handed out."""
     try:
-        return PublicMessage.from_bytes(path.read_bytes(), path)
+        return PublicMessage.from_bytes(read_small(path, _LARGEST_MESSAGE), path)
     except OSError as error:
         raise SpecError(f"cannot read the state {path}: {error.strerror}") from None
 
@@ -187,8 +206,38 @@ def write_message(path: Path, message: PublicMessage) -> None:
     atomic_write(path, message.to_bytes())
 
 
+def check_allowed(message: PublicMessage, config: Path | None, max_epsilon: float | None) -> None:
+    """Check that a server asks no more of a device than its own configuration or cap allows.
+
+    Raises
+    ------
+    SpecError
+        It asks for more, or nothing says what the device allows.
+    """
+    if config is None and max_epsilon is None:
+        raise SpecError(
+            "--config or --max-epsilon must be given with --state, got none; a device does not take the "
+            "server's word for what its report may cost"
+        )
+    if config is not None:
+        declared = json.loads(first_message(config).to_bytes())["settings"]
+        asked = json.loads(message.to_bytes())["settings"]
+        different = [name for name in {**declared, **asked} if declared.get(name) != asked.get(name)]
+        if different:
+            raise SpecError(
+                f"the state must be one of the protocol of {config}, but differs in "
+                f"{', '.join(different)}; ask the server for the right one"
+            )
+    epsilon = report_epsilon(message.algorithm(), message.public_state(), 0.0)
+    if max_epsilon is not None and not epsilon <= max_epsilon:
+        raise SpecError(
+            f"--max-epsilon must be at least {epsilon:g}, which a report of this round costs, got "
+            f"{max_epsilon:g}; raise it only if that is what you agreed to"
+        )
+
+
 def report(message: PublicMessage, data: Path, out: Path) -> int:
-    """Play the devices: write a private report for each row of the group that is asked; return how many.
+    """Play the devices: write a private report for each person of the open round; return how many.
 
     Raises
     ------
@@ -198,10 +247,17 @@ def report(message: PublicMessage, data: Path, out: Path) -> int:
     algorithm, state = message.algorithm(), message.public_state()
     if message.round > algorithm.n_rounds:
         raise SpecError(f"all {algorithm.n_rounds} rounds are over; nobody is asked any more")
-    columns = [*message.settings["x"], message.settings["y"]]
-    rows = load_user_table(data, columns).to_numpy()
-    asked = public_groups(len(rows), algorithm.n_rounds)[state.n_rounds]
-    reports = np.stack([device_report(algorithm, state, row[:-1], float(row[-1])) for row in rows[asked]])
+    settings, id_column = message.settings, message.settings.get("id")
+    ids = UserIds(data, id_column) if id_column else None
+    rows = load_user_table(data, [*settings["x"], settings["y"]], watch=ids.add if ids else None).to_numpy()
+    files: dict[str, int] = {}
+    if ids:
+        asked = _people_of_round(ids, data, algorithm.n_rounds, state.n_rounds)
+    else:
+        asked = public_groups(len(rows), algorithm.n_rounds)[state.n_rounds]
+        if algorithm.n_rounds > 1:
+            files = _same_file(message, data, rows)
+    reports = device_reports(algorithm, state, rows[asked, :-1], rows[asked, -1])
     content = message.to_bytes()
     write_reports(
         out,
@@ -210,9 +266,35 @@ def report(message: PublicMessage, data: Path, out: Path) -> int:
             ids=[secrets.token_bytes(16) for _ in reports],
             states=[message_digest(content)] * len(reports),
             reports=np.asarray(reports, dtype=np.float64),
+            files=files,
         ),
     )
     return len(reports)
+
+
+def _people_of_round(ids: UserIds, data: Path, n_rounds: int, number: int) -> IntArray:
+    """Return the rows of the people that are asked in a round (from 0), by their ids."""
+    names = ids.names()
+    if len(set(names)) < len(names):
+        raise DataError(f"{data}: ids must differ, since a row is a person; keep one row per person")
+    rows = np.flatnonzero([round_of_person(name, n_rounds) == number for name in names])
+    if not len(rows):
+        raise DataError(f"{data} has nobody of the group of round {number + 1}; leave this file out of it")
+    return rows
+
+
+def _same_file(message: PublicMessage, data: Path, rows: FloatArray) -> dict[str, int]:
+    """Return a file's fingerprint and number of rows; refuse one that did not answer the first round."""
+    key = home() / "local.key"
+    if not key.exists():
+        atomic_write(key, secrets.token_bytes(32), private=True)
+    found = {hmac.digest(key.read_bytes(), np.ascontiguousarray(rows).tobytes(), "sha256").hex(): len(rows)}
+    if message.round > 1 and not found.items() <= message.files.items():
+        raise DataError(
+            f"{data} is not as it was in round 1 (or another DPCOST_HOME wrote its reports), so that people "
+            "would be asked twice; use the same file, or name each person's id in columns.id from the start"
+        )
+    return found
 
 
 def aggregate(paths: Sequence[Path], message: PublicMessage | None = None) -> Aggregate:
@@ -246,10 +328,14 @@ def aggregate(paths: Sequence[Path], message: PublicMessage | None = None) -> Ag
     if len(sizes) > 1:
         raise InputError(f"reports must have one size, got {', '.join(map(str, sorted(sizes)))} numbers")
     means = mean_reports(algorithm, state, np.concatenate([table.reports for table in tables]))
-    following = algorithm.server(state, means.parts, means.n_reports)
+    following = _plain(algorithm.server(state, means.parts, means.n_reports))
+    files = dict(message.files)
+    if message.round == 1:
+        for table in tables:
+            files.update(table.files)
     delta = float(message.settings["delta"])
     return Aggregate(
-        message=PublicMessage(settings=message.settings, state=_plain(following)),
+        message=PublicMessage(settings=message.settings, state={**following, "files": files}),
         n_rounds=algorithm.n_rounds,
         n_reports=means.n_reports,
         n_shortened=means.n_shortened,

@@ -6,7 +6,8 @@ report      its numbers, all reports of a file having as many
 """
 
 import hashlib
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from data.errors import DataError
 from data.store.folders import atomic_write
 
-_MESSAGE = b"dpcost.message"
+_MESSAGE, _FILES = b"dpcost.message", b"dpcost.files"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +31,15 @@ class ReportTable:
     ids : list of bytes
     states : list of bytes
     reports : (n, p) array
+    files : dict
+        Keyed fingerprint of the file that they are made of, and its number of rows; may be empty.
     """
 
     message: bytes
     ids: list[bytes]
     states: list[bytes]
     reports: npt.NDArray[np.float64]
+    files: dict[str, int] = field(default_factory=dict)
 
 
 def message_digest(message: bytes) -> bytes:
@@ -52,7 +56,8 @@ def write_reports(path: Path, table: ReportTable) -> None:
         "state": pa.array(table.states, pa.binary(32)),
         "report": pa.FixedSizeListArray.from_arrays(flat, p),
     }
-    arrow = pa.table(columns).replace_schema_metadata({_MESSAGE: table.message})
+    public = {_MESSAGE: table.message, _FILES: json.dumps(table.files).encode()}
+    arrow = pa.table(columns).replace_schema_metadata(public)
 
     def write(handle: object) -> None:
         with pa.ipc.new_file(handle, arrow.schema) as writer:
@@ -85,7 +90,8 @@ def read_reports(path: Path) -> ReportTable:
         raise DataError(
             f"{path} must have a column report with lists of double-precision numbers of one size, got {kind}"
         )
-    message = (arrow.schema.metadata or {}).get(_MESSAGE)
+    public = arrow.schema.metadata or {}
+    message = public.get(_MESSAGE)
     if message is None or arrow.num_rows == 0:
         raise DataError(f"{path} has no reports, or does not say what was public when they were made")
     if any(arrow.column(name).null_count for name in (*expected, "report")):
@@ -99,4 +105,14 @@ def read_reports(path: Path) -> ReportTable:
         ids=arrow.column("report_id").to_pylist(),
         states=arrow.column("state").to_pylist(),
         reports=numbers.to_numpy(zero_copy_only=False).reshape(arrow.num_rows, kind.list_size),
+        files=_files(path, public.get(_FILES, b"{}")),
     )
+
+
+def _files(path: Path, content: bytes) -> dict[str, int]:
+    try:
+        return {str(name): int(n_rows) for name, n_rows in dict(json.loads(content)).items()}
+    except (ValueError, TypeError, RecursionError):
+        raise DataError(
+            f"{path} does not say of which file its reports are; it is no file of reports"
+        ) from None

@@ -37,11 +37,12 @@ class UserIds:
         """Refuse a file without the column."""
         if self._column not in names:
             raise DataError(
-                f"{self._path} has no column {self._column!r} among its {len(names)}; correct user_id"
+                f"{self._path} has no column {self._column!r} among its {len(names)}; correct its name"
             )
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Read the ids of some rows."""
+        self.check_name(batch.schema.names)
         try:
             cells = canonical_cells(batch.column(self._column))
         except TypeError:
@@ -84,3 +85,9 @@ class UserIds:
                 "ids must be whole numbers or text, so write e.g. a letter before each"
             )
         return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
+
+    def names(self) -> list[str]:
+        """Return the id of each row as canonical text, the same in every file."""
+        self.codes()  # refuses what has none
+        ids, texts = np.concatenate(self._pieces), list(self._texts)
+        return [texts[int(each)] for each in ids] if texts else [f"{each:.0f}" for each in ids]

@@ -1,6 +1,6 @@
 """What passes between devices and a server: one report of fixed size per person, and means of honest lengths.
 
-A device (:func:`device_report`) sees one row and what is public. A server (:func:`mean_reports`) sees
+A device (:func:`device_reports`) sees one row and what is public. A server (:func:`mean_reports`) sees
 reports and what is public. A device may send anything of the right form, so that the server shortens vectors
 which are longer than an honest one is (but for one in 1e12): whatever one person sends, a part of the mean
 of n reports moves by at most 2 L/n, L the randomizer's ``largest_norm``. That is as much as an honest person
@@ -48,17 +48,15 @@ def report_epsilon(algorithm: LocalAlgorithm, state: PublicState, delta: float) 
     return certified_epsilon(events, delta)
 
 
-def device_report(
-    algorithm: LocalAlgorithm, state: PublicState, row: FloatArray, response: float
-) -> FloatArray:
-    """Return one person's report, (p,), drawn from the operating system's randomness.
+def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray, y: FloatArray) -> FloatArray:
+    """Draw the reports of people (m, d) with responses (m,) from the operating system's randomness.
 
-    Parameters
-    ----------
-    row : (d,) array
-        The person's covariates; they are clipped here.
-    response : float
-        The person's response.
+    Rows and responses are clipped here.
+
+    Returns
+    -------
+    (m, p) array
+        A report per person.
 
     Raises
     ------
@@ -72,9 +70,8 @@ def device_report(
                 "mechanism must be 'auto', 'l2' or 'privunit' where reports are sent, got 'gaussian', whose "
                 "noise is for research only"
             )
-        private = part.vectors(row[None, :], np.full(1, response))[0, :, 0]
-        pieces.append(part.randomizer.exact(private))
-    return np.concatenate(pieces)
+        pieces.append(part.randomizer.exact(part.vectors(X, y)[:, :, 0]))
+    return np.concatenate(pieces, axis=1)
 
 
 def mean_reports(algorithm: LocalAlgorithm, state: PublicState, reports: FloatArray) -> GroupMeans:

@@ -1,7 +1,7 @@
-"""What a person's device does to a private vector before it sends it: three randomizers, unbiased all.
+"""Randomizers of local differential privacy: what a device does to a private vector before it sends it.
 
-Each takes any z in R^p with ‖z‖₂ ≤ r (a public radius, to which whoever calls has clipped) and returns a
-report z̃ in R^p with E z̃ = z, such that the laws of the reports of any two z are indistinguishable.
+Each takes any z in R^p with ‖z‖₂ ≤ r (r is public, and the caller has clipped z to it) and returns an
+unbiased report z̃ in R^p, E z̃ = z. The laws of the reports of any two z are indistinguishable:
 
     HalfSpaceRandomizer   ε          a point of the sphere of radius B, likelier on z's side of it
     CapRandomizer         ε          a Gaussian vector, likelier where it points along z further than t
@@ -17,7 +17,10 @@ axis: squares of shorter ones underflow, so that v would be no unit vector, and 
 sphere (or a Gaussian vector) is drawn without knowing z; z decides only whether it is kept, by one
 comparison. So which floats can come out does not depend on z. For half-spaces a point and its opposite,
 which are as likely, exchange their odds with that comparison, so that e^ε is exact whatever is rounded; for
-caps rounding moves the probability of the region by less than one part in 1e12. Gaussian reports are for
+caps rounding moves the probability of the region by less than one part in 1e12. Where a cap is so small
+that rejection would need more than 1,000 draws (from ε of about 10 on), the component along v is drawn by
+inversion instead, and the report is rounded to a grid of 2⁻¹⁶, which is the same for all z; rounding errors,
+of 1e-15, then move about one report in 10⁹ to a neighboring point of the grid. Gaussian reports are for
 research only.
 
 References
@@ -39,12 +42,14 @@ from scipy.special import expit, gammaln, log_ndtr, ndtr, ndtri
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
 from dpalgos.release.noise_source import Noise
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
 ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
 _SHORTEST = 1e-60  # of a vector that has a direction, in radii
 _LARGEST_THRESHOLD = 12.0
-_DRAWS_AT_ONCE = 2**20
+_RAREST_CAP = 1e-3  # Q, of caps that are drawn by rejection
+_GRID = 2.0**16  # points per unit, for caps that are drawn by inversion
+_NUMBERS_AT_ONCE = 2**20
 
 
 class Randomizer(Protocol):
@@ -131,15 +136,16 @@ class HalfSpaceRandomizer:
         length = np.sqrt(np.einsum("mpr,mpr->mr", reports, reports))
         return np.asarray(reports * (np.where(keep, self.scale, -self.scale) / length)[:, None, :])
 
-    def exact(self, value: FloatArray) -> FloatArray:
-        """Draw the report of one vector from the operating system's randomness."""
-        along = _secret_direction(value, self)
-        drawn = _secret_normals(1, self.size)[0]
-        drawn *= self.scale / np.linalg.norm(drawn)
-        if secrets.randbits(1):  # as likely as its opposite, whatever the sampler of normals does
-            drawn = -drawn
-        wrong_side = _secret_coin(float(expit(-self.epsilon)))
-        return np.asarray(-drawn if bool(drawn @ along > 0) == wrong_side else drawn)
+    def exact(self, values: FloatArray) -> FloatArray:
+        """Draw a report for each vector, (m, p), from the operating system's randomness."""
+        along = _secret_directions(values, self)
+        drawn = _secret_normals(*values.shape)
+        drawn *= (self.scale / np.linalg.norm(drawn, axis=1))[:, None]
+        # A point is as likely as its opposite, whatever the sampler of normals does.
+        drawn = np.where(_secret_coins(np.full(len(drawn), 0.5))[:, None], -drawn, drawn)
+        wrong_side = _secret_coins(np.full(len(drawn), expit(-self.epsilon)))
+        on_side = np.einsum("mp,mp->m", drawn, along) > 0
+        return np.where((on_side == wrong_side)[:, None], -drawn, drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +157,7 @@ class CapRandomizer:
 
         m = E⟨g, v⟩ = φ(t)(e^ε − 1)/(e^ε Q + 1 − Q),   E⟨g, v⟩² = 1 + t m,   E‖z̃‖² = r² (p + t m)/m².
 
-    t, which is public, minimises that.
+    t, which is public, minimizes that.
     """
 
     epsilon: float
@@ -195,25 +201,46 @@ class CapRandomizer:
         along = _directions(values, self.radius, noise)
         reports = noise.normal(m, p)
         inside = noise.uniform(m) < expit(self._cap_log_odds)
-        upper, lower = ndtr(-self.threshold), ndtr(self.threshold)
-        drawn = np.maximum(noise.uniform(m), np.finfo(float).tiny)
-        component = np.where(inside, -ndtri(drawn * upper), ndtri(drawn * lower))
+        component = self._component(np.maximum(noise.uniform(m), np.finfo(float).tiny), inside)
         component -= np.einsum("mpr,mpr->mr", reports, along)
         return np.asarray((reports + component[:, None, :] * along) * (self.radius / self.mean))
 
-    def exact(self, value: FloatArray) -> FloatArray:
-        """Draw the report of one vector from the operating system's randomness, by rejection.
+    def exact(self, values: FloatArray) -> FloatArray:
+        """Draw a report for each vector, (m, p), from the operating system's randomness."""
+        along = _secret_directions(values, self)
+        inside = ~_secret_coins(np.full(len(values), expit(-self._cap_log_odds)))
+        reports = np.empty_like(along)
+        draw = self._rejected if ndtr(-self.threshold) >= _RAREST_CAP else self._inverted
+        for wanted in (True, False):
+            reports[inside == wanted] = draw(along[inside == wanted], wanted)
+        return reports * (self.radius / self.mean)
 
-        Draws that know nothing of the vector are taken until one lies where a coin has decided.
-        """
-        along = _secret_direction(value, self)
-        inside = not _secret_coin(float(expit(-self._cap_log_odds)))
-        at_once = max(1, min(_DRAWS_AT_ONCE // self.size, round(4 / ndtr(-self.threshold)) if inside else 8))
-        while True:
-            drawn = _secret_normals(at_once, self.size)
-            chosen = np.flatnonzero((drawn @ along >= self.threshold) == inside)
-            if len(chosen):
-                return np.asarray(drawn[chosen[0]] * (self.radius / self.mean))
+    def _rejected(self, along: FloatArray, inside: bool) -> FloatArray:
+        """Draw Gaussian vectors that know nothing of ``along`` until one lies inside its cap, or outside."""
+        m, p = along.shape
+        tries = ceil(1 / ndtr(-self.threshold)) if inside else 4
+        at_once = max(1, _NUMBERS_AT_ONCE // (tries * p))
+        found, pending = np.empty_like(along), np.arange(m)
+        while len(pending):
+            some = pending[:at_once]
+            drawn = _secret_normals(len(some) * tries, p).reshape(len(some), tries, p)
+            fits = (np.einsum("mkp,mp->mk", drawn, along[some]) >= self.threshold) == inside
+            hit = fits.any(axis=1)
+            found[some[hit]] = drawn[hit, fits[hit].argmax(axis=1)]
+            pending = np.concatenate([some[~hit], pending[at_once:]])
+        return found
+
+    def _inverted(self, along: FloatArray, inside: bool) -> FloatArray:
+        """Draw the component along ``along`` by inversion, and round to a grid that is the same for all."""
+        drawn = _secret_normals(*along.shape)
+        component = self._component(_secret_uniforms(len(along)), np.asarray(inside))
+        component -= np.einsum("mp,mp->m", drawn, along)
+        return np.asarray(np.rint((drawn + component[:, None] * along) * _GRID) / _GRID)
+
+    def _component(self, uniforms: FloatArray, inside: BoolArray) -> FloatArray:
+        """Return ⟨g, v⟩ given that it is at least t, or below it, from uniform numbers in (0, 1)."""
+        upper, lower = ndtr(-self.threshold), ndtr(self.threshold)
+        return np.where(inside, -ndtri(uniforms * upper), ndtri(uniforms * lower))
 
     @property
     def _second_moment(self) -> float:
@@ -305,7 +332,7 @@ def _pure_event(
 
 
 def _checked(values: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
-    """Return vectors (m, p, R), or stop before one that was not clipped is reported: that proves nothing."""
+    """Return the vectors (m, p, R); raise if one was not clipped, whose report would prove nothing."""
     if values.ndim != 3 or values.shape[1] != randomizer.size:
         raise ValueError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
     squared = np.einsum("mpr,mpr->mr", values, values)
@@ -331,23 +358,31 @@ def _directions(values: FloatArray, radius: float, noise: Noise) -> FloatArray:
     return np.asarray(along)
 
 
-def _secret_direction(value: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
-    """:func:`_directions` for one vector (p,), from the operating system."""
-    _checked(value[None, :, None], randomizer)
-    norm = float(np.linalg.norm(value))
-    norm = norm if norm > _SHORTEST * randomizer.radius else 0.0
-    sign = 1.0 if _secret_coin(min(0.5 + norm / (2 * randomizer.radius), 1.0)) else -1.0
-    if norm > 0:
-        return np.asarray(value * (sign / norm))
-    return np.asarray(sign * np.eye(len(value))[0])
+def _secret_directions(values: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
+    """Do what :func:`_directions` does, for vectors (m, p), from the operating system."""
+    _checked(values[:, :, None], randomizer)
+    norms = np.linalg.norm(values, axis=1)
+    norms = np.where(norms > _SHORTEST * randomizer.radius, norms, 0.0)
+    plus = _secret_coins(np.minimum(0.5 + norms / (2 * randomizer.radius), 1.0))
+    sign = np.where(plus, 1.0, -1.0)
+    along = values * (sign / np.where(norms > 0, norms, np.inf))[:, None]
+    along[:, 0] += np.where(norms > 0, 0.0, sign)
+    return np.asarray(along)
 
 
-def _secret_coin(probability: float) -> bool:
-    """Return True with the probability, rounded up to 2⁻⁶⁴, from the operating system."""
-    return secrets.randbits(64) < ceil(probability * 2**64)
+def _secret_coins(probabilities: FloatArray) -> BoolArray:
+    """Return coins that are True with these probabilities, rounded up to 2⁻⁶⁴, from the operating system."""
+    drawn = np.frombuffer(secrets.token_bytes(8 * len(probabilities)), dtype=np.uint64).tolist()
+    coins = [bits < ceil(chance * 2**64) for bits, chance in zip(drawn, probabilities, strict=True)]
+    return np.array(coins, dtype=bool)
+
+
+def _secret_uniforms(n: int) -> FloatArray:
+    """Return n uniform numbers in (0, 1), of 52 random bits each, from the operating system."""
+    bits = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64) >> np.uint64(12)
+    return np.asarray((bits.astype(float) + 0.5) * 2.0**-52)
 
 
 def _secret_normals(m: int, p: int) -> FloatArray:
-    """Return (m, p) normals, of 53 random bits each, from the operating system."""
-    bits = np.frombuffer(secrets.token_bytes(8 * m * p), dtype=np.uint64) >> np.uint64(11)
-    return np.asarray(ndtri((bits.astype(float) + 0.5) * 2.0**-53).reshape(m, p))
+    """Return (m, p) standard normal numbers from the operating system."""
+    return np.asarray(ndtri(_secret_uniforms(m * p)).reshape(m, p))

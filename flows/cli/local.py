@@ -12,13 +12,11 @@ if TYPE_CHECKING:
     from tasks.local_protocol import PublicMessage
 
 local_app = typer.Typer(
-    help="Local privacy played out: devices report, a server that never sees a row estimates.",
+    help="Local privacy: devices report, and a server that never sees a row estimates.",
     no_args_is_help=True,
 )
 
-Config = Annotated[
-    Path | None, typer.Option(help="TOML: [protocol], [columns], [bounds], [params]; for the first round.")
-]
+Config = Annotated[Path | None, typer.Option(help="TOML: [protocol], [columns], [bounds], [params].")]
 State = Annotated[Path | None, typer.Option(help="What dpcost local round handed out; for later rounds.")]
 
 
@@ -28,14 +26,20 @@ def local_report(
     out: Annotated[Path, typer.Option(help="Arrow file of reports.")],
     config: Config = None,
     state: State = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="The most that a report may cost, whatever the state asks.")
+    ] = None,
 ) -> None:
-    """Write one private report for each row; with several rounds, for each row of the group that is asked.
+    """Write one private report for each row; with several rounds, for each person of the open round.
 
-    Every call answers anew: sending reports of the same rows twice costs their people twice.
+    A state is answered only within --config (the protocol that the devices agreed to) or --max-epsilon. Every
+    call answers anew: sending reports of the same rows twice costs their people twice.
     """
-    from tasks.local_protocol import report
+    from tasks.local_protocol import check_allowed, read_message, report
 
-    n = report(_public(config, state), data, out)
+    message = read_message(state) if state else _public(config, None)
+    check_allowed(message, config, max_epsilon)
+    n = report(message, data, out)
     typer.echo(f"{n:,} reports: {out}")
 
 

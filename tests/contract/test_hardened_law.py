@@ -69,8 +69,8 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator):
 class Grid(SecureTranscript):
     """Keeps what each sampler was asked to hide and how well; adds no noise, or answers as before."""
 
-    def __init__(self, monkeypatch, answers=()):
-        super().__init__()
+    def __init__(self, monkeypatch, answers=(), inflation=1.0):
+        super().__init__(inflation=inflation)
         self.asked, self.answers, self._script = [], [], list(answers)
         for name in ("gaussian_sampler", "laplace_sampler", "top_k_sampler"):
             monkeypatch.setattr(
@@ -105,6 +105,26 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
                 covered, norm = scale * event.epsilon / 2, moved.max()
             assert norm <= covered * (1 + 1e-12), event.label
             assert covered < 2**14 * len(index) ** 0.5  # and is no more than a fine grid needs
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box", "choose", "choose_each"])
+def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch):
+    def drawn(inflation):
+        grid, value = Grid(monkeypatch, inflation=inflation), np.full((2, 1), 0.5)
+        event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
+        {
+            "gaussian": lambda: grid.gaussian(value, l2_sensitivity=1.0, noise_multiplier=1.0, label="v"),
+            "laplace": lambda: grid.laplace(value, l1_sensitivity=1.0, epsilon=1.0, label="v"),
+            "box": lambda: grid.box(value, linf_sensitivity=1.0, epsilon=1.0, label="v"),
+            "choose": lambda: grid.choose(value, None, event),
+            "choose_each": lambda: grid.choose_each(value[:, None], None, event),
+        }[kind]()
+        charged, scale, _ = grid.asked[0]
+        return scale, charged.noise_multiplier if kind == "gaussian" else 1 / charged.epsilon
+
+    (scale, cost), (inflated, lower_cost) = drawn(1.0), drawn(3.0)
+    assert inflated == pytest.approx(3 * scale)
+    assert lower_cost == pytest.approx(3 * cost)
 
 
 def test_a_public_centre_far_from_its_radius_is_covered(monkeypatch):

@@ -1,4 +1,4 @@
-"""``dpcost local``: devices, server and rounds, as a user types them; whatever is wrong is told in words."""
+"""``dpcost local``: devices, server and rounds, as a user types them."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
+from dpalgos.local.exchange import device_reports
 from tasks.local_protocol import aggregate, first_message
 
 CONFIG = """
@@ -21,6 +22,7 @@ delta = 1e-6
 [columns]
 x = ["a", "b", "c"]
 y = "cost"
+{columns}
 [bounds]
 covariate_bound = 1.0
 {bounds}
@@ -31,11 +33,16 @@ N = 4000
 
 
 def write_config(
-    path, estimator="ldp_nldp", epsilon=4.0, protocol="", bounds="response_bound = 2.0", params=""
+    path,
+    estimator="ldp_nldp",
+    epsilon=4.0,
+    protocol="",
+    bounds="response_bound = 2.0",
+    params="",
+    columns="",
 ):
-    path.write_text(
-        CONFIG.format(estimator=estimator, epsilon=epsilon, protocol=protocol, bounds=bounds, params=params)
-    )
+    parts = {"protocol": protocol, "bounds": bounds, "params": params, "columns": columns}
+    path.write_text(CONFIG.format(estimator=estimator, epsilon=epsilon, **parts))
     return path
 
 
@@ -120,7 +127,8 @@ def test_rounds_hand_out_what_the_next_group_answers(data, dpcost, tmp_path):
     )
     assert dpcost("round", "--config", config, "--out", states[0])[0] == 0
     for t in (0, 1):
-        status, out, _ = dpcost("report", "--state", states[t], "--data", data, "--out", reports[t])
+        state = ("--state", states[t], "--config", config)
+        status, out, _ = dpcost("report", *state, "--data", data, "--out", reports[t])
         assert (status, out.split()[0]) == (0, f"{N // 2:,}")
         assert dpcost("round", reports[t], "--state", states[t], "--out", states[t + 1])[0] == 0
     status, out, _ = dpcost("aggregate", reports[1], "--json")
@@ -131,8 +139,121 @@ def test_rounds_hand_out_what_the_next_group_answers(data, dpcost, tmp_path):
 
     status, _, err = dpcost("aggregate", reports[0], "--state", states[1])
     assert (status, "are of round 1, and this is round 2" in err) == (2, True)
-    status, _, err = dpcost("report", "--state", states[2], "--data", data, "--out", tmp_path / "x.arrow")
+    status, _, err = dpcost(
+        "report", "--state", states[2], "--data", data, "--out", tmp_path / "x.arrow", "--max-epsilon", 4
+    )
     assert (status, "all 2 rounds are over" in err) == (2, True)
+
+
+N_PEOPLE, N_ROUNDS = 600, 3
+
+
+def rows_of_people(seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(rng.uniform(-1, 1, (N_PEOPLE + N_ROUNDS, 3)), columns=["a", "b", "c"]).assign(
+        cost=0.5, person=[f"p{k:04d}" for k in range(N_PEOPLE + N_ROUNDS)]
+    )
+
+
+def appended(people, t):
+    return people[: N_PEOPLE + t]
+
+
+def sorted_anew(people, t):
+    return people[:N_PEOPLE].sort_values("abc"[t])
+
+
+def edited(people, t):
+    return people[:N_PEOPLE].assign(a=people["a"] + 0.25 * t)
+
+
+def played_rounds(dpcost, monkeypatch, folder, change, columns=""):
+    """Play all rounds on a file that changes in between; return each round's status, message and people."""
+    import tasks.local_protocol as module
+
+    asked, rounds = [], []
+
+    def noted(algorithm, state, X, y):
+        asked.append(X[:, 0])
+        return device_reports(algorithm, state, X, y)
+
+    monkeypatch.setattr(module, "device_reports", noted)
+    config = write_config(
+        folder / "local.toml", "ldp_iht", params=f"sparsity = 2\nn_rounds = {N_ROUNDS}", columns=columns
+    )
+    state, data = folder / "state.json", folder / "rows.csv"
+    assert dpcost("round", "--config", config, "--out", state)[0] == 0
+    for t in range(N_ROUNDS):
+        change(rows_of_people(), t).to_csv(data, index=False)
+        out = folder / f"r{t}.arrow"
+        status, _, err = dpcost("report", "--state", state, "--config", config, "--data", data, "--out", out)
+        rounds.append((status, err))
+        if status == 0:
+            assert dpcost("round", out, "--state", state, "--out", state)[0] == 0
+    return rounds, asked
+
+
+@pytest.mark.parametrize("change", [appended, sorted_anew])
+def test_people_with_ids_are_asked_once_whatever_becomes_of_their_file(change, dpcost, monkeypatch, tmp_path):
+    rounds, asked = played_rounds(dpcost, monkeypatch, tmp_path, change, 'id = "person"')
+    assert [status for status, _ in rounds] == [0] * N_ROUNDS
+    everyone = np.concatenate(asked)
+    assert len(np.unique(everyone)) == len(everyone) >= N_PEOPLE
+    assert min(map(len, asked)) > N_PEOPLE / N_ROUNDS / 2
+
+
+@pytest.mark.parametrize("change", [appended, sorted_anew, edited])
+def test_without_ids_a_file_that_differs_is_refused(change, dpcost, monkeypatch, tmp_path):
+    rounds, asked = played_rounds(dpcost, monkeypatch, tmp_path, change)
+    assert [status for status, _ in rounds] == [0, 2, 2]
+    assert "is not as it was in round 1" in rounds[1][1]
+    assert "columns.id" in rounds[1][1]
+    assert [len(people) for people in asked] == [N_PEOPLE // N_ROUNDS]
+
+
+def test_without_ids_the_public_state_tells_the_server_nothing_of_the_values(dpcost, monkeypatch, tmp_path):
+    """A plain hash of the file would let it test guesses: the fingerprint differs in every home."""
+    fingerprints = set()
+    for home in ("one", "other"):
+        monkeypatch.setenv("DPCOST_HOME", str(tmp_path / home))
+        (tmp_path / home).mkdir()
+        rounds, asked = played_rounds(dpcost, monkeypatch, tmp_path / home, lambda people, _: people)
+        assert [status for status, _ in rounds] == [0] * N_ROUNDS
+        assert len(np.unique(np.concatenate(asked))) == N_PEOPLE + N_ROUNDS
+        state = json.loads((tmp_path / home / "state.json").read_text())["state"]
+        assert list(state["files"].values()) == [N_PEOPLE + N_ROUNDS]
+        fingerprints |= set(state["files"])
+        assert (tmp_path / home / "local.key").stat().st_mode & 0o077 == 0
+    assert len(fingerprints) == 2
+
+
+@pytest.mark.parametrize(("ids", "fault"), [(["x", "x"], "ids must differ"), (["x", ""], "has no id")])
+def test_ids_that_do_not_name_each_person_once_are_refused(ids, fault, dpcost, tmp_path):
+    config = write_config(
+        tmp_path / "c.toml", "ldp_iht", params="sparsity = 2\nn_rounds = 2", columns='id = "person"'
+    )
+    rows_of_people()[:2].assign(person=ids).to_csv(tmp_path / "rows.csv", index=False)
+    words = ("report", "--config", config, "--data", tmp_path / "rows.csv", "--out", tmp_path / "r")
+    assert fault in refused(dpcost, *words)
+
+
+def test_a_device_answers_no_state_that_asks_for_more_than_it_allows(data, dpcost, tmp_path):
+    config = write_config(tmp_path / "local.toml", epsilon=2.0)
+    state = tmp_path / "state.json"
+    dpcost("round", "--config", config, "--out", state)
+    message = json.loads(state.read_text())
+    message["settings"]["epsilon"] = 12.0
+    message["settings"]["delta"] = 0.9
+    greedy = tmp_path / "greedy.json"
+    greedy.write_text(json.dumps(message))
+    out = tmp_path / "r.arrow"
+    words = ("report", "--data", data, "--out", out, "--state")
+    assert "--config or --max-epsilon must be given" in refused(dpcost, *words, state)
+    assert "--max-epsilon must be at least 12" in refused(dpcost, *words, greedy, "--max-epsilon", 2)
+    assert "differs in delta, epsilon" in refused(dpcost, *words, greedy, "--config", config)
+    assert refused(dpcost, *words, state, "--max-epsilon", "nan")
+    assert not out.exists()
+    assert dpcost(*words, state, "--max-epsilon", 2, "--config", config)[0] == 0
 
 
 def test_public_rows_travel_with_the_message(data, dpcost, tmp_path):

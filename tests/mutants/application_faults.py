@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault
 
 _BACKUP = ("tests/data/ledger/test_backup.py",)
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
+_LOCAL_CLI = ("tests/flows/test_local_cli.py",)
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
 _SHARED_REPORTS = ("tests/tasks/test_shared_reports.py",)
 _STREAMED_RELEASE = ("tests/flows/test_streamed_release.py",)
@@ -133,6 +134,26 @@ APPLICATION_FAULTS = {
             "summarise",
             operation("std", "{left}"),
             ("tests/reports/test_results.py",),
+        ),
+    ),
+    "tasks/local_protocol.py": (
+        Fault(
+            "the round of a person with an id depends on the file",
+            "_people_of_round",
+            call("round_of_person", "names.index({0}) % {1}"),
+            _LOCAL_CLI,
+        ),
+        Fault(
+            "a file that changed between two rounds is answered again",
+            "_same_file",
+            condition("round", "False"),
+            _LOCAL_CLI,
+        ),
+        Fault(
+            "a device answers whatever epsilon the server asks for",
+            "check_allowed",
+            condition("epsilon", "False"),
+            _LOCAL_CLI,
         ),
     ),
     "tasks/problems/registered_table.py": (

@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault, certified, hardened_law, law, neighbors, 
 
 _HARDENED_LAW = "tests/contract/test_hardened_law.py"
 _INTERVALS = ("tests/dpalgos/test_intervals.py",)
+_RANDOMIZERS = ("tests/dpalgos/local/test_randomizers.py",)
 _TUKEY_EM = ("tests/dpalgos/test_tukey_em.py",)
 
 ESTIMATOR_FAULTS = {
@@ -341,7 +342,43 @@ ESTIMATOR_FAULTS = {
             "the direction of a vector whose squares underflow is no unit vector",
             "_SHORTEST",
             value("0.0"),
-            ("tests/dpalgos/local/test_randomizers.py",),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a device's coin for the cap has log-odds that are .3 too high",
+            "CapRandomizer.exact",
+            argument("expit", 0, "{all} - 0.3"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a device's half-space report is for 1.2 times epsilon",
+            "HalfSpaceRandomizer.exact",
+            argument("expit", 0, "1.2 * {all}"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a device's cap begins further out than its coin assumes",
+            "CapRandomizer._rejected",
+            operation(">=", "{left} >= 1.05 * {right}"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "the cap of research and of large epsilon begins further out",
+            "CapRandomizer._component",
+            (call("ndtr", "ndtr(1.05 * {0})", nth=0), call("ndtr", "ndtr(1.05 * {0})", nth=1)),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "reports of large epsilon keep the last bits of the vector",
+            "CapRandomizer._inverted",
+            call("rint", "{0}"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a secret coin whose probability is below its resolution never shows",
+            "_secret_coins",
+            call("ceil", "int({0})"),
+            _RANDOMIZERS,
         ),
     ),
     "dpalgos/tuning/cross_validation.py": (

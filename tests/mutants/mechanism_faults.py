@@ -51,6 +51,12 @@ MECHANISM_FAULTS = {
             number(8, 16),
             ("tests/independent/test_results.py::test_both_accountants_agree",),
         ),
+        Fault(
+            "what all people are told of is not charged to disjoint groups",
+            "by_group",
+            operation("+", "{right}"),
+            ("tests/dpalgos/local/test_randomizers.py",),
+        ),
         Fault("steps that may fail are free", "_without_failures", operation("-", "{left}"), _GAUSSIAN_DP),
     ),
     "dpalgos/accounting/gaussian_dp.py": (
@@ -274,6 +280,12 @@ MECHANISM_FAULTS = {
             "SecureTranscript.box_scale",
             operation("+", "{left} / 2"),
             hardened("box_mean"),
+        ),
+        Fault(
+            "hardened noise in a cube ignores the inflation",
+            "SecureTranscript.box_scale",
+            operation("_inflation", "{right}"),
+            (f"{_HARDENED_LAW}::test_inflation_widens_the_noise_by_what_it_lowers_the_cost",),
         ),
         Fault(
             "hardened noise is counted without its inflation",

@@ -6,7 +6,7 @@ from local_problems import BUDGET, people
 
 from dpalgos import InputError
 from dpalgos.local import ldp_iht, ldp_nldp
-from dpalgos.local.exchange import device_report, mean_reports, report_epsilon, report_size
+from dpalgos.local.exchange import device_reports, mean_reports, report_epsilon, report_size
 from dpalgos.local.rounds import first_state
 from dpalgos.release.noise_source import Noise
 
@@ -35,10 +35,10 @@ def honest(algorithm, n=200, seed=0):
 @pytest.mark.parametrize("row", [[0.0, 0, 0], [1e300, -1e300, 1e-300], [0.1, 0.2, 0.3]])
 def test_a_report_has_the_public_size_whoever_sends_it(algorithm, row):
     state = first_state(3)
-    report = device_report(algorithm, state, np.array(row), -1e200)
-    assert report.shape == (report_size(algorithm, state),)
+    report = device_reports(algorithm, state, np.array([row]), np.full(1, -1e200))
+    assert report.shape == (1, report_size(algorithm, state))
     assert np.linalg.norm(report) <= algorithm.client(state)[0].randomizer.largest_norm
-    assert mean_reports(algorithm, state, report[None]).n_shortened == 0
+    assert mean_reports(algorithm, state, report).n_shortened == 0
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_gaussian_reports_are_not_sent():
     with pytest.raises(
         InputError, match="mechanism must be 'auto', 'l2' or 'privunit' where reports are sent"
     ):
-        device_report(moments(mechanism="gaussian"), first_state(3), np.ones(3), 1.0)
+        device_reports(moments(mechanism="gaussian"), first_state(3), np.ones((1, 3)), np.ones(1))
 
 
 @pytest.mark.parametrize(
