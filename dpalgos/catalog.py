@@ -3,9 +3,7 @@
 Nothing else lists estimators.
 """
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe
+from dpalgos.plugins import PluginError, load_plugins
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -38,11 +37,14 @@ class Form:
         Those that the form exists in.
     protected : bool
         Whether its events prove anything at all; False for printed steps that no noise covers.
+    in_memory : bool
+        Whether the form needs all rows in memory; None: as the estimator without it.
     """
 
     keywords: Mapping[str, Any]
     calibrations: tuple[str, ...] = ("tight",)
     protected: bool = True
+    in_memory: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,8 @@ class Estimator:
     check_data : callable or None
         ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
         a release calls it before it charges anything. The estimator does not rely on that.
+    in_memory : bool
+        Whether it needs all rows in memory; otherwise it passes over streamed blocks of them, too.
     no_interval : str
         Why it has no intervals, where its keywords have no ``interval``.
     no_release : str
@@ -107,6 +111,7 @@ class Estimator:
     witnesses: Witnesses | None
     public: str = ""
     check_data: DataCheck | None = None
+    in_memory: bool = False
     no_interval: str = ""
     no_release: str = ""
     order: int
@@ -131,6 +136,7 @@ class Estimator:
                     example={**self.example, **form.keywords},
                     calibrations=form.calibrations,
                     protected=form.protected,
+                    in_memory=self.in_memory if form.in_memory is None else form.in_memory,
                 )
                 for name, form in self.forms.items()
             ),
@@ -186,6 +192,7 @@ def register(
     witnesses: Witnesses | None = None,
     public: str = "",
     check_data: DataCheck | None = None,
+    in_memory: bool = False,
     no_interval: str = "",
     no_release: str = "",
     order: int,
@@ -194,7 +201,7 @@ def register(
     """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
-        _ESTIMATORS[name] = Estimator(
+        entry = Estimator(
             name=name,
             title=title,
             task=task,
@@ -208,14 +215,52 @@ def register(
             witnesses=witnesses,
             public=public,
             check_data=check_data,
+            in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             no_interval=no_interval,
             no_release=no_release,
             order=order,
             forms=forms or {},
         )
+        if faults := list(_faults(entry)):
+            raise PluginError("; ".join(faults))
+        _ESTIMATORS[name] = entry
         return function
 
     return add
+
+
+def _faults(entry: Estimator) -> Iterator[str]:
+    """Yield what is wrong with an entry of the catalog."""
+    for other in _ESTIMATORS.values():
+        place = f"the estimator of {other.function.__module__}"
+        if other.function.__module__ != entry.function.__module__:
+            if other.name == entry.name:
+                yield f"name must be a new one, got {entry.name!r}, {place}"
+            if other.order == entry.order:
+                free = max(each.order for each in _ESTIMATORS.values()) + 1
+                yield f"order must be a free number, got {entry.order}, that of {other.name}; take {free}"
+    for key in ("title", "reference", "summary"):
+        if not getattr(entry, key).strip():
+            yield f"{key} must not be empty"
+    for item in describe(entry.parameters):
+        if not item["doc"]:
+            yield f"keyword {item['name']} has no documentation"
+    if entry.private and entry.witnesses is None:
+        yield "witnesses must be given for a private estimator: data at which each sensitivity is attained"
+    for each in entry.variants:
+        if unknown := set(each.calibrations) - {"tight", "paper"}:
+            yield f"calibrations must be 'tight' or 'paper', got {', '.join(map(repr, sorted(unknown)))}"
+            continue
+        if each.private and not each.calibrations:
+            yield "calibrations must hold 'tight' or 'paper', got none"
+        budgets: list[dict[str, Any]] = [
+            {"epsilon": 1.0, "delta": 1e-5, "calibration": one} for one in each.calibrations
+        ] or [{}]
+        for budget in budgets:
+            try:
+                each.parameters.build(each.label, {**budget, **each.example})
+            except (InputError, TypeError) as error:
+                yield f"example must suit the keywords of {each.label}: {error}"
 
 
 def catalog() -> list[Estimator]:
@@ -234,6 +279,9 @@ def get_estimator(name: str) -> Estimator:
     """
     _discover()
     if not isinstance(name, str) or name not in _ESTIMATORS:
+        for package in _PACKAGES:
+            if reason := load_plugins(f"dpalgos.{package}").broken.get(str(name)):
+                raise InputError(f"estimator {name!r} cannot be used: {reason}; mend that file")
         raise unknown_name("estimator", name, _ESTIMATORS)
     return _ESTIMATORS[name]
 
@@ -247,7 +295,11 @@ def check_calibration(estimator: Estimator, calibration: str) -> None:
 
 @cache
 def _discover() -> None:
-    for package in _PACKAGES:
-        parent = importlib.import_module(f"dpalgos.{package}")
-        for module in pkgutil.iter_modules(parent.__path__):
-            importlib.import_module(f"dpalgos.{package}.{module.name}")
+    """Import all estimators; drop what a broken module registered before it broke."""
+    broken = {
+        f"dpalgos.{package}.{name}"
+        for package in _PACKAGES
+        for name in load_plugins(f"dpalgos.{package}").broken
+    }
+    for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ in broken]:
+        del _ESTIMATORS[name]

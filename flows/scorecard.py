@@ -9,7 +9,7 @@ from prefect import flow, runtime
 from data.store.folders import sha256_file
 from flows.record.recorded_run import recorded
 from flows.record.webhook import tell_failure
-from flows.studies.find_study import find_study
+from flows.studies.find_study import readable_studies
 from flows.studies.parameters import (
     DEFAULT_SEED,
     Command,
@@ -95,10 +95,10 @@ def rebuild_scorecard(folder: Path) -> None:
 
 def evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, dict[str, Any]]]:
     """Return the claims' studies, and of those with whole results in a folder sha256, profile and commit."""
-    specs: list[StudySpec] = []
+    readable = {spec.name: spec for spec in readable_studies()}
+    specs = [readable[name] for name in load_scorecard().studies if name in readable]
     found: dict[str, dict[str, Any]] = {}
-    for name in load_scorecard().studies:
-        specs.append(find_study(name))
+    for name in (spec.name for spec in specs):
         try:
             manifest = json.loads((folder / name / "manifest.json").read_text(encoding="utf-8"))
             sha256 = sha256_file(folder / name / "results.parquet")

@@ -113,7 +113,7 @@ def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> 
     witnesses=witnesses,
     forms={
         "private quantiles": Form(
-            keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")
+            keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper"), in_memory=True
         ),
         "interval": Form(keywords={"interval": 0.95}),
         "shrunk": Form(keywords={"shrinkage": "james_stein"}, calibrations=("tight", "paper")),

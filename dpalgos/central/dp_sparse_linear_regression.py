@@ -158,14 +158,16 @@ def _opposite_rows(
         "s by noise level": Form(
             keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
         ),
-        "s by hold-out": Form(keywords={"sparsity": 2, "sparsity_choice": "holdout"}),
+        "s by hold-out": Form(keywords={"sparsity": 2, "sparsity_choice": "holdout"}, in_memory=True),
         "s by cross-validation": Form(
-            keywords={"sparsity": 2, "sparsity_choice": "cross_validation", "sparsity_share": 0.3}
+            keywords={"sparsity": 2, "sparsity_choice": "cross_validation", "sparsity_share": 0.3},
+            in_memory=True,
         ),
         "s by printed cross-validation": Form(
             keywords={"sparsity": 2, "sparsity_choice": "printed_cross_validation"},
             calibrations=("paper",),
             protected=False,
+            in_memory=True,
         ),
     },
 )

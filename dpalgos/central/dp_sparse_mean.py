@@ -157,23 +157,28 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
     example={"value_bound": 1.0, "sparsity": 2},
     witnesses=witnesses,
     forms={
-        "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
+        "private quantiles": Form(keywords={"truncation": "private_quantiles"}, in_memory=True),
         "shrunk": Form(keywords={"shrinkage": "james_stein", "sparsity": 3}, calibrations=("tight", "paper")),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
         "s by noise level": Form(
             keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
         ),
         "s by hold-out": Form(
-            keywords={"sparsity_choice": "holdout", "sparsity": 3, "sparsity_grid": (1, 3)}
+            keywords={"sparsity_choice": "holdout", "sparsity": 3, "sparsity_grid": (1, 3)}, in_memory=True
         ),
         "s by cross-validation": Form(
-            keywords={"sparsity_choice": "cross_validation", "sparsity_grid": (1, 2), "sparsity_share": 0.3}
+            keywords={"sparsity_choice": "cross_validation", "sparsity_grid": (1, 2), "sparsity_share": 0.3},
+            in_memory=True,
         ),
         "s by hold-out, private quantiles": Form(
-            keywords={"sparsity_choice": "holdout", "sparsity": 3, "truncation": "private_quantiles"}
+            keywords={"sparsity_choice": "holdout", "sparsity": 3, "truncation": "private_quantiles"},
+            in_memory=True,
         ),
         "s by printed cross-validation": Form(
-            keywords={"sparsity_choice": "printed_cross_validation"}, calibrations=("paper",), protected=False
+            keywords={"sparsity_choice": "printed_cross_validation"},
+            calibrations=("paper",),
+            protected=False,
+            in_memory=True,
         ),
     },
 )

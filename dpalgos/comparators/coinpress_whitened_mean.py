@@ -79,6 +79,7 @@ def witnesses(
     parameters=CoinPressWhitenedMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,
+    in_memory=True,
 )
 def coinpress_whitened_mean(
     sample: Sample, params: CoinPressWhitenedMeanParams, transcript: Transcript

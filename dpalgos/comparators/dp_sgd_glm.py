@@ -108,8 +108,9 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -
     },
     witnesses=witnesses,
     check_data=check_labels,
+    in_memory=True,
     public="response_bound for Gaussian responses",
-    forms={"batches in turn": Form(keywords={"batches": "in_turn"})},
+    forms={"batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False)},
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""

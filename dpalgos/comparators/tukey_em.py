@@ -162,6 +162,7 @@ def witnesses(params: TukeyEMParams, d: int, published: Sequence[FloatArray]) ->
     parameters=TukeyEMParams,
     example={"n_models": 400},
     witnesses=witnesses,
+    in_memory=True,
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""

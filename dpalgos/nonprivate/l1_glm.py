@@ -59,6 +59,7 @@ class L1GLMParams(Params):
     summary="The lasso, or logistic regression with an ℓ1 penalty, without privacy.",
     parameters=L1GLMParams,
     example={"family": "gaussian", "l1_penalty": 1e-6},
+    in_memory=True,
 )
 def l1_glm(sample: Sample, params: L1GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""

@@ -13,14 +13,13 @@ def register(app: typer.Typer) -> None:
 
 def studies(as_json: AsJson = False) -> None:
     """List the studies."""
-    from flows.studies.find_study import SCORECARD, find_study, study_names
+    from flows.studies.find_study import SCORECARD, readable_studies
     from tasks.scorecard.claims import load_scorecard
 
-    found = [find_study(name) for name in study_names()]
     scorecard = load_scorecard()
     rows = [
         {"name": s.name, "title": s.title, "datasets": s.datasets, "question": s.question.strip()}
-        for s in found
+        for s in readable_studies()
     ]
     rows.append(
         {"name": SCORECARD, "title": scorecard.title, "datasets": (), "question": scorecard.question.strip()}

@@ -307,7 +307,7 @@ def _show_warnings() -> None:
     """Show what the packages below have to say as notes on standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("note: %(message)s"))
-    for name in ("data", "tasks"):
+    for name in ("data", "dpalgos", "tasks", "flows"):
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
 

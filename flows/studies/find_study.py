@@ -1,9 +1,11 @@
 """Finding studies: ``flows/studies/*.toml`` by name, or any study file by path."""
 
 import difflib
+import logging
 import re
 from pathlib import Path
 
+from data.errors import DataError
 from tasks.faults import SpecError
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
@@ -11,12 +13,25 @@ from tasks.study.study_file import load_study
 STUDIES = Path(__file__).parent
 
 
+_log = logging.getLogger(__name__)
+
 SCORECARD = "scorecard"  # no study of its own: it judges the results of others
 
 
 def study_names() -> list[str]:
     """Return the names of the studies that come with the project."""
     return sorted(path.stem for path in STUDIES.glob("*.toml"))
+
+
+def readable_studies() -> list[StudySpec]:
+    """Return the studies that come with the project; one with faults is left out and named."""
+    found = []
+    for name in study_names():
+        try:
+            found.append(find_study(name))
+        except (SpecError, DataError) as error:
+            _log.warning("the study flows/studies/%s.toml is left out: %s", name, error)
+    return found
 
 
 def with_evidence(studies: list[str]) -> list[str]:

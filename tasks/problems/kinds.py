@@ -1,26 +1,59 @@
-"""The kinds of problems there are: every class with a ``kind`` in a module of this package."""
+"""The kinds of problems there are: every class with a ``kind`` in a module of this package.
 
-import importlib
-import pkgutil
+A module with a broken kind is left out and named; the others work.
+"""
+
+from collections.abc import Iterator, Mapping
 from functools import cache
+from inspect import isabstract
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Union, get_args
 
 from pydantic import Field
+from pydantic.errors import PydanticUserError
 
 import tasks.problems
+from dpalgos.plugins import PluginError, left_out, load_plugins
 from tasks.problems.problem import Problem
+
+Kinds = Mapping[str, type[Problem]]
 
 
 @cache
-def kinds() -> dict[str, type[Problem]]:
+def kinds() -> Kinds:
     """Return the class of each kind of problem, by the name that study files use."""
     found: dict[str, type[Problem]] = {}
-    for module in sorted(pkgutil.iter_modules(tasks.problems.__path__), key=lambda module: module.name):
-        for each in vars(importlib.import_module(f"tasks.problems.{module.name}")).values():
-            if isinstance(each, type) and issubclass(each, Problem) and each is not Problem:
-                for kind in get_args(each.model_fields["kind"].annotation):
-                    found[kind] = each
+    for name, module in load_plugins(tasks.problems.__name__).modules.items():
+        of_module = {kind: each for each in _problems(module) for kind in _named(each)}
+        if faults := [fault for kind, each in of_module.items() for fault in _faults(kind, each, found)]:
+            left_out(f"tasks/problems/{name}.py", PluginError("; ".join(faults)))
+        else:
+            found |= of_module
     return found
+
+
+def _problems(module: ModuleType) -> Iterator[type[Problem]]:
+    """Yield the subclasses of Problem that a module defines."""
+    for each in vars(module).values():
+        if isinstance(each, type) and issubclass(each, Problem) and each.__module__ == module.__name__:
+            yield each
+
+
+def _named(problem: type[Problem]) -> tuple[str, ...]:
+    """Return what a class is called in study files; nothing for a base of others."""
+    return get_args(problem.model_fields["kind"].annotation)
+
+
+def _faults(kind: str, problem: type[Problem], known: Kinds) -> Iterator[str]:
+    """Yield what is wrong with a kind of problem."""
+    if kind in known:
+        yield f"kind must be a new name, got {kind!r}, that of {known[kind].__module__}"
+    if isabstract(problem):
+        yield f"{problem.__name__} must define {', '.join(sorted(problem.__abstractmethods__))}"
+    try:
+        problem.model_rebuild()
+    except (NameError, PydanticUserError) as error:
+        yield f"{problem.__name__}: {error}"
 
 
 if TYPE_CHECKING:

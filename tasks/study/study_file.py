@@ -42,7 +42,7 @@ def load_study(path: Path) -> StudySpec:
     Raises
     ------
     SpecError
-        In one sentence.
+        With all faults of the file.
     """
     try:
         content = read_small(path)
@@ -59,7 +59,9 @@ def load_study(path: Path) -> StudySpec:
         whole = with_own_data({"name": path.stem, **plain}, path, content.decode())
         return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
-        raise SpecError(f"{path.name}: {_sentence(error.errors()[0], plain)}") from None
+        faults = [_sentence(each, plain) for each in _independent(error.errors(), plain)]
+        listed = faults[0] if len(faults) == 1 else "".join(f"\n  {fault}" for fault in faults)
+        raise SpecError(f"{path.name}: {listed}") from None
 
 
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
@@ -93,6 +95,32 @@ def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
         return f"{where}.kind is missing; add e.g. kind = 'simulation'"
     nearest = _nearest_key(place) if error["type"] == "extra_forbidden" else ""
     return f"{field_fault(where, error)}{nearest}"
+
+
+def _independent(errors: list[ErrorDetails], plain: Any) -> list[ErrorDetails]:
+    """Return one error for each wrong key, and none for a table only because a key in it is wrong."""
+    places: list[tuple[int | str, ...]] = []
+    kept = []
+    for error in errors:
+        place = _place_in_file(error, plain)
+        if not any(other[: len(place)] == place for other in places):
+            kept.append(error)
+        places.append(place)
+    return kept
+
+
+def _place_in_file(error: ErrorDetails, plain: Any) -> tuple[int | str, ...]:
+    """Return the keys that lead to a fault, one place for all types that a value might have had."""
+    if error["type"] == "missing":
+        return error["loc"]
+    place: list[int | str] = []
+    for part in error["loc"]:
+        try:
+            plain = plain[part]
+        except (KeyError, IndexError, TypeError):
+            continue
+        place.append(part)
+    return tuple(place)
 
 
 def _where(place: tuple[int | str, ...], plain: Any) -> str:

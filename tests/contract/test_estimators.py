@@ -136,16 +136,6 @@ def excess(event, value, other):
     return float(np.linalg.norm((value - other)[:, 0], order) / np.max(bound))
 
 
-def needs_memory(estimator):
-    """Quantiles of columns sort them, rows are fitted, drawn or paired in parts, users are gathered."""
-    in_parts = any(word in estimator.form for word in ("hold-out", "cross-validation"))
-    sorts = estimator.task == "mean" and "quantiles" in estimator.form
-    of_users = estimator.privacy_model in ("user", "local")
-    draws = estimator.label == "dp_sgd_glm"
-    whole = draws or estimator.name in ("l1_glm", "tukey_em", "coinpress_whitened_mean")
-    return in_parts or sorts or of_users or whole
-
-
 @every
 def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration):
     """And the same releases; what cannot be streamed is refused in one sentence."""
@@ -167,7 +157,7 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
     held = Sample(X, responses, n_replicates=2, user_ids=ids)
     counted = StreamedRows(lambda: read(by_columns=True), len(X))
     streams = [Sample(given, n_replicates=2, user_ids=ids) for given in (read, counted)]
-    if needs_memory(estimator):
+    if estimator.in_memory:
         for stream in streams:
             with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
                 outcome(stream)

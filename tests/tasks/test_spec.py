@@ -128,13 +128,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_one_sentence(tmp_path, case):
+def test_what_is_wrong_is_told_with_its_key(tmp_path, case):
     old, new, sentence = WRONG[case]
     with pytest.raises(ValueError) as refused:
         load(tmp_path, old, new)
     assert sentence in str(refused.value)
-    assert "\n" not in str(refused.value)
     assert "pydantic" not in str(refused.value)
+
+
+def test_all_faults_of_a_file_are_told_at_once(tmp_path):
+    with pytest.raises(SpecError) as refused:
+        load(tmp_path, f"{EPSILON}\n{DELTA}", 'epsilon = ["0.5"]\ndelta = [2]\nlevels = 3')
+    _, *faults = str(refused.value).splitlines()
+    assert [fault.split()[0] for fault in faults] == ["grid.epsilon.0", "grid.delta.0:", "grid.levels"]
 
 
 def test_an_unreadable_file_is_one_sentence(tmp_path):

@@ -1,0 +1,116 @@
+"""A broken plugin is named with its file and all its faults, and everything else works."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+BROKEN = {
+    "dpalgos/comparators/no_python.py": "def no_python(:\n",
+    "dpalgos/central/half_an_estimator.py": """
+from dpalgos.catalog import register
+from dpalgos.params import Params
+
+@register(name="dp_mean", title="", order=6, task="mean", reference="", summary="x", parameters=Params)
+def half_an_estimator(sample, params, transcript):
+    return sample.X
+""",
+    "tasks/problems/half_a_problem.py": """
+from typing import Literal
+
+from tasks.problems.problem import Problem
+
+class HalfAProblem(Problem):
+    kind: Literal["group_differences"]
+""",
+    "flows/studies/half_a_study.toml": 'title = "?"\ntask = "mean"\nmotto = 3\n',
+}
+LISTS = """
+import sys
+from flows.cli.main import main
+
+sys.argv = ["dpcost", sys.argv[1]]
+main()
+"""
+HOUSING = """
+import dpalgos
+from flows.studies.find_study import find_study
+
+assert find_study("housing").blocks("smoke", replicates=1, seed=0)
+try:
+    dpalgos.get_estimator("no_python")
+except dpalgos.InputError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def run_in_broken_project(tmp_path_factory):
+    """A function that runs a script in a copy of the project with a broken plugin of each kind."""
+    folder = tmp_path_factory.mktemp("project")
+    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
+        shutil.copytree(
+            PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "out")
+        )
+    for path, content in BROKEN.items():
+        assert not (folder / path).exists(), path
+        (folder / path).write_text(content)
+
+    def run(script, *words):
+        environment = {"PATH": "", "HOME": str(folder), "DPCOST_HOME": str(folder / "home")}
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words],
+            cwd=folder,
+            env={**environment, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("command", "known", "named"),
+    [
+        (
+            "estimators",
+            "dp_mean",
+            {
+                "dpalgos/comparators/no_python.py": ["line 1"],
+                "dpalgos/central/half_an_estimator.py": [
+                    "'dp_mean'",
+                    "order",
+                    "title",
+                    "reference",
+                    "witnesses",
+                ],
+            },
+        ),
+        (
+            "studies",
+            "housing",
+            {
+                "flows/studies/half_a_study.toml": ["question", "panels", "motto"],
+                "tasks/problems/half_a_problem.py": ["'group_differences'", "draws", "sizes"],
+            },
+        ),
+    ],
+)
+def test_a_broken_plugin_is_left_out_and_all_its_faults_are_named(
+    run_in_broken_project, command, known, named
+):
+    done = run_in_broken_project(LISTS, command)
+    assert known in done.stdout
+    for path, faults in named.items():
+        assert path in done.stderr
+        assert [fault for fault in faults if fault not in done.stderr] == []
+
+
+def test_studies_run_beside_broken_plugins(run_in_broken_project):
+    assert "dpalgos/comparators/no_python.py" in run_in_broken_project(HOUSING).stdout
