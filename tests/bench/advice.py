@@ -23,33 +23,32 @@ from tasks.problems.guesses import Guesses
 from tasks.run.block import compute_block
 from tasks.study.panel import Grid
 from tasks.study.spec import StudySpec
-from tests.bench.goals import Goal
+from tests.bench.goals import Goal, Measurement
 
 _FAMILIES = {"logistic": sm.families.Binomial, "poisson": sm.families.Poisson}
 STUDIES = ("housing", "fair", "rand_conditions", "rand_visits")
-REPLICATES = 60
-TABLES = 4  # made up from true moments
 
 
-def bench_advice() -> dict:
+def bench_advice(small: bool = False) -> Measurement:
     """Compare forecasts at the headline's size: how many are near, how many ranges hold the truth."""
-    cells = pd.concat([_compared(name) for name in STUDIES], ignore_index=True)
+    studies, replicates, tables = (STUDIES[:1], 2, 1) if small else (STUDIES, 60, 4)
+    cells = pd.concat([_compared(name, replicates, tables) for name in studies], ignore_index=True)
     near, double = _near(cells["foreseen"] / cells["measured"])
     truly_near, truly_double = _near(cells["of_true_moments"] / cells["measured"])
     held = (cells["low"] <= cells["measured"]) & (cells["measured"] <= cells["high"])
     width = float((cells["high"] / cells["low"]).median())
-    return {
-        "figure": f"of {len(cells)} forecasts ({cells['estimator'].nunique()} estimators, {len(STUDIES)} "
+    return Measurement(
+        figure=f"of {len(cells)} forecasts ({cells['estimator'].nunique()} estimators, {len(studies)} "
         f"studies) {near} within 25 % of what was measured, {double} within a factor of two; "
         f"{held.sum()} ranges hold it, whose ends are a factor of {width:.2g} apart (median); of "
         f"tables made up from true moments {truly_near} within 25 %, {truly_double} within a factor of two",
-        "wanted": "within 25 %; where declarations leave more open, a range that says so",
-        "goals": [
+        goals=[
             Goal(what="forecasts within 25 %", values=[100 * near / len(cells)], wanted=100, unit="%"),
             Goal(what="ranges that hold what was measured", values=[100 * held.mean()], wanted=80, unit="%"),
         ],
-        "cells": cells.to_dict("records"),
-    }
+        data=", ".join(dict.fromkeys(cells["data"])),
+        details={"cells": cells.to_dict("records")},
+    )
 
 
 def _near(ratio: pd.Series) -> tuple[int, int]:
@@ -57,7 +56,7 @@ def _near(ratio: pd.Series) -> tuple[int, int]:
     return int(((ratio - 1).abs() <= 0.25).sum()), int(ratio.between(0.5, 2).sum())
 
 
-def _compared(study: str) -> pd.DataFrame:
+def _compared(study: str, replicates: int, n_tables: int) -> pd.DataFrame:
     spec = _at_headline(find_study(study))
     problem, dataset = spec.head_panel.problem, get_dataset(spec.head_panel.problem.source)
     with TemporaryDirectory() as folder:
@@ -68,15 +67,16 @@ def _compared(study: str) -> pd.DataFrame:
         design = problem.prepare(table)
         (home / f"design{design[0]}").write_bytes(design[1])
         prepared = problem.load(home / f"design{design[0]}")
-    measured = _errors(spec, prepared, REPLICATES, seed=2)
+    measured = _errors(spec, prepared, replicates, seed=2)
     truth = true_guesses(problem, frame)
-    made_up = [problem.made_up(len(frame), truth, np.random.default_rng(seed)) for seed in range(TABLES)]
+    made_up = [problem.made_up(len(frame), truth, np.random.default_rng(seed)) for seed in range(n_tables)]
     of_true_moments = sum(
-        _errors(spec, each, REPLICATES // TABLES, seed=seed) / TABLES for seed, each in enumerate(made_up)
+        _errors(spec, each, replicates // n_tables, seed=seed) / n_tables for seed, each in enumerate(made_up)
     )
     return pd.DataFrame(
         {
             "study": study,
+            "data": f"{table.name} ({table.data_source})",
             "estimator": each.estimator,
             "form": each.form,
             "epsilon": each.epsilon,

@@ -26,27 +26,29 @@ from flows.studies.task_choice import refreshing
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.work_units import Block
-from tests.bench.goals import Goal
+from tests.bench.goals import Goal, Measurement
 from tests.bench.orchestration import MANY, SEED, STUDY, WORKERS, running_server
 
-N_BLOCKS, N_FIRST, PACE, BLOCK_SECONDS = 60, 20, 0.55, 1.1
+PACE, BLOCK_SECONDS = 0.55, 1.1
 
 
-def bench_empty_blocks() -> dict:
+def bench_empty_blocks(small: bool = False) -> Measurement:
     """Measure it with both engines on both databases."""
     goals = []
-    for database in ("SQLite", "PostgreSQL"):
-        for engine in ("local", "dask"):
-            milliseconds = 1000 * _seconds_per_block(engine, database)
+    databases, engines = (("SQLite",), ("local",)) if small else (("SQLite", "PostgreSQL"), ("local", "dask"))
+    n_blocks = 2 if small else 60
+    for database in databases:
+        for engine in engines:
+            milliseconds = 1000 * _seconds_per_block(engine, database, n_blocks)
             print(f"{engine}, {database}: {milliseconds:.0f} ms per block", flush=True)
             what = f"orchestration of a block of {BLOCK_SECONDS} s: {engine}, {database}"
             share = milliseconds / BLOCK_SECONDS / 10
             goals.append(Goal(what=what, values=[share], wanted=5, at_least=False, unit="% of block time"))
     figure = "; ".join(f"{goal.what.partition(': ')[2]} {goal.median:.1f} %" for goal in goals)
-    return {"figure": figure, "wanted": "≤ 5 % of block time each", "goals": goals}
+    return Measurement(figure=figure, goals=goals, data="none")
 
 
-def _seconds_per_block(engine: str, database: str) -> float:
+def _seconds_per_block(engine: str, database: str, n_blocks: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
@@ -55,14 +57,14 @@ def _seconds_per_block(engine: str, database: str) -> float:
         with running_server(folder / "standing", database) as settings:
             environment = os.environ | settings | {"DPCOST_HOME": str(folder / "home")}
             code = "import sys; from tests.bench.empty_blocks import main; main(*sys.argv[1:])"
-            command = [sys.executable, "-c", code, engine, str(study), str(os.getpid())]
+            command = [sys.executable, "-c", code, engine, str(study), str(os.getpid()), str(n_blocks)]
             ran = subprocess.run(
                 command, cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True, text=True
             )
     return float(ran.stdout.splitlines()[-1])
 
 
-def main(engine: str, study: str, top: str) -> None:
+def main(engine: str, study: str, top: str, n_blocks: str) -> None:
     """Run blocks that compute nothing and print the processor time of each, in seconds."""
     home = Path(os.environ["DPCOST_HOME"])
     home.mkdir()
@@ -74,7 +76,7 @@ def main(engine: str, study: str, top: str) -> None:
 
         run = empty_blocks.with_options(task_runner=dask_runner(WORKERS))
     with client_environment(access):
-        print(run(study, int(top), WORKERS if engine == "local" else None))
+        print(run(study, int(top), WORKERS if engine == "local" else None, int(n_blocks)))
 
 
 @task(name="run_block", task_run_name="{block.title}", **BY_KEY)
@@ -84,21 +86,21 @@ def empty_block(key: CacheKey, block: Block, design: None, path: str) -> dict[st
 
 
 @flow(name="empty_blocks", persist_result=False)
-def empty_blocks(study: str, top: int, threads: int | None) -> float:
+def empty_blocks(study: str, top: int, threads: int | None, n_blocks: int) -> float:
     """Run blocks one after another, and return the processor time of all processes for each but the first."""
-    blocks = find_study(study).blocks("standard", replicates=1, seed=SEED)
+    blocks, n_first = find_study(study).blocks("standard", replicates=1, seed=SEED), n_blocks // 3
     with threads_at_once(threads):
-        for number in range(N_FIRST + N_BLOCKS):
-            if number == N_FIRST:
+        for number in range(n_first + n_blocks):
+            if number == n_first:
                 time.sleep(3)  # what the first have left to do
                 began = _seconds(top)
             key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
             arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
             for future in as_completed([refreshing(empty_block, False).submit(*arguments)]):
                 future.result()
-            time.sleep(PACE if number >= N_FIRST else 0)
+            time.sleep(PACE if number >= n_first else 0)
         time.sleep(2)
-        return (_seconds(top) - began) / N_BLOCKS
+        return (_seconds(top) - began) / n_blocks
 
 
 def _seconds(top: int) -> float:

@@ -1,7 +1,8 @@
-"""A measured figure beside its goal: medians with intervals, and whether the goal is reached."""
+"""What a benchmark measured: figures with their goals, and the data that they are about."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,11 @@ class Goal:
     unit: str = "×"
 
     @property
+    def wanted_words(self) -> str:
+        """Return what is wanted: "≤ 90 s"."""
+        return f"{'≥' if self.at_least else '≤'} {self.wanted:g} {self.unit}".rstrip()
+
+    @property
     def median(self) -> float:
         """Return the median of the repetitions."""
         return float(np.median(self.values))
@@ -41,11 +47,31 @@ class Goal:
         """Return the goal's line of a table: what, median, interval of the repetitions, wanted, reached."""
         low, high = np.quantile(self.values, (0.05, 0.95))
         interval = f"{low:.3g} … {high:.3g}" if len(self.values) > 1 else "once"
-        sign = "≥" if self.at_least else "≤"
         return [
             self.what,
             f"{self.median:.3g} {self.unit}",
             f"{interval} ({len(self.values)})",
-            f"{sign} {self.wanted:g} {self.unit}",
+            self.wanted_words,
             "yes" if self.reached else "no",
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What one benchmark found.
+
+    Attributes
+    ----------
+    figure : str
+        The result in words.
+    goals : list of Goal
+    data : str
+        What it was measured on: the dataset and whether it is real, or what was made up.
+    details : dict
+        Further numbers, for the JSON file.
+    """
+
+    figure: str
+    goals: list[Goal]
+    data: str = "made-up numbers"
+    details: dict[str, Any] = field(default_factory=dict)

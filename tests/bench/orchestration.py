@@ -24,7 +24,7 @@ import psutil
 from data.store.folders import PROJECT_ROOT
 from flows.server.postgres import DATABASE_URL, postgres_cluster
 from flows.server.private_server import ServerProcess, free_port, own_authentication
-from tests.bench.goals import Goal
+from tests.bench.goals import Goal, Measurement
 
 WORKERS, SEED, REPS = 2, 1, 50
 MANY = [*range(1600, 20_000, 767), 20_000]
@@ -71,19 +71,19 @@ params = { covariate_bound = 3.0, response_bound = 2.0 }
 """
 
 
-def bench_orchestration_cost() -> dict:
+def bench_orchestration_cost(small: bool = False) -> Measurement:
     """Compare what further blocks add to a run with what they and their page take by themselves."""
+    databases, engines = (("SQLite",), ("local",)) if small else (("SQLite", "PostgreSQL"), ("local", "dask"))
+    sizes_of = (FEW[-1:], FEW) if small else (FEW, MANY)
     settings_of = {
-        f"{engine}, {database}": (engine, database)
-        for database in ("SQLite", "PostgreSQL")
-        for engine in ("local", "dask")
+        f"{engine}, {database}": (engine, database) for database in databases for engine in engines
     }
     rows: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
         studies = {"few": folder / "few_cells.toml", "all": folder / "two_thousand_cells.toml"}
-        for sizes, study in zip((FEW, MANY), studies.values(), strict=True):
+        for sizes, study in zip(sizes_of, studies.values(), strict=True):
             study.write_text(STUDY % sizes)
         plain = {size: _plainly(folder / "plain" / size, study) for size, study in studies.items()}
         n_blocks = plain["all"].n_blocks - plain["few"].n_blocks
@@ -102,11 +102,10 @@ def bench_orchestration_cost() -> dict:
             }
             print(f"{label}: {_in_words(rows[label])}", flush=True)
     figure = "; ".join(f"{label}: {_in_words(row)}" for label, row in rows.items())
-    return {
-        "figure": f"{plain['all'].n_cells:,} cells in {plain['all'].n_blocks} blocks; {n_blocks} of them "
+    return Measurement(
+        figure=f"{plain['all'].n_cells:,} cells in {plain['all'].n_blocks} blocks; {n_blocks} of them "
         f"take {work:.0f} s; {figure}",
-        "wanted": "≤ 5 % of block time each",
-        "goals": [
+        goals=[
             Goal(
                 what=f"orchestration of {plain['all'].n_cells:,} cells: {label}",
                 values=[100 * row["share"]],
@@ -116,9 +115,9 @@ def bench_orchestration_cost() -> dict:
             )
             for label, row in rows.items()
         ],
-        "blocks": work,
-        **rows,
-    }
+        data="housing (real)",
+        details={"blocks": work, **rows},
+    )
 
 
 def _in_words(row: dict[str, float]) -> str:

@@ -12,34 +12,34 @@ from dpalgos.models.families import get_family
 from dpalgos.models.risk import wide_gradient
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from tests.bench.goals import Goal
+from tests.bench.goals import Goal, Measurement
 
-N, D, R = 24_016, 2_401, 100
-FITS, ROUNDS, SPARSITY = 50, 50, 50
+ROUNDS = 50
 FIT = {
     "epsilon": 0.5,
-    "delta": 1 / N,
     "family": "logistic",
     "covariate_bound": 1.0,
-    "sparsity": SPARSITY,
     "n_iterations": ROUNDS,
     "step_size": 0.5,
 }
-REPEATS = 9
 
 
-def bench_wide_gradient_step() -> dict:
+def bench_wide_gradient_step(small: bool = False) -> Measurement:
     """Time a logistic gradient of 100 replicates, each on its half of the rows, in single precision.
 
     Against the machine's own matrix products of the same shapes; against one replicate after another as one
     would write it, two matrix-vector products over the same rows; and against this engine for one replicate
     whose rows, half as many, were taken out beforehand.
     """
-    X, y, mask = _data()
+    X, y, mask = _data(small)
+    (n, d), n_replicates = X.shape, mask.shape[1]
     family, rng = get_family("logistic"), np.random.default_rng(1)
-    coef = (rng.standard_normal((D, R)) / np.sqrt(D)).astype(np.float32)
-    factors, labels = rng.random((N, R), dtype=np.float32), y.astype(np.float32)
-    sample, alone = Sample(X, y, row_mask=mask, n_replicates=R), Sample(X[mask[:, 0]], y[mask[:, 0]])
+    coef = (rng.standard_normal((d, n_replicates)) / np.sqrt(d)).astype(np.float32)
+    factors, labels = rng.random((n, n_replicates), dtype=np.float32), y.astype(np.float32)
+    sample, alone = (
+        Sample(X, y, row_mask=mask, n_replicates=n_replicates),
+        Sample(X[mask[:, 0]], y[mask[:, 0]]),
+    )
     gradient = wide_gradient(sample, Design(sample, single=True), family)
     gradient_alone = wide_gradient(alone, Design(alone, single=True), family)
 
@@ -53,20 +53,20 @@ def bench_wide_gradient_step() -> dict:
         "alone": lambda: gradient_alone(coef[:, :1]),
     }
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(REPEATS):
+    for _ in range(1 if small else 9):
         for name, call in calls.items():
             seconds[name].append(_seconds(call))
     np.testing.assert_allclose(gradient(coef)[:, 0], plainly(), atol=1e-6)
     np.testing.assert_allclose(gradient(coef)[:, :1], gradient_alone(coef[:, :1]), atol=1e-6)
     products, batch, plain, one = (np.array(times) for times in seconds.values())
     rate, gain, least = (
-        float(np.median(ratio)) for ratio in (products / batch, R * plain / batch, R * one / batch)
+        float(np.median(ratio))
+        for ratio in (products / batch, n_replicates * plain / batch, n_replicates * one / batch)
     )
-    return {
-        "figure": f"{100 * rate:.0f} % of the rate of bare matrix products; {gain:.1f}× one replicate after "
+    return Measurement(
+        figure=f"{100 * rate:.0f} % of the rate of bare matrix products; {gain:.1f}× one replicate after "
         f"another ({least:.1f}× the engine itself on half as many rows, taken out beforehand)",
-        "wanted": "≥ 70 %; ≥ 6×",
-        "goals": [
+        goals=[
             Goal(
                 what="a gradient step, of the rate of bare products",
                 values=list(100 * products / batch),
@@ -75,47 +75,42 @@ def bench_wide_gradient_step() -> dict:
             ),
             Goal(
                 what="a gradient step, against one replicate after another",
-                values=list(R * plain / batch),
+                values=list(n_replicates * plain / batch),
                 wanted=6,
             ),
         ],
-        "rate": rate,
-        "gain": gain,
-        "gain_on_own_rows": least,
-        "milliseconds": {name: round(1000 * float(np.median(t)), 2) for name, t in seconds.items()},
-    }
+        details={"milliseconds": {name: 1000 * float(np.median(t)) for name, t in seconds.items()}},
+    )
 
 
-def bench_private_fit_against_liblinear() -> dict:
+def bench_private_fit_against_liblinear(small: bool = False) -> Measurement:
     """Time 50 rounds of Algorithm 5 on 50 random halves against scikit-learn's L1 logistic regression."""
-    X, y, mask = _data()
-    sample = Sample(X, y, row_mask=mask[:, :FITS], n_replicates=FITS)
-    rng = np.random.default_rng(0)
-    ours = _seconds(lambda: dpalgos.estimate("dp_sparse_glm", sample, rng=rng, replicates=FITS, **FIT)) / FITS
-    figure = f"{1000 * ours:.0f} ms per private fit of {ROUNDS} rounds, {FITS} together"
+    X, y, mask = _data(small)
+    fits, sparsity = (1, 2) if small else (50, 50)
+    sample = Sample(X, y, row_mask=mask[:, :fits], n_replicates=fits)
+    settings = {**FIT, "delta": 1 / len(X), "sparsity": sparsity, "rng": np.random.default_rng(0)}
+    ours = _seconds(lambda: dpalgos.estimate("dp_sparse_glm", sample, replicates=fits, **settings)) / fits
+    figure = f"{1000 * ours:.0f} ms per private fit of {ROUNDS} rounds, {fits} together"
     half = mask[:, 0]
     model = LogisticRegression(l1_ratio=1, solver="liblinear", fit_intercept=False)
     theirs = _seconds(lambda: model.fit(X[half].astype(float), y[half]))
-    return {
-        "figure": f"{theirs / ours:.0f}× per replicate; {figure}, {theirs:.1f} s for liblinear",
-        "wanted": "≥ 10× per replicate",
-        "goals": [Goal(what="a private fit, against liblinear", values=[theirs / ours], wanted=10)],
-        "ratio": theirs / ours,
-        "seconds": ours,
-        "liblinear_seconds": theirs,
-    }
+    return Measurement(
+        figure=f"{theirs / ours:.0f}× per replicate; {figure}, {theirs:.1f} s for liblinear",
+        goals=[Goal(what="a private fit, against liblinear", values=[theirs / ours], wanted=10)],
+    )
 
 
-def _data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _data(small: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, labels and a random half of the rows for every replicate."""
+    n, d, n_replicates = (400, 20, 2) if small else (24_016, 2_401, 100)
     rng = np.random.default_rng(0)
-    X = rng.random((N, D), dtype=np.float32)
+    X = rng.random((n, d), dtype=np.float32)
     X *= 2
     X -= 1
-    y = (rng.random(N) < expit(3 * X[:, :10].sum(axis=1))).astype(float)
-    mask = np.zeros((N, R), dtype=bool)
-    for r in range(R):
-        mask[rng.permutation(N)[: N // 2], r] = True
+    y = (rng.random(n) < expit(3 * X[:, :10].sum(axis=1))).astype(float)
+    mask = np.zeros((n, n_replicates), dtype=bool)
+    for r in range(n_replicates):
+        mask[rng.permutation(n)[: n // 2], r] = True
     return X, y, mask
 
 
