@@ -1,11 +1,11 @@
 """Run a part of a study again, or rebuild its report, from what its last run left."""
 
-import json
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from data.store.folders import REPORTS, sha256_file
+from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
 from flows.studies.find_study import SCORECARD, find_study, study_names
 from flows.studies.task_choice import TASKS, check_cell, nearest_name
@@ -82,6 +82,27 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     return index, rebuilt
 
 
+def reports_of_scorecard(studies: list[str], profile: str, out: Path | None) -> Path | None:
+    """Return the folder of a scorecard and the studies that it judges, and say what a small profile is for.
+
+    Reports of another profile are not replaced: next to them the run gets a folder named after its profile.
+    """
+    if profile == "smoke":
+        say(
+            "note: profile smoke only checks that everything works; three repetitions decide few claims, so "
+            "take --profile standard to judge them"
+        )
+    folder, others = _reports(out), []
+    for study in studies:
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            if read_json(folder / study / "manifest.json")["profile"] != profile:
+                others.append(study)
+    if not others:
+        return out
+    say(f"note: {folder} has reports of another profile, of {others[0]} for example; see {folder / profile}")
+    return folder / profile
+
+
 def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
     """Return the manifest that the last run of a study left, or an empty one.
 
@@ -92,7 +113,7 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
     """
     path = _reports(out) / spec.name / "manifest.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         reason = "" if isinstance(found, dict) else "it is not what a run writes"
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -1,12 +1,11 @@
 """The story of the scorecard: take what the studies found, judge every claim, write the page."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from prefect import flow, runtime
 
-from data.store.folders import sha256_file
+from data.store.folders import read_json, sha256_file
 from flows.record.recorded_run import recorded
 from flows.record.webhook import tell_failure
 from flows.studies.find_study import readable_studies
@@ -83,7 +82,7 @@ def judged(folder: Path, context: dict[str, Any]) -> dict[str, Any]:
 def rebuild_scorecard(folder: Path) -> None:
     """Judge every claim anew on what lies in a folder, without a server."""
     try:
-        last = json.loads((folder / NAME / "manifest.json").read_text(encoding="utf-8"))
+        last = read_json(folder / NAME / "manifest.json")
     except (OSError, ValueError):
         last = {}
     context = {key: last.get(key, value) for key, value in _UNKNOWN.items()}
@@ -100,7 +99,7 @@ def evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, dict[str, Any]
     found: dict[str, dict[str, Any]] = {}
     for name in (spec.name for spec in specs):
         try:
-            manifest = json.loads((folder / name / "manifest.json").read_text(encoding="utf-8"))
+            manifest = read_json(folder / name / "manifest.json")
             sha256 = sha256_file(folder / name / "results.parquet")
         except (OSError, ValueError):
             continue

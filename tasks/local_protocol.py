@@ -39,6 +39,7 @@ from tasks.faults import SpecError
 from tasks.release.config import public_keywords, read_config
 from tasks.strict import Strict
 
+STATE = b'{\n "settings"'  # what a public state begins with
 _INSTEAD = "[protocol] says what a report costs, and nothing else does"
 _LARGEST_MESSAGE = 100_000_000  # bytes; public rows are part of it
 
@@ -96,7 +97,7 @@ class PublicMessage:
             message.public_state()
             message.algorithm()
             _ = message.files
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
             raise SpecError(f"{where} holds no public state; write it with: dpcost local round") from None

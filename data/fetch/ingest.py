@@ -23,7 +23,7 @@ from data.formats.analyst_file import load_user_table
 from data.formats.table import check_schema, describe, table_digest, typed
 from data.registry import Dataset, load_registry
 from data.store.code_digest import code_digest
-from data.store.folders import atomic_write, sha256_file, store_dir
+from data.store.folders import atomic_write, read_json, sha256_file, store_dir
 from data.store.references import DatasetRef, FramesRef, GenotypeRef, Repair, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
@@ -174,7 +174,7 @@ def stale_tables(home: Path) -> list[Path]:
     stale, registry = [], load_registry()
     for path in (store_dir(home) / "parquet").glob("*.parquet"):
         try:
-            ref = ref_from_dict(json.loads(sidecar(path).read_bytes()))
+            ref = ref_from_dict(read_json(sidecar(path)))
             companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
             current = path.stem.endswith(_code_digest(registry[ref.name], companions)[:8])
         except (OSError, ValueError, KeyError, TypeError):
@@ -218,7 +218,7 @@ def stored_table(path: Path) -> DatasetRef | None:
     """Return the reference of a table stored before, here or in the shared store; None if none is whole."""
     try:
         if path.exists():
-            ref = ref_from_dict(json.loads(sidecar(path).read_bytes()))
+            ref = ref_from_dict(read_json(sidecar(path)))
             if sha256_file(path) == ref.sha256:
                 return ref
             _log.warning("the stored table %s is damaged; it is built again", path)

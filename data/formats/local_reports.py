@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from data.errors import DataError
-from data.store.folders import atomic_write
+from data.store.folders import atomic_write, open_regular
 
+ARROW = b"ARROW1"  # what an Arrow file begins with
 _MESSAGE, _FILES = b"dpcost.message", b"dpcost.files"
 
 
@@ -75,7 +76,7 @@ def read_reports(path: Path) -> ReportTable:
         The file is missing, no Arrow file, or its columns are not those of reports.
     """
     try:
-        with pa.OSFile(str(path)) as handle:
+        with open_regular(path) as handle:
             arrow = pa.ipc.open_file(handle).read_all()
     except FileNotFoundError:
         raise DataError(f"{path} is not a file; check the path") from None

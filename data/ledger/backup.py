@@ -23,7 +23,7 @@ from data.ledger.database import Database, Execute, Row
 from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
-from data.store.folders import atomic_write, private_folder
+from data.store.folders import atomic_write, private_folder, read_json
 
 FORMAT = "dpcost ledger, backup 1"
 
@@ -92,7 +92,7 @@ def read_backup(path: Path) -> LedgerBackup:
         If it cannot be read, or is no backup.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path, limit=10**9)
         if found["format"] != FORMAT:
             raise ValueError
         return LedgerBackup(**found)

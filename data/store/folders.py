@@ -3,14 +3,16 @@
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import re
 import secrets
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from data.errors import StoreError
 
@@ -59,25 +61,87 @@ def store_dir(home: Path) -> Path:
     return home / "store"
 
 
-def sha256_file(path: Path) -> str:
-    """Return the sha256 of a file's bytes as 64 hexadecimal digits."""
-    with open(path, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def read_small(path: Path, limit: int = 1_000_000) -> bytes:
-    """Return the content of a file that a person wrote.
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
 
     Raises
     ------
     OSError
-        If it cannot be read, or has more than `limit` bytes, as a device without an end has.
+        It cannot be read, or is a device, a pipe, a socket or a folder: reading some of them never ends.
     """
-    with open(path, "rb") as handle:
-        content = handle.read(limit + 1)
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "a file's name cannot hold a null character", str(path))
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes as 64 hexadecimal digits."""
+    with open_regular(path) as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def read_small(path: Path, limit: int = 1_000_000) -> bytes:
+    """Return the content of a regular file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, is no regular file, or has more than `limit` bytes.
+    """
+    with open_regular(path) as handle:
+        content = handle.read(limit + 1) or b""
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it has more than {limit / 1e6:g} MB", str(path))
     return content
+
+
+def read_json(path: Path, limit: int = 100_000_000) -> Any:
+    """Return the JSON document in a regular file.
+
+    Raises
+    ------
+    OSError
+        As of :func:`read_small`.
+    ValueError
+        It is not JSON, or is nested too deeply.
+    """
+    try:
+        return json.loads(read_small(path, limit))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def check_output(path: Path, inputs: Iterable[Path | None], kind: bytes) -> None:
+    """Refuse to write a file over an input, or over a file of another kind.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Where the file is to be written.
+    inputs : iterable of Path or None
+        The files that are read.
+    kind : bytes
+        What all files of the kind to be written begin with.
+
+    Raises
+    ------
+    StoreError
+        In one sentence.
+    """
+    try:
+        _check_replaceable(path)
+        if not path.exists():
+            return
+        if any(each is not None and each.exists() and path.samefile(each) for each in inputs):
+            raise StoreError(f"cannot write {path}: it is one of the files that are read; choose another")
+        with open_regular(path) as handle:
+            found = handle.read(len(kind))
+    except OSError as error:
+        raise StoreError(f"cannot write {path} ({error.strerror}); choose another file") from None
+    if found not in (b"", kind):
+        raise StoreError(f"cannot write {path}: a file of another kind is there; choose another name")
 
 
 def private_folder(folder: Path) -> Path:
@@ -138,8 +202,10 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
     Raises
     ------
     StoreError
-        The disk is full, read-only or forbidden, or a file stands where a folder is needed.
+        The disk is full, read-only or forbidden, a file stands where a folder is needed, or anything but a
+        regular file stands where the file should go.
     """
+    _check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,6 +228,17 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse a path at which anything but a regular file stands: a link, a folder, a pipe, a device."""
+    if not path.name or "\0" in str(path):
+        raise StoreError(f"the path of a file is needed, got {str(path)!r}; add the file's name")
+    with suppress(OSError):  # there is nothing yet
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise StoreError(
+                f"cannot write {path}: a link, folder, pipe or device stands there; choose another name"
+            )
 
 
 def _owner_only(path: str, flags: int) -> int:

@@ -30,6 +30,7 @@ from data.tables.user_ids import UserIds
 ColumnType = Literal["number", "whole number", "text", "empty"]
 Missing = Literal["refuse", "drop"]
 
+MOST_COLUMNS = 1_000  # that a study file can declare
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
 
@@ -324,6 +325,11 @@ def _counted(faults: Sequence[tuple[str, int]], n_rows: int) -> str:
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise DataError(
+            f"{path} has {len(names):,} columns, and a study declares at most {MOST_COLUMNS:,}; write "
+            "a file with those that you need"
+        )
     blank = next((position for position, name in enumerate(names, 1) if not name.strip()), None)
     if blank:
         raise DataError(f"{path}: column number {blank} has no name; name it in the header")

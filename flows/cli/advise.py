@@ -31,9 +31,10 @@ def advise(
     from tasks.advise import advise as foresee
     from tasks.advise import release_costs
     from tasks.faults import SpecError
+    from tasks.study.spec import MAX_REPLICATES
 
-    if reps < 1:
-        raise SpecError(f"--reps must be at least 1, got {reps}")
+    if not 1 <= reps <= MAX_REPLICATES:
+        raise SpecError(f"--reps must be 1 to {MAX_REPLICATES:,}, got {reps}; pass e.g. --reps 100")
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")
     spec = find_study(study)

@@ -98,8 +98,8 @@ def check_folder(what: str, folder: Path, space: int, *, private: bool = False) 
             private_folder(folder)
         atomic_write(probe, b"")
         probe.unlink()
-    except (StoreError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error).partition(": ")[2]
+    except (StoreError, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
         raise OptionError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
     free = shutil.disk_usage(folder).free
     if free < space:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from data.store.folders import check_output
 from flows.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ def local_report(
     A state is answered only within --config (the protocol that the devices agreed to) or --max-epsilon. Every
     call answers anew: sending reports of the same rows twice costs their people twice.
     """
+    from data.formats.local_reports import ARROW
     from tasks.local_protocol import check_allowed, read_message, report
 
+    check_output(out, (data, config, state), ARROW)
     message = read_message(state) if state else _public(config, None)
     check_allowed(message, config, max_epsilon)
     n = report(message, data, out)
@@ -51,8 +54,9 @@ def local_round(
     state: State = None,
 ) -> None:
     """Write the public state that the next group answers; without reports, that of the first group."""
-    from tasks.local_protocol import aggregate, write_message
+    from tasks.local_protocol import STATE, aggregate, write_message
 
+    check_output(out, (config, state, *(reports or ())), STATE)
     if reports:
         told = _public(config, state) if config or state else None
         message = aggregate(reports, told).message

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import shlex
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -262,6 +263,7 @@ def main() -> None:
     except SystemExit as left:
         status = 1 if left.code == 1 else _CTRL_C  # 1: whoever read the output went away
     except (KeyboardInterrupt, typer.Abort):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         status = _CTRL_C
     except Exception as error:
         _fail(*_explained(error))
@@ -275,6 +277,7 @@ def _run_studies(
     studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
 ) -> None:
     from flows.cli.launch import check_options, launch
+    from flows.last_run import reports_of_scorecard
     from flows.studies.find_study import SCORECARD, find_study, with_evidence
     from tasks.faults import SpecError
 
@@ -286,6 +289,8 @@ def _run_studies(
             f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
             "run one after another with different --out, or rename one"
         )
+    if SCORECARD in studies:
+        out = reports_of_scorecard(names, options["profile"], out)
     index = launch(studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
     typer.echo(index)
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Delta = Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")]
 
-MAX_TRIALS = 10_000_000
-
 ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
 
 
@@ -98,6 +96,7 @@ def audit(
     from dpalgos import InputError, get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
     from flows.record.progress import counter
+    from tasks.study.spec import MAX_TRIALS
 
     chosen = get_estimator(estimator)
     if not chosen.private:

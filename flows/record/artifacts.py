@@ -5,7 +5,6 @@ A server that does not take one of them stops no run: all of it lies in the repo
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -25,7 +24,7 @@ from prefect.artifacts import (
 )
 from prefect.context import FlowRunContext
 
-from data.store.folders import REPORTS
+from data.store.folders import REPORTS, read_json
 from flows.record.progress import say
 from flows.record.stored_results import read_results
 from flows.record.webhook import tell_drift
@@ -137,7 +136,7 @@ class LastResults:
         self._path = folder / "results.parquet"
         self._table: pd.DataFrame | None = None
         with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
-            manifest = json.loads((folder / "manifest.json").read_bytes())
+            manifest = read_json(folder / "manifest.json")
             if settings.items() <= manifest.items():
                 self._table = read_results(folder)
 

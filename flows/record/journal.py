@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from data.store.folders import private_folder
+from data.store.folders import private_folder, read_json
 from data.store.home_owner import LOCK, account, require_own_home
 from data.store.local_disk import require_local_disk
 from data.store.processes import ProcessIdentity
@@ -324,7 +323,7 @@ def _write(home: Path, entry: JournalEntry) -> None:
 
 def _read(path: Path) -> JournalEntry | None:
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
         return JournalEntry(**{**content, "process": ProcessIdentity(**content["process"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from data.store.folders import open_regular
 from reports.analysis.results import ResultsError, validate_results
 from tasks.faults import SpecError
 
@@ -18,7 +19,8 @@ def read_results(run: Path) -> pd.DataFrame:
     """
     path = run / "results.parquet" if run.is_dir() else run
     try:
-        return validate_results(pd.read_parquet(path))
+        with open_regular(path) as file:
+            return validate_results(pd.read_parquet(file))
     except (FileNotFoundError, NotADirectoryError):
         raise SpecError(
             f"{run} holds no results.parquet; pass a folder such as reports/out/housing"

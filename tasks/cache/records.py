@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
-from data.store.folders import atomic_write, home, sha256_file
+from data.store.folders import atomic_write, home, read_json, sha256_file
 from data.store.shared import (
     VARIABLE,
     bring,
@@ -132,7 +132,7 @@ def refuse_unless_plain(path: Path) -> None:
     can write into the cache could so run code of theirs.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
         result = json.loads(content["result"], object_hook=_plain_object)
         about = content["metadata"]
         plain = about["serializer"] == SERIALIZER and about["storage_block_id"] is None
@@ -154,7 +154,7 @@ def _plain_object(found: dict[str, Any]) -> dict[str, Any]:
 def stored_record(path: Path) -> Record | None:
     """Return the record in a file of the result store, or None if it cannot be read."""
     try:
-        result = json.loads(path.read_bytes())["result"]
+        result = read_json(path)["result"]
         record = json.loads(result) if isinstance(result, str) else result
         return record if isinstance(record["path"], str) else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,6 +1,7 @@
 """The declaration of a table of one's own in a study file: what its owner says is public."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -138,7 +139,7 @@ class OwnData(Strict):
     columns : tuple of OwnColumn
     """
 
-    path: Text
+    path: Annotated[str, Field(pattern=r"^[^\x00]+$")]
     rows: Annotated[int, Field(strict=True, ge=1)]
     privacy_unit: Text
     user_id: str = ""
@@ -151,9 +152,9 @@ class OwnData(Strict):
     @classmethod
     def _distinct(cls, columns: tuple[OwnColumn, ...]) -> tuple[OwnColumn, ...]:
         names = [column.name for one in columns for column in one.columns]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"columns must differ in name, got {name!r} twice; take one out")
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; take one out")
         return columns
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logari
 
 
 # Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
+_SMOKE_BYTES = 300e6
 _CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
 
 
@@ -94,6 +95,15 @@ class RowSimulation(SimulatedProblem):
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
+
+    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return both ends of the grid; a size is halved until a data set takes at most 300 MB."""
+        ends = [min(sizes), max(sizes)]
+        for at, n in enumerate(ends):
+            while self.n_bytes(n) > _SMOKE_BYTES:
+                n //= 2
+            ends[at] = n
+        return tuple(dict.fromkeys(ends))
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of one data set."""

@@ -1,6 +1,5 @@
 """The manifest of a report: what it was made from, with what, when and where."""
 
-import json
 import os
 import platform
 import shlex
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from data.store.code_digest import code_digest
-from data.store.folders import PROJECT_ROOT, home
+from data.store.folders import PROJECT_ROOT, home, read_json
 from data.store.references import DatasetRef
 from tasks.cache.records import Record
 from tasks.report.budget_split import budget_split
@@ -100,7 +99,7 @@ def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str,
         ``source_sha256``, and ``finished`` of the last run that read it; of the latest contents alone.
     """
     try:
-        last = json.loads((folder / "manifest.json").read_bytes())
+        last = read_json(folder / "manifest.json")
         sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
         found = [dict(one) for one in last.get("earlier_contents", [])]
         found.append({"source_sha256": sha256, "finished": str(last["finished"])})

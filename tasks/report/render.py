@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from prefect import task
 
-from data.store.folders import atomic_write
+from data.store.folders import atomic_write, read_json, read_small
 from data.store.references import DatasetRef
 from reports.pages.index import CARD_FIGURE, Card, card_from, render_index
 from reports.pages.study import render_study
@@ -61,7 +61,7 @@ def write_report(
 def load_exhibits(folder: Path) -> dict[str, Any]:
     """Return what `tasks.run.exhibit` wrote, by name of exhibit; nothing where there is none."""
     try:
-        return dict(json.loads((folder / EXHIBITS).read_bytes()))
+        return dict(read_json(folder / EXHIBITS))
     except FileNotFoundError:
         return {}
 
@@ -83,7 +83,7 @@ def card_of(content: bytes, path: str) -> Card | None:
     """Return a study's card as it lies at a path; None, and a warning, if it is damaged."""
     try:
         return Card.from_json(content)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         study = Path(path).parent.name
         _log.warning("%s is damaged and left out of the index; run: dpcost report %s", path, study)
         return None
@@ -91,6 +91,6 @@ def card_of(content: bytes, path: str) -> Card | None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_small(path, limit=10**8)
     except OSError:
         return b""

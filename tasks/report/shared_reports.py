@@ -1,12 +1,11 @@
 """Copies reports to the shared store, for people who have no access to the machine that wrote them."""
 
-import json
 import logging
 import re
 from pathlib import Path, PurePosixPath
 
 from data.errors import StoreError
-from data.store.folders import REPORTS
+from data.store.folders import REPORTS, read_json
 from data.store.shared import (
     VARIABLE,
     read_all_shared,
@@ -39,7 +38,7 @@ def share_report(folder: Path) -> None:
     folder : Path
         Of the study's report; its name is the study's.
     """
-    if not shared_address() or "warning" in json.loads((folder / MANIFEST).read_bytes()):
+    if not shared_address() or "warning" in read_json(folder / MANIFEST):
         return
     try:
         top = _place(folder.parent)

@@ -92,7 +92,7 @@ class ErrorRatio(Test):
         if above:
             listed = words(setting(n) for n in above)
             return Judgement(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
-        if 2 * len(below) < len(ratios):
+        if 2 * len(below) < len(ratios) or max(ratios) > self.factor:
             return Judgement(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
         return Judgement(HOLDS, f"{text}.")
 
@@ -199,10 +199,11 @@ class Level(Test):
         if not signs:
             return Judgement(OPEN, "The study has no answer of this kind.")
         means = [float(values.mean()) for values in ours.values()]
+        kept = all(sign * (mean - level) >= 0 for mean, level in zip(means, levels, strict=True))
         text = f"Means are {span(means)} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
         if -1 in signs:
             return Judgement(FAILS, f"{text}.")
-        if 2 * sum(signs) < len(signs):
+        if 2 * sum(signs) < len(signs) or not kept:
             return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
         return Judgement(HOLDS, f"{text}.")
 

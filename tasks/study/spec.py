@@ -22,6 +22,7 @@ from tasks.work_units import Block, Cell
 Profile = Literal["smoke", "standard", "paper"]
 PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
 MAX_REPLICATES = 100_000
+MAX_TRIALS = 10_000_000  # of an audit
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 
@@ -92,8 +93,8 @@ class StudySpec(Strict):
     metric_label: str
     deleted_rows: tuple[Count, ...] = ()
     grid: Grid | None = None
-    replicates: dict[Profile, Count]
-    audit_trials: dict[Profile, Annotated[int, Field(ge=1000)]] = Field(default_factory=dict)
+    replicates: dict[Profile, Annotated[Count, Field(le=MAX_REPLICATES)]]
+    audit_trials: dict[Profile, Annotated[int, Field(ge=1000, le=MAX_TRIALS)]] = Field(default_factory=dict)
     headline: Headline
     panels: tuple[Panel, ...] = Field(min_length=1)
     estimators: tuple[EstimatorSpec, ...] = ()

@@ -247,3 +247,29 @@ def test_starting_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def launched_scorecard(dpcost, monkeypatch, out, profile):
+    """Return where a scorecard's reports would go, and what is said before it runs."""
+    asked = {}
+    monkeypatch.setattr(
+        "flows.cli.launch.launch", lambda studies, options, **given: asked.update(given) or ""
+    )
+    status, _, err = dpcost("run", "scorecard", "--profile", profile, "--out", out)
+    assert status == 0
+    return asked["out"], err
+
+
+def test_a_scorecard_replaces_no_report_of_another_profile(dpcost, monkeypatch, tmp_path):
+    (tmp_path / "housing").mkdir()
+    (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
+    assert launched_scorecard(dpcost, monkeypatch, tmp_path, "standard") == (tmp_path, "")
+    out, said = launched_scorecard(dpcost, monkeypatch, tmp_path, "smoke")
+    assert out == tmp_path / "smoke"
+    assert str(out) in said
+
+
+def test_a_scorecard_at_smoke_says_beforehand_what_it_is_for(dpcost, monkeypatch, tmp_path):
+    out, said = launched_scorecard(dpcost, monkeypatch, tmp_path, "smoke")
+    assert out == tmp_path
+    assert "smoke" in said

@@ -1,0 +1,190 @@
+"""Files that a command must not read to their end, and files that it must not replace."""
+
+import os
+import socket
+import stat
+
+import pytest
+from own_tables import completed, edited
+from small_project import STUDY
+from test_local_cli import write_config
+
+from data.errors import StoreError
+from data.store.folders import check_output
+from flows.cli.init_study import init_study
+from flows.studies.find_study import find_study
+from tasks.faults import SpecError
+
+ROWS = "a,b,c,cost\n" + "1,-1,1,0.5\n" * 20
+NO_FILES = ("pipe", "socket", "device", "folder")
+# Commands that read a file: {odd} is no regular file.
+READING = {
+    "a study file": "run {odd}.toml",
+    "a study's table": "run own.toml",
+    "a release's data": "release dp_mean --data {odd}.csv --config local.toml --epsilon 1 --delta 1e-6",
+    "a release's config": "release dp_mean --data rows.csv --config {odd} --epsilon 1 --delta 1e-6",
+    "init": "init mine --data {odd}.csv",
+    "a protocol": "local report --data rows.csv --config {odd} --out r.arrow",
+    "a state": "local report --data rows.csv --state {odd} --out r.arrow",
+    "people": "local report --data {odd}.csv --config local.toml --out r.arrow",
+    "reports": "local aggregate {odd}",
+    "a backup": "ledger restore {odd}",
+    "results": "compare {odd} {odd}",
+    "a manifest": "report housing --out reports",
+}
+WRITING = {
+    "reports": "local report --data rows.csv --config local.toml --out {out}",
+    "a state": "local round --config local.toml --out {out}",
+    "a backup": "ledger backup {out}",
+}
+
+
+def make(kind, path):
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        os.chdir(path.parent)  # the name of a socket is short
+        socket.socket(socket.AF_UNIX).bind(path.name)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path.with_name("rows.csv"))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text(ROWS)
+    write_config(tmp_path / "local.toml")
+    return tmp_path
+
+
+def own_study(folder):
+    init_study("own", folder / "rows.csv", folder=folder)
+    return completed(folder / "own.toml", (-1, 1))
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+@pytest.mark.parametrize("case", READING)
+def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
+    own = own_study(folder)
+    for name in ("odd", "odd.toml", "odd.csv", "reports/housing/manifest.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        make(kind, folder / name)
+    os.chdir(folder)
+    edited(own, "rows.csv", "odd.csv")
+    status, out, err = command_line(*READING[case].format(odd="odd").split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "internal error" not in err
+
+
+@pytest.mark.parametrize("kind", [*NO_FILES, "link"])
+@pytest.mark.parametrize("case", WRITING)
+def test_only_a_regular_file_is_replaced(command_line, folder, case, kind):
+    command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
+    out = make(kind, folder / "out")
+    before = os.lstat(out)
+    status, _, err = command_line(*WRITING[case].format(out=out).split())
+    assert (status, err.count("\n")) == (2, 1)
+    assert (stat.S_IFMT(os.lstat(out).st_mode), os.lstat(out).st_ino) == (
+        stat.S_IFMT(before.st_mode),
+        before.st_ino,
+    )
+    assert (folder / "rows.csv").read_text() == ROWS
+
+
+@pytest.mark.parametrize("out", ["rows.csv", "local.toml", "same.csv", "notes.txt", ".", ""])
+@pytest.mark.parametrize("case", WRITING)
+def test_no_input_and_no_file_of_another_kind_is_replaced(command_line, folder, case, out):
+    command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
+    os.link(folder / "rows.csv", folder / "same.csv")
+    (folder / "notes.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in folder.glob("*.*")}
+    words = [out if word == "{out}" else word for word in WRITING[case].split()]
+    status, _, err = command_line(*words)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "internal error" not in err
+    assert {path.name: path.read_bytes() for path in folder.glob("*.*")} == before
+
+
+@pytest.mark.parametrize("case", WRITING)
+def test_what_a_command_wrote_may_be_replaced(command_line, folder, case):
+    command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
+    for _ in range(2):
+        assert command_line(*WRITING[case].format(out="out").split())[0] == 0
+
+
+def test_a_state_is_not_replaced_by_the_next(command_line, folder):
+    command_line(*["local", "round", "--config", "local.toml", "--out", "state.json"])
+    before = (folder / "state.json").read_bytes()
+    command = "local round --state state.json --out state.json"
+    assert command_line(*command.split())[0] == 2
+    assert (folder / "state.json").read_bytes() == before
+
+
+def test_an_empty_file_may_be_filled(tmp_path):
+    (tmp_path / "empty").touch()
+    check_output(tmp_path / "empty", (), b"ARROW1")
+    (tmp_path / "full").write_bytes(b"ARROW2")
+    with pytest.raises(StoreError, match="full"):
+        check_output(tmp_path / "full", (), b"ARROW1")
+
+
+def test_a_report_takes_the_place_of_no_link(project, command_line):
+    """Of all that a run writes, as the report does."""
+    project.out.mkdir()
+    (project.out / "index.html").symlink_to(project.study)
+    before = project.study.read_text()
+    status, _, err = command_line("run", project.study, "--profile", "smoke", "--out", project.out)
+    assert (status, "index.html" in err) == (2, True)
+    assert project.study.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "state", ["[" * 100_000 + "]" * 100_000, '{"settings":' * 50_000 + "1" + "}" * 50_000, "[]", "3"]
+)
+def test_a_state_that_is_no_state_is_refused(command_line, folder, state):
+    (folder / "state.json").write_text(state)
+    command = "local report --data rows.csv --state state.json --out r.arrow"
+    status, _, err = command_line(*command.split())
+    assert (status, err.count("\n")) == (2, 1)
+    assert "state.json" in err
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "card.json"])
+def test_deep_json_beside_a_report_is_no_internal_error(command_line, folder, name):
+    (folder / "out" / "housing").mkdir(parents=True)
+    (folder / "out" / "housing" / name).write_text("[" * 100_000)
+    assert command_line("report", "housing", "--out", "out")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"), [("smoke = 2", "smoke = 1_000_000_000"), ("paper = 200", "paper = 100_001")]
+)
+def test_repetitions_without_end_are_refused(tmp_path, line, fault):
+    assert line in STUDY
+    (tmp_path / "mine.toml").write_text(STUDY.replace(line, fault))
+    with pytest.raises(SpecError, match=r"replicates.*100000, got"):
+        find_study(str(tmp_path / "mine.toml"))
+
+
+def test_advice_on_repetitions_without_end_is_refused(command_line):
+    status, _, err = command_line("advise", "housing", "--reps", 10**9)
+    assert (status, "--reps" in err) == (2, True)
+
+
+def test_a_null_character_in_a_path_is_told(command_line, folder):
+    edited(own_study(folder), 'path = "rows.csv"', 'path = "\\u0000.csv"')
+    status, _, err = command_line("run", "own.toml")
+    assert (status, "data.path" in err) == (2, True)
+
+
+def test_a_table_that_no_study_file_can_declare_is_refused(command_line, folder):
+    names = ",".join(f"c{i}" for i in range(1001))
+    (folder / "wide.csv").write_text(f"{names}\n")
+    status, _, err = command_line("init", "mine", "--data", "wide.csv")
+    assert (status, "1,001 columns" in err) == (2, True)
+    assert not (folder / "mine.toml").exists()
