@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,7 +62,7 @@ def store_dir(home: Path) -> Path:
     return home / "store"
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading.
 
     Raises
