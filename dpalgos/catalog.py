@@ -245,6 +245,8 @@ def _faults(entry: Estimator) -> Iterator[str]:
     for item in describe(entry.parameters):
         if not item["doc"]:
             yield f"keyword {item['name']} has no documentation"
+    if entry.private and not entry.has_interval and not entry.no_interval:
+        yield "no_interval must say why the estimator has no intervals"
     if entry.private and entry.witnesses is None:
         yield "witnesses must be given for a private estimator: data at which each sensitivity is attained"
     for each in entry.variants:

@@ -135,6 +135,25 @@ def test_each_example_is_found_and_runs_to_its_report(extended):
     assert re.search(r"^outliers At ε = 0.5", done.stdout, re.MULTILINE)
 
 
+def test_the_estimator_passes_the_tests_of_all_estimators(extended):
+    everywhere = ["tests/contract", "tests/dpalgos/audit/test_post_processing.py"]
+    for each in everywhere:
+        copy = shutil.copytree if (PROJECT / each).is_dir() else shutil.copy
+        (extended / each).parent.mkdir(parents=True, exist_ok=True)
+        copy(PROJECT / each, extended / each)
+    shutil.copy(PROJECT / "pyproject.toml", extended)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "range_mean", *everywhere],
+        cwd=extended,
+        env={"PATH": "", "HOME": str(extended), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(extended)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_command_line_runs_the_new_study(extended):
