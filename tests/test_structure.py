@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,21 @@ FILES = [path for package in PACKAGES for path in sorted((PROJECT / package).rgl
 
 def relative(path):
     return path.relative_to(PROJECT).as_posix()
+
+
+# Where a plugin is a file, more are welcome.
+PLUGINS = {"dpalgos/central", "dpalgos/comparators", "dpalgos/nonprivate", "dpalgos/local"} | {
+    "dpalgos/user_level",
+    "tasks/problems",
+    "data/datasets",
+    "reports/exhibits",
+}
+MOST_FILES = 14
+
+
+def test_no_folder_holds_many_files():
+    counted = Counter(relative(path.parent) for path in FILES)
+    assert {folder: n for folder, n in counted.items() if n > MOST_FILES and folder not in PLUGINS} == {}
 
 
 def classes():

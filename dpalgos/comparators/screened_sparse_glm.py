@@ -44,13 +44,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.accounting.screening_budget import screening_multipliers
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k
-from dpalgos.mechanisms.screening_budget import screening_multipliers
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.one_step import one_step_factor
 from dpalgos.params import PrivateParams, checked, choice, count, positive

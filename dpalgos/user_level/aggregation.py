@@ -37,7 +37,6 @@ from dpalgos.intervals.half_widths import (
     note_mean_interval,
     release_score_moments,
 )
-from dpalgos.mechanisms.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
@@ -53,6 +52,7 @@ from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray

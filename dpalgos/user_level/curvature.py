@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpalgos.mechanisms.ball_mean import ball_mean
 from dpalgos.rows.users import UserRows
+from dpalgos.steps.ball_mean import ball_mean
 from dpalgos.steps.clipping import clip_factor
 from dpalgos.steps.symmetric import unsvec
 from dpalgos.typing import BoolArray, FloatArray

@@ -47,10 +47,10 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
-from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
 from dpalgos.user_level.curvature import ClippedUsers

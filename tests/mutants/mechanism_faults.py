@@ -137,7 +137,7 @@ MECHANISM_FAULTS = {
             _HARDENED_RELEASE,
         ),
     ),
-    "dpalgos/mechanisms/ball_mean.py": (
+    "dpalgos/steps/ball_mean.py": (
         Fault(
             "a user moves a ball's mean by its radius",
             "ball_mean_sensitivity",
