@@ -44,7 +44,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.screening_budget import screening_multipliers
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
@@ -60,6 +59,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.selected_columns import SelectedColumns
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_factor
+from dpalgos.tuning.screening_budget import screening_multipliers
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
