@@ -161,32 +161,32 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
     risk = Risk(family, sample, row_bound=params.covariate_bound)
     coef: FloatArray = np.zeros(risk.shape)
 
-    def sensitivity_at(coef: FloatArray) -> FloatArray:
+    def released_gradient(coef: FloatArray, multiplier: float) -> tuple[FloatArray, FloatArray]:
+        """Return the gradient, and the standard deviation of its noise."""
         predictor_bound = params.covariate_bound * family.predictor_norm(coef, 2)
         if params.calibration == "paper":
             predictor_bound = np.full_like(predictor_bound, np.inf)
-        return gradient_sensitivity(family, predictor_bound, params.covariate_bound, sample.n_rows)
-
-    def released_gradient(coef: FloatArray, multiplier: float) -> FloatArray:
-        return transcript.gaussian(
+        sensitivity = gradient_sensitivity(family, predictor_bound, params.covariate_bound, sample.n_rows)
+        released = transcript.gaussian(
             risk.gradient(coef).reshape(-1, sample.n_replicates),
-            l2_sensitivity=sensitivity_at(coef),
+            l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label="gradient",
         )
+        return released, transcript.noise_std(sensitivity, multiplier, len(released))
 
     for _ in range(params.n_iterations):
-        released = released_gradient(coef, _multiplier(family, params))
+        released, _ = released_gradient(coef, _multiplier(family, params))
         coef = _stepped(coef, released.reshape(coef.shape), params)
     if params.interval is not None:
-        multiplier = _part(params, "last")
+        gradient, gradient_std = released_gradient(coef, _part(params, "last"))
         return step_with_interval(
             transcript,
             params.interval,
             model=BoundedGLM(sample, family, params.covariate_bound),
             theta=coef,
-            gradient=released_gradient(coef, multiplier),
-            gradient_std=transcript.noise_std(sensitivity_at(coef), multiplier, sample.n_features),
+            gradient=gradient,
+            gradient_std=gradient_std,
             multiplier=lambda part: _part(params, part),
         )
     return family.identified(coef)

@@ -169,7 +169,12 @@ def dp_linear_regression(
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     steps = []
     for _ in range(params.n_iterations):
-        sensitivity = _sensitivity(coef, sample.n_rows, response_bound, params)
+        if params.residual_bound is not None:
+            sensitivity = residual_sensitivity(params.residual_bound, params.covariate_bound, sample.n_rows)
+        else:
+            sensitivity = gradient_sensitivity(
+                _predictor_bound(coef, params), response_bound, params.covariate_bound, sample.n_rows
+            )
         if params.calibration == "paper":
             # Both scale with 1/n, so that the ratio is one number for all replicates.
             printed = printed_noise_std(params, sample.n_rows)
@@ -278,6 +283,14 @@ def gradient_sensitivity(
     return np.asarray(change / n_rows)
 
 
+def residual_sensitivity(residual_bound: float, covariate_bound: float, n_rows: FloatArray) -> FloatArray:
+    """Return 2 b c_x / n for gradients whose residuals are clipped to ± b.
+
+    Attained by the same x of norm c_x with residuals at either bound.
+    """
+    return 2 * residual_bound * covariate_bound / n_rows
+
+
 def _steepest(a: float | FloatArray, response_bound: float | FloatArray) -> FloatArray:
     # (−R + √(R² + 8a²)) / (4a) without its cancellation for small a.
     return np.asarray(2 * a / (response_bound + np.sqrt(response_bound**2 + 8 * np.square(a))))
@@ -320,19 +333,11 @@ def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> F
     return np.asarray(bound * log_term * steps / (n_rows * params.epsilon))
 
 
-def _sensitivity(
-    coef: FloatArray,
-    n_rows: FloatArray,
-    response_bound: float | FloatArray,
-    params: DPLinearRegressionParams,
-) -> FloatArray:
-    if params.residual_bound is not None:
-        # Rows ±: the same x of norm c_x with residuals of opposite sign at the bound.
-        return 2 * params.residual_bound * params.covariate_bound / n_rows
-    predictor_bound: float | FloatArray = params.coef_bound * params.covariate_bound
+def _predictor_bound(coef: FloatArray, params: DPLinearRegressionParams) -> float | FloatArray:
+    """Return a, the largest |x'β|: at this iterate, or as printed at any."""
     if params.calibration == "tight":
-        predictor_bound = np.linalg.norm(coef, axis=0) * params.covariate_bound
-    return gradient_sensitivity(predictor_bound, response_bound, params.covariate_bound, n_rows)
+        return np.asarray(np.linalg.norm(coef, axis=0) * params.covariate_bound)
+    return params.coef_bound * params.covariate_bound
 
 
 def _gradient(

@@ -59,6 +59,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_glm import check_has_interval
 from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
 from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
@@ -141,11 +142,6 @@ def step_weights(n_steps: int) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
-def clipped_mean_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return 2 C/n, (R,): opposite scores of norm C."""
-    return np.asarray(2 * level / n_rows)
-
-
 def witnesses(
     params: PreconditionedGLMParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
@@ -211,7 +207,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     for t in range(params.n_steps):
         at = scores.at(theta)
         level = levels.scores(at, t)
-        sensitivity = clipped_mean_sensitivity(level, n_rows)
+        sensitivity = ball_mean_sensitivity(level, n_rows)
         multiplier = budget.gaussian_multiplier(f"step {t}")
         released = transcript.gaussian(
             at.clipped_mean(level).reshape(-1, sample.n_replicates),
@@ -230,7 +226,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
 
     if params.interval is not None:
         at, level = scores.at(theta), _WIDENED * level
-        sensitivity = clipped_mean_sensitivity(level, n_rows)
+        sensitivity = ball_mean_sensitivity(level, n_rows)
         multiplier = budget.gaussian_multiplier("last score")
         released = transcript.gaussian(
             at.clipped_mean(level),

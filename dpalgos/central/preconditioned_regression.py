@@ -75,6 +75,7 @@ from dpalgos.intervals.half_widths import (
     release_score_moments,
 )
 from dpalgos.intervals.regression import note_step_interval, unresolved_coordinates
+from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
 from dpalgos.mechanisms.regression_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.params import checked, choice
@@ -272,7 +273,7 @@ def preconditioned_regression(
     steps: list[_Step] = []
     for t in range(schedule.n_steps):
         level = levels.gradients(rows, theta, t)
-        sensitivity = 2 * level / sample.n_rows
+        sensitivity = ball_mean_sensitivity(level, sample.n_rows)
         multiplier = budget.gaussian_multiplier(f"step {t}")
         released = transcript.gaussian(
             rows.clipped_gradient(theta, level),

@@ -43,7 +43,7 @@ from dpalgos.intervals.regression import note_step_interval, resolved_floor, unr
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.row_moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
 from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
@@ -99,13 +99,16 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
 
     least = transcript.gaussian(
         np.linalg.eigvalsh(gram)[:, :1].T,
-        l2_sensitivity=row**2,
+        l2_sensitivity=eigenvalue_sensitivity(row),
         noise_multiplier=multipliers["eigenvalue"],
         label="least eigenvalue",
     )[0]
     released = release_gram(gram, multipliers["gram"], row, params.calibration, transcript)
     cross = transcript.gaussian(
-        cross, l2_sensitivity=2 * row * response, noise_multiplier=multipliers["cross"], label="X'y"
+        cross,
+        l2_sensitivity=cross_sensitivity(row, response),
+        noise_multiplier=multipliers["cross"],
+        label="X'y",
     )
     ridge = _printed_ridge(least, d, params) if params.calibration == "paper" else _ridge(least, d, z, params)
     system = released + ridge[:, None, None] * np.eye(d)
@@ -145,7 +148,7 @@ def _note_interval(
         lever=inverse,
         step=coef,
         gram_std=gram_std,
-        score_std=transcript.noise_std(2 * row * response, z, d) / n,
+        score_std=transcript.noise_std(cross_sensitivity(row, response), z, d) / n,
         scores=scores,
         n_rows=n,
         # A ridge of a quarter of an eigenvalue hides how far it moves the answer along it.

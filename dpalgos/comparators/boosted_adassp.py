@@ -42,7 +42,7 @@ from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipped_residuals import clipped_residual_gradient
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.row_moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
 from dpalgos.typing import FloatArray
 
 _TAIL = 1.96  # normal quantile by which the least eigenvalue is bounded; affects accuracy only
@@ -55,6 +55,14 @@ class BoostedAdaSSPParams(PrivateParams):
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: residuals are clipped to ±B_y")
     n_rounds: int = count("T, rounds of boosting", default=100)
+
+
+def residual_sensitivity(row_bound: float, response_bound: float) -> float:
+    """Return the ℓ2 sensitivity 2 B_x B_y of X' residuals, whatever θ is.
+
+    A row adds at most B_x B_y; attained by the same x with residuals that are clipped at either end.
+    """
+    return cross_sensitivity(row_bound, response_bound)
 
 
 def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
@@ -90,7 +98,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     gram = row_moments(sample, row, response)[:, :d, :d]
     least = transcript.gaussian(
         np.linalg.eigvalsh(gram)[:, :1].T,
-        l2_sensitivity=row**2,
+        l2_sensitivity=eigenvalue_sensitivity(row),
         noise_multiplier=sigma,
         label="least eigenvalue",
     )[0]
@@ -103,7 +111,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     for _ in range(params.n_rounds):
         score = transcript.gaussian(
             -gradient_at(coef) * sample.n_rows,
-            l2_sensitivity=2 * row * response,
+            l2_sensitivity=residual_sensitivity(row, response),
             noise_multiplier=sigma if tight else sigma / 2,
             label="X' residuals",
         )

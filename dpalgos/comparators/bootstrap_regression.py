@@ -36,7 +36,7 @@ from dpalgos.intervals.half_widths import ENDS, NAIVE_HALF_WIDTH, IntervalParams
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.row_moments import cross_sensitivity, row_moments
 from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
@@ -50,6 +50,11 @@ class BootstrapRegressionParams(IntervalParams):
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
+
+
+def square_sensitivity(response_bound: float) -> float:
+    """Return the sensitivity B_y² of y'y: squares lie in [0, B_y²]; a response at the bound against none."""
+    return response_bound**2
 
 
 def witnesses(
@@ -85,13 +90,18 @@ def bootstrap_regression(
     moments = row_moments(sample, row, response)
     shares = dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)
     z = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares).gaussian_multiplier("X'X")
-    gram_sd, cross_sd, square_sd = gram_sensitivity(row), 2 * row * response, response**2
+    gram_moves, cross_moves = gram_sensitivity(row), cross_sensitivity(row, response)
     gram = transcript.gaussian(
-        svec(moments[:, :d, :d]), l2_sensitivity=gram_sd, noise_multiplier=z, label="X'X"
+        svec(moments[:, :d, :d]), l2_sensitivity=gram_moves, noise_multiplier=z, label="X'X"
     )
-    cross = transcript.gaussian(moments[:, :d, d].T, l2_sensitivity=cross_sd, noise_multiplier=z, label="X'y")
+    cross = transcript.gaussian(
+        moments[:, :d, d].T, l2_sensitivity=cross_moves, noise_multiplier=z, label="X'y"
+    )
     square = transcript.gaussian(
-        moments[:, d, d][None, :], l2_sensitivity=square_sd, noise_multiplier=z, label="y'y"
+        moments[:, d, d][None, :],
+        l2_sensitivity=square_sensitivity(response),
+        noise_multiplier=z,
+        label="y'y",
     )[0]
     released = _raised(unsvec(gram, d))
     coef = np.linalg.solve(released, cross.T[:, :, None])[:, :, 0].T
@@ -99,7 +109,7 @@ def bootstrap_regression(
         n = sample.n_rows
         explained = np.einsum("jr,rjk,kr->r", coef, released, coef) - 2 * (coef * cross).sum(axis=0)
         variance = np.maximum(square + explained, 0.0) / np.maximum(n - d, 1)
-        stds = (transcript.noise_std(gram_sd, z, len(gram)), transcript.noise_std(cross_sd, z, d))
+        stds = (transcript.noise_std(gram_moves, z, len(gram)), transcript.noise_std(cross_moves, z, d))
         ends = [
             _percentiles(released[r], coef[:, r], variance[r], n[r], stds, params.interval)
             for r in range(sample.n_replicates)

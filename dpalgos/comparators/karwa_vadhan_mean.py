@@ -47,6 +47,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import SQUARES, release_squares
 from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
+from dpalgos.mechanisms.ball_mean import unit_mean_sensitivity
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
@@ -206,7 +207,11 @@ def _release_means(
     if params.calibration == "paper":
         epsilon = params.epsilon / d / _n_steps(params)
         noisy = release_laplace(
-            transcript, relative, linf_sensitivity=1 / n_rows, epsilon=epsilon, label="mean"
+            transcript,
+            relative,
+            linf_sensitivity=unit_mean_sensitivity(n_rows),
+            epsilon=epsilon,
+            label="mean",
         )
         return np.asarray(noisy * widths)
     root = np.sqrt(widths)
@@ -252,6 +257,11 @@ def _noise(params: KarwaVadhanMeanParams, d: int) -> PlannedNoise:
     return planned(params.epsilon, params.delta, d, params.std_known, params.interval is not None)
 
 
+def bin_sensitivity() -> float:
+    """Return 1: replacing a row takes 1 from one bin of a column and adds 1 to another, of pairs too."""
+    return 1.0
+
+
 def _choose(
     transcript: Transcript,
     counts: FloatArray,
@@ -272,9 +282,9 @@ def _choose(
             noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
         return np.asarray(noisy.argmax(axis=0))
 
-    event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=1.0, count=d)
+    event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=bin_sensitivity(), count=d)
     if not tight:
-        event = PureEvent(label=label, epsilon=epsilon, sensitivity=1.0, count=d, norm=np.inf)
+        event = PureEvent(label=label, epsilon=epsilon, sensitivity=bin_sensitivity(), count=d, norm=np.inf)
     return transcript.choose_each(counts, draw, event, allowed=allowed)
 
 

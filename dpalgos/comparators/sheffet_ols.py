@@ -67,6 +67,15 @@ class SheffetOLSParams(PrivateParams):
             )
 
 
+def row_sensitivity(covariate_bound: float, response_bound: float) -> float:
+    """Return B² = B_x² + B_y², the largest squared norm of a row of [X, y].
+
+    The least eigenvalue of A'A moves by at most B² when a row is replaced (attained by the only row in its
+    direction), and a sketch's loss depends on a row through B² over the ridge alone.
+    """
+    return covariate_bound**2 + response_bound**2
+
+
 def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return neighbours of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
     row = np.zeros(d + 1)
@@ -98,7 +107,7 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
         )
     tight = params.calibration == "tight"
     response_scale = params.covariate_bound / params.response_bound if tight else 1.0
-    row_bound_squared = params.covariate_bound**2 + (response_scale * params.response_bound) ** 2
+    row_bound_squared = row_sensitivity(params.covariate_bound, response_scale * params.response_bound)
     gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)

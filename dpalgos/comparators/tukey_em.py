@@ -18,7 +18,7 @@ Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbours. Let Z be the integral of exp(�
  2. Z = e^(ε₀t) V_t + Σ_(τ>t) (e^(ε₀τ) − e^(ε₀(τ−1))) V_τ. With V_(t−1−k) and V_(τ+k) for V_(t−1) and V_τ, G_k
     bounds the G_0 of every data set in which at most k models differ (:func:`log_gaps`), and grows with k. h
     counts the k = 0, 1, … with G_k ≤ δ. One replaced model moves it by at most 1
-    (:data:`DISTANCE_SENSITIVITY`), since G_k of a neighbour is at most G_(k+1).
+    (:func:`distance_sensitivity`), since G_k of a neighbour is at most G_(k+1).
  3. If G_0 > δ, h = 0 and the check lets through with probability at most δ. If not, P(S) ≤ e^(2ε₀) P'(S) + δ
     for what follows the check, whose own answer costs ε₁. Either way δ is spent once: the direction from a
     data set to its neighbour asks only for the G_0 of the former.
@@ -55,7 +55,6 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
-DISTANCE_SENSITIVITY = 1.0
 _APART = 1e-10  # by which order statistics are moved apart
 _LARGEST = 1e100  # of a coefficient
 
@@ -140,6 +139,11 @@ def distance(boxes: Boxes, params: TukeyEMParams) -> int:
     return _count_first(np.array(safe, dtype=bool))
 
 
+def distance_sensitivity() -> float:
+    """Return 1: replacing a row replaces one model, and G_k of a neighbor is at most G_(k+1)."""
+    return 1.0
+
+
 def witnesses(params: TukeyEMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return a row for each model: so many far ones that one more makes the distance 0."""
     m = params.n_models
@@ -171,7 +175,7 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
     distances = np.array([[apart[id(each)] for each in boxes]], dtype=float)
     released = transcript.laplace(
-        distances, l1_sensitivity=DISTANCE_SENSITIVITY, epsilon=epsilon, label="distance"
+        distances, l1_sensitivity=distance_sensitivity(), epsilon=epsilon, label="distance"
     )
     passed = released[0] > -np.log(2 * params.delta) / epsilon
     middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.mechanisms.ball_mean import unit_mean_sensitivity
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.box_noise import coordinate_std
 from dpalgos.typing import FloatArray
@@ -118,8 +119,9 @@ def release_squares_in_a_cube(
 ) -> EntrySquares:
     """Release both with noise in a cube, for ``epsilon``; otherwise as :func:`release_squares`."""
     both = np.concatenate([squares, shares])
-    released = transcript.box(both, linf_sensitivity=1 / n_rows, epsilon=epsilon, label=SQUARES)
-    std = transcript.box_scale(1 / n_rows, epsilon, len(both)) * coordinate_std(len(both))
+    sensitivity = unit_mean_sensitivity(n_rows)
+    released = transcript.box(both, linf_sensitivity=sensitivity, epsilon=epsilon, label=SQUARES)
+    std = transcript.box_scale(sensitivity, epsilon, len(both)) * coordinate_std(len(both))
     return _made(released, std, half)
 
 

@@ -34,6 +34,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.ball_mean import unit_mean_sensitivity
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.symmetric import svec, unsvec
@@ -231,7 +232,7 @@ def release_score_moments(
         value, l2_sensitivity=sensitivity, noise_multiplier=z, label=SCORE_MOMENTS
     )
     std = transcript.noise_std(sensitivity, z, len(value)) * square
-    once, z = 1 / n_rows, multiplier(SHARE_CLIPPED)
+    once, z = unit_mean_sensitivity(n_rows), multiplier(SHARE_CLIPPED)
     share = transcript.gaussian(
         clipped[None, :], l2_sensitivity=once, noise_multiplier=z, label=SHARE_CLIPPED
     )[0]

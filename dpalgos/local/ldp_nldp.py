@@ -50,12 +50,13 @@ from dpalgos.local.noisy_moments import (
     regression_interval,
     score_variance_bound,
 )
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
+from dpalgos.steps.symmetric import gram_sensitivity
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01
@@ -266,17 +267,18 @@ class GaussianMoments:
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
         """Noise per sensitivity of the normalised parts, √2 and 2."""
-        sensitivities = (float(np.sqrt(2)), 2.0)
+        gram_moves, cross_moves = gram_sensitivity(1.0), report_sensitivity(1.0)
         if self.params.calibration == "paper":
             printed = np.sqrt(32 * np.log(2.5 / self.params.delta)) / self.params.epsilon
-            multipliers = [float(printed / sensitivity) for sensitivity in sensitivities]
+            gram_multiplier, cross_multiplier = float(printed / gram_moves), float(printed / cross_moves)
         else:
             share = _share(self.params.row_norm(self.n_features) ** 2, 2 * self._cross_bound)
             mu = gaussian_mu(self.params.epsilon, self.params.delta)
-            multipliers = [float(1 / np.sqrt(part) / mu) for part in (share, 1 - share)]
-        sizes = (self._gram.size, self.n_features)
-        gram, cross_report = (
-            GaussianReport(noise_multiplier=z, l2_sensitivity=sensitivity, radius=1.0, size=size)
-            for z, sensitivity, size in zip(multipliers, sensitivities, sizes, strict=True)
+            gram_multiplier, cross_multiplier = (float(1 / np.sqrt(f) / mu) for f in (share, 1 - share))
+        gram = GaussianReport(
+            noise_multiplier=gram_multiplier, l2_sensitivity=gram_moves, radius=1.0, size=self._gram.size
         )
-        return gram, cross_report
+        cross = GaussianReport(
+            noise_multiplier=cross_multiplier, l2_sensitivity=cross_moves, radius=1.0, size=self.n_features
+        )
+        return gram, cross

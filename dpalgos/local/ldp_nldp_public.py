@@ -46,7 +46,7 @@ from dpalgos.local.noisy_moments import (
     regression,
     regression_interval,
 )
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
 from dpalgos.params import checked
@@ -211,7 +211,10 @@ class PublicMoments:
             if params.calibration == "paper"
             else 1 / gaussian_mu(params.epsilon, params.delta)
         )
-        return GaussianReport(noise_multiplier=float(multiplier), l2_sensitivity=2.0, radius=1.0, size=d)
+        sensitivity = report_sensitivity(1.0)
+        return GaussianReport(
+            noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d
+        )
 
 
 def _longest_row(params: LDPNLDPPublicParams, d: int) -> FloatArray:

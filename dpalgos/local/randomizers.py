@@ -288,6 +288,11 @@ class GaussianReport:
         return np.asarray(values + self.noise_std * noise.normal(m, p))
 
 
+def report_sensitivity(radius: float) -> float:
+    """Return 2r, how far apart two vectors of ℓ2 norm at most r are: those of opposite directions."""
+    return 2 * radius
+
+
 def pure_randomizer(epsilon: float, radius: float, size: int, mechanism: str = "auto") -> Randomizer:
     """Return an ε-DP randomizer: ``"l2"``, ``"privunit"``, or with ``"auto"`` that of smaller variance."""
     half_space = HalfSpaceRandomizer(epsilon=epsilon, radius=radius, size=size)
@@ -323,7 +328,7 @@ def _pure_event(
     return RandomizerEvent(
         label=label,
         epsilon=randomizer.epsilon,
-        sensitivity=2 * randomizer.radius,
+        sensitivity=report_sensitivity(randomizer.radius),
         norm=2.0,
         radius=randomizer.radius,
         size=randomizer.size,

@@ -12,7 +12,10 @@ import numpy as np
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
-COUNT_SENSITIVITY = 1.0
+
+def count_sensitivity() -> float:
+    """Return 1: replacing a row raises a count of rows by one, lowers it by one or leaves it."""
+    return 1.0
 
 
 def counts_needed(n_candidates: int) -> int:
@@ -54,7 +57,7 @@ def search_level(
         middle = (low + high) // 2
         released = transcript.gaussian(
             counts_above(levels[middle, replicate])[None, :],
-            l2_sensitivity=COUNT_SENSITIVITY,
+            l2_sensitivity=count_sensitivity(),
             noise_multiplier=noise_multiplier,
             label=label,
         )[0]

@@ -29,12 +29,16 @@ from dpalgos.release.checks import check_positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
-COUNT_SENSITIVITY = 1.0
 MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell them apart
 
 _MOST_LISTED_BINS = 1_000_000
 _COLUMNS_AT_ONCE = 16
 _PROBES = np.arange(1, 8) / 8
+
+
+def cost_sensitivity() -> float:
+    """Return 1: replacing a value changes the counts on either side of a bin by at most 1, hence c_b."""
+    return 1.0
 
 
 def private_range(
@@ -81,7 +85,7 @@ def private_range(
     bin_width = np.asarray(bin_width, dtype=float)
     columns = [_Columns(X, bound, float(width)) for X, width in zip(values, bin_width, strict=True)]
     k = values[0].shape[1]
-    event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=COUNT_SENSITIVITY, count=k)
+    event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=cost_sensitivity(), count=k)
 
     def draw() -> IntArray:
         normals = transcript.noise.normal(2, k)

@@ -23,9 +23,12 @@ from dpalgos.release.checks import check_positive, check_probability, check_rows
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-RANK_SENSITIVITY = 1.0
-
 _PROBES = np.arange(1, 8) / 8
+
+
+def rank_sensitivity() -> float:
+    """Return 1, by which a row that is replaced moves the number of rows below any point, at most."""
+    return 1.0
 
 
 def exponential_quantiles(
@@ -104,7 +107,7 @@ def exponential_quantiles(
         for q, level in enumerate(chosen):
             probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
     event = BoundedRangeEvent(
-        label=label, epsilon=epsilon, sensitivity=RANK_SENSITIVITY, count=m * len(chosen)
+        label=label, epsilon=epsilon, sensitivity=rank_sensitivity(), count=m * len(chosen)
     )
     released = transcript.publish(probes.reshape(-1, n_replicates), draw, event)
     return released[0] if rows.ndim == 1 else released

@@ -18,6 +18,14 @@ def ball_mean_sensitivity(radius: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(2 * radius / n_rows)
 
 
+def unit_mean_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return the sensitivity 1/n of a mean over rows of numbers in [0, 1], and of several such means in ℓ∞.
+
+    Attained by a row of zeros against a row of ones.
+    """
+    return np.asarray(1 / n_rows)
+
+
 def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the means, (d, R).
 

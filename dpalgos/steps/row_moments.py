@@ -20,6 +20,23 @@ from dpalgos.typing import FloatArray
 _NARROW = 12
 
 
+def cross_sensitivity(row_bound: float, response_bound: float) -> float:
+    """Return the ℓ2 sensitivity 2 B_x B_y of X'y under replacing one row.
+
+    A row adds xy, of norm at most B_x B_y; attained by the same x with responses ± B_y.
+    """
+    return 2 * row_bound * response_bound
+
+
+def eigenvalue_sensitivity(row_bound: float) -> float:
+    """Return the sensitivity B² of the least eigenvalue of X'X under replacing one row.
+
+    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up;
+    attained by the only row along an axis against one along another.
+    """
+    return row_bound**2
+
+
 def row_moments(
     sample: Sample,
     row_bound: float | None = None,

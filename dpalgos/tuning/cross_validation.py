@@ -92,7 +92,7 @@ def chosen_by_cross_validation(
     chosen = exponential_mechanism(
         transcript,
         -cross_validation(sample, [nested(fit) for fit in of_folds], loss),
-        sensitivity=loss.length / sample.n_rows,
+        sensitivity=loss.mean_sensitivity(sample.n_rows),
         epsilon=epsilon,
         label=LABEL,
     )
@@ -132,7 +132,7 @@ def as_printed(
             chosen = exponential_mechanism(
                 inner,
                 scores[:, r : r + 1],
-                sensitivity=loss.length / own.n_rows,
+                sensitivity=loss.mean_sensitivity(own.n_rows),
                 epsilon=params.epsilon,
                 label=LABEL,
             )

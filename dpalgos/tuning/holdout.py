@@ -55,7 +55,7 @@ def chosen_by_holdout(
     chosen = exponential_mechanism(
         transcript,
         -loss.total(last, models) / n_rows,
-        sensitivity=loss.length / n_rows,
+        sensitivity=loss.mean_sensitivity(n_rows),
         epsilon=epsilon,
         label=LABEL,
     )

@@ -144,6 +144,10 @@ class Loss(ABC):
     def length(self) -> float:
         """Length of the interval: how far a row moves the sum of the losses, at most."""
 
+    def mean_sensitivity(self, n_rows: FloatArray) -> FloatArray:
+        """Return L/n: given the models, a row moves the mean loss of each by the length at most."""
+        return np.asarray(self.length / n_rows)
+
     @abstractmethod
     def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
         """Return the sums over tested rows, (len(models), R), for nested models (d, R), the largest last."""

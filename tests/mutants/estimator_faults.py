@@ -98,12 +98,6 @@ ESTIMATOR_FAULTS = {
     ),
     "dpalgos/central/preconditioned_glm.py": (
         Fault(
-            "a clipped mean of scores moves by the level",
-            "clipped_mean_sensitivity",
-            returns("{all} / 2"),
-            witness("preconditioned_glm-tight"),
-        ),
-        Fault(
             "the searches for the scores' level cost one count",
             "_Levels._searched",
             operation("counts_needed", "1"),
@@ -316,8 +310,8 @@ ESTIMATOR_FAULTS = {
         ),
         Fault(
             "the distance moves by half a model",
-            "DISTANCE_SENSITIVITY",
-            value("0.5"),
+            "distance_sensitivity",
+            returns("0.5"),
             witness("tukey_em-tight"),
         ),
     ),

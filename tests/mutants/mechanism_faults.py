@@ -236,8 +236,8 @@ MECHANISM_FAULTS = {
     "dpalgos/mechanisms/quantiles.py": (
         Fault(
             "ranks move by a half",
-            "RANK_SENSITIVITY",
-            value("0.5"),
+            "rank_sensitivity",
+            returns("0.5"),
             witness("dp_mean: private quantiles-tight"),
         ),
     ),

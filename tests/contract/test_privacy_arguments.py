@@ -1,0 +1,130 @@
+"""Every release names the function that bounds its sensitivity, and every estimator states its shares."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dpalgos
+
+PACKAGE = Path(dpalgos.__file__).parent
+ELSEWHERE = {"audit", "release", "accounting", "theory"}  # where nothing private is released
+MODULES = [
+    path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.relative_to(PACKAGE).parts[0] not in ELSEWHERE and path.name != "__init__.py"
+]
+NAMED = ("sensitivity", "l1_sensitivity", "l2_sensitivity", "linf_sensitivity", "row_bound_squared")
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+
+
+class Scope:
+    """What the names of a function stand for, those of the functions around it included."""
+
+    def __init__(self, function, outer):
+        self._outer = outer
+        self._values = {}
+        arguments = function.args
+        self._parameters = {
+            one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        }
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._bind(target, node.value)
+
+    def _bind(self, target, value):
+        if isinstance(target, ast.Name):
+            self._values.setdefault(target.id, []).append(value)
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for one, its in zip(target.elts, value.elts, strict=True):
+                self._bind(one, its)
+
+    def named(self, name):
+        """Whether all that a variable stands for comes from a named function."""
+        if name in self._values:
+            return all(comes_from_a_name(value, self) for value in self._values[name])
+        if name in self._parameters:
+            return name.endswith(NAMED)  # then the caller is checked
+        return self._outer is not None and self._outer.named(name)
+
+
+def called(node):
+    """Return the name of what is called, or an empty text."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+
+
+def comes_from_a_name(node, scope):
+    """Whether an expression is the value of a function called ``…_sensitivity``, but for public factors."""
+    if isinstance(node, ast.Call):
+        if called(node) == "plain_sensitivity":
+            return comes_from_a_name(node.args[0], scope)
+        return called(node).endswith("_sensitivity")
+    if isinstance(node, ast.Name):
+        return scope is not None and scope.named(node.id)
+    if isinstance(node, ast.Attribute):
+        return node.attr.endswith(NAMED)  # a field, which was given its value by that keyword
+    if isinstance(node, ast.BinOp):  # what rounding adds is a factor
+        return isinstance(node.op, ast.Mult) and any(
+            comes_from_a_name(side, scope) for side in (node.left, node.right)
+        )
+    return isinstance(node, ast.IfExp) and all(
+        comes_from_a_name(branch, scope) for branch in (node.body, node.orelse)
+    )
+
+
+def is_planned(call):
+    """Whether an event only plans noise, relative to a sensitivity of 1."""
+    label = next((one.value for one in call.keywords if one.arg == "label"), None)
+    return called(call).endswith("Event") and isinstance(label, ast.Constant) and label.value == ""
+
+
+def without_a_name(tree):
+    """Yield where a sensitivity is passed on that no named function returned."""
+
+    def visit(node, scope):
+        if isinstance(node, FUNCTIONS):
+            scope = Scope(node, scope)
+        if isinstance(node, ast.Call) and not is_planned(node):
+            for keyword in node.keywords:
+                if keyword.arg in NAMED and not comes_from_a_name(keyword.value, scope):
+                    yield f"line {node.lineno}: {keyword.arg}={ast.unparse(keyword.value)}"
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, scope)
+
+    return list(visit(tree, None))
+
+
+@each_module
+def test_every_release_takes_its_sensitivity_from_a_named_function(path):
+    assert without_a_name(ast.parse(path.read_text())) == []
+
+
+@each_module
+def test_sensitivity_functions_say_why(path):
+    """A proof sketch: more than the name of what is returned."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name.endswith("_sensitivity"):
+            assert len(ast.get_docstring(node) or "") >= 60, node.name
+
+
+@pytest.mark.parametrize(
+    ("source", "n_found"),
+    [
+        ("def f(t, n):\n    t.gaussian(x, l2_sensitivity=2 / n, label='v')", 1),
+        ("def f(t, n):\n    s = 2 / n\n    t.gaussian(x, l2_sensitivity=s, label='v')", 1),
+        ("def f(t, n):\n    t.gaussian(x, l2_sensitivity=mean_sensitivity(n), label='v')", 0),
+        (
+            "def f(t, n):\n    s, z = mean_sensitivity(n), 1\n    t.gaussian(x, l2_sensitivity=s, label='v')",
+            0,
+        ),
+        ("def f(t, sensitivity):\n    t.gaussian(x, l2_sensitivity=sensitivity, label='v')", 0),
+        ("PureEvent(label='', sensitivity=1.0)", 0),
+        ("PureEvent(label='v', sensitivity=1.0)", 1),
+    ],
+)
+def test_a_sensitivity_without_a_name_is_found(source, n_found):
+    assert len(without_a_name(ast.parse(source))) == n_found
