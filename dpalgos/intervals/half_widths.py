@@ -1,7 +1,7 @@
 """Intervals that count the noise: half widths from released and public quantities alone.
 
-    estimate_j ± min( t_ν √T_j, z √(T_j + u_j) ),   T_j = (known variance of the noise) + (released sampling
-    variance)
+    estimate_j ± min( t_ν √T_j, z √(T_j + u_j) )
+    T_j = (known variance of the noise) + (released sampling variance)
 
 u_j is the standard deviation of T_j itself: what is released of the sampling variance is noisy, too.
 Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small beside T_j; elsewhere
@@ -11,9 +11,12 @@ says why. An estimator that has intervals takes the keyword ``interval`` (by :cl
 reserves :data:`INTERVAL_SHARE` of its μ², and ends with :func:`note_interval`. With an interval the answer is
 its midpoint: nothing is shrunk.
 
-What is released for it, of vectors g_i of norm at most C whose mean is the answer, or a part of it:
+What is released for it, of vectors g_i of norm at most C whose mean is the answer, or a part of it
+(:func:`score_moment_sensitivity`):
+
+    quantity                                   sensitivity
     mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
-    (:func:`score_moment_sensitivity`) how many vectors were clipped to C, over n  1/n
+    share of vectors that were clipped to C    1/n
 
 Clipping moves a mean by (share of rows clipped) × (how far they were moved), of which only the share is
 released. A coordinate is flagged where that share, less two standard deviations of its noise, times

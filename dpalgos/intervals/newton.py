@@ -7,8 +7,7 @@ at a released θ. Units are rows, or users with all of theirs. The error of β̂
 
     quantity                                     sensitivity
     Ĥ, of Frobenius norm at most L each unit     √2 L/n (:func:`curvature_sensitivity`)
-    score moments, share of units clipped        (:mod:`dpalgos.intervals.half_widths`), of scores at most
-    C long
+    score moments, share of units clipped        (:mod:`dpalgos.intervals.half_widths`), scores of norm ≤ C
 
 That change, at most ½ |ψ'''| (x'δ)² x for δ = θ − β, is not known; with |ψ'''| ≤ ψ'' (logistic, Poisson)
 and rows that are nearly symmetric it is well below ¼ δ'Hδ in a white direction, and coefficients are flagged

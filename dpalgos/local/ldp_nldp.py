@@ -9,19 +9,19 @@ of E xx', n.
 Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and
 x̃ with entries within ±τ₁, ỹ within ±τ₂,
 
-    x̄x̄'/r²          norm 1, two of them at most √2 apart  (r e_1 against r e_2)
-    x̃ỹ/(√d τ₁τ₂)    norm 1, two of them at most 2 apart   (τ₁1 with ±τ₂)
+    quantity        norm    sensitivity
+    x̄x̄'/r²          1       √2 (r e_1 against r e_2)
+    x̃ỹ/(√d τ₁τ₂)    1       2 (τ₁1 with ±τ₂)
 
 Calibrations
     ``tight``, pure ε (``mechanism`` ``"auto"``, ``"l2"``, ``"privunit"``): one vector of norm ≤ 1,
         (√q g, √(1 − q) x̃ỹ/(Rτ₂)), where x̃ is truncated to ±τ₁ and clipped to R = min(r, √d τ₁), and g is
         x̃x̃' scaled as in :mod:`dpalgos.local.gram_report`; q makes the sum of both noises smallest.
-    ``tight``, ``"gaussian"``: both parts with Gaussian noise, together exactly (ε, δ) by Δ₁²/σ₁² + Δ₂²/σ₂² =
-    μ²;
-        symmetric noise, √2 smaller beside the diagonal; shares of μ² by r² and 2√d τ₁τ₂.
-    ``paper``: σ₁ = √(32 log(2.5/δ)) r²/ε on the upper triangle, σ₂ = √(32 d log(2.5/δ)) τ₁τ₂/ε: half of (ε,
-    δ)
-        for each, at a sensitivity of 2r² where √2 r² is exact.
+    ``tight``, ``"gaussian"``: both parts with Gaussian noise, together exactly (ε, δ) by
+        Δ₁²/σ₁² + Δ₂²/σ₂² = μ²; symmetric noise, √2 smaller off the diagonal; shares of μ² by r² and
+        2√d τ₁τ₂.
+    ``paper``: σ₁ = √(32 log(2.5/δ)) r²/ε on the upper triangle, σ₂ = √(32 d log(2.5/δ)) τ₁τ₂/ε: half of
+        (ε, δ) for each, at a sensitivity of 2r² where √2 r² is exact.
 
 What the server does with the means, a floor for eigenvalues and the threshold S, is in
 :mod:`dpalgos.local.noisy_moments`.
