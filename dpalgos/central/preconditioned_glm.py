@@ -59,7 +59,6 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_glm import check_has_interval
 from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
-from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
 from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
@@ -69,6 +68,7 @@ from dpalgos.params import checked, choice, count
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.steps.clipping import counts_above
 from dpalgos.steps.shrinkage import james_stein
 from dpalgos.typing import FloatArray

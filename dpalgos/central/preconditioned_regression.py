@@ -75,13 +75,13 @@ from dpalgos.intervals.half_widths import (
     release_score_moments,
 )
 from dpalgos.intervals.regression import note_step_interval, unresolved_coordinates
-from dpalgos.mechanisms.ball_mean import ball_mean_sensitivity
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
 from dpalgos.mechanisms.regression_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.steps.clipping import counts_above
 from dpalgos.steps.noisy_steps import combined_steps
 from dpalgos.steps.shrinkage import james_stein

@@ -47,12 +47,12 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import SQUARES, release_squares
 from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
-from dpalgos.mechanisms.ball_mean import unit_mean_sensitivity
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import unit_mean_sensitivity
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _CHOICE_SHARE = 0.1

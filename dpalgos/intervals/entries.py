@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.ball_mean import unit_mean_sensitivity
 from dpalgos.release.transcript import Transcript
+from dpalgos.steps.ball_mean import unit_mean_sensitivity
 from dpalgos.steps.box_noise import coordinate_std
 from dpalgos.typing import FloatArray
 

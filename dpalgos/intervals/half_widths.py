@@ -37,9 +37,9 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.ball_mean import unit_mean_sensitivity
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.transcript import Transcript
+from dpalgos.steps.ball_mean import unit_mean_sensitivity
 from dpalgos.steps.symmetric import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
