@@ -40,10 +40,12 @@ from flows.studies.task_choice import check_cell, refreshing
 from tasks.bring.analyst_parquet import own_parquet
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
-from tasks.cache.keys import CacheKey, cache_key, modules_of
+from tasks.cache.keys import CacheKey, cache_key
 from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
 from tasks.faults import guarded
+from tasks.problems.abilities import HasExhibits
 from tasks.problems.own_data import OwnData
+from tasks.problems.problem import DatasetProblem, modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.render import render, write_index
 from tasks.report.shared_reports import share_report
@@ -52,9 +54,10 @@ from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
+from tasks.study.block import Block
 from tasks.study.panel import Panel
-from tasks.study.spec import Profile, StudySpec
-from tasks.work_units import Block
+from tasks.study.spec import StudySpec
+from tasks.work_units import Profile
 
 Designs = dict[str, Record | None]  # by panel
 
@@ -202,7 +205,7 @@ class _Run:
     def design(self, tables: dict[str, DatasetRef], panel: Panel) -> Record | None:
         """Prepare the data of a panel; there is nothing to prepare where they are simulated."""
         problem = panel.problem
-        if problem.simulated:
+        if not isinstance(problem, DatasetProblem):
             return None
         columns = [asdict(column) for column in problem.columns()]
         plain, table = problem.model_dump(mode="json"), tables[problem.source]
@@ -216,13 +219,13 @@ class _Run:
         on_server = ProgressArtifact(self.spec.name, len(blocks))
         with progress(len(blocks), sum(block.work for block in blocks)) as shown:
             for block in sorted(blocks, key=lambda block: -block.work):
-                submitted[self._submit(block, designs[block.panel])] = block
+                submitted[self._submit(block, designs[block.replicates.panel])] = block
             for future in as_completed(list(submitted)):
                 block, record = submitted[future], future.result()
                 found = future.state.name == "Cached"
                 if not at_hand(record):
                     found = False
-                    record = self._submit(block, designs[block.panel], again=True).result()
+                    record = self._submit(block, designs[block.replicates.panel], again=True).result()
                 records[block.key] = record
                 shown.advance(block.work, found=found)
                 on_server.advance()
@@ -234,13 +237,13 @@ class _Run:
         if not deleted:
             return []
         chosen: dict[str, Block] = {}
-        for block in sorted(blocks, key=lambda block: block.panel != self.spec.headline.panel):
-            chosen.setdefault(block.dataset, block)
+        for block in sorted(blocks, key=lambda block: block.replicates.panel != self.spec.headline.panel):
+            chosen.setdefault(block.problem.source, block)
         for block in chosen.values():
-            design = designs[block.panel]
+            design = designs[block.replicates.panel]
             assert design is not None  # checked when the file was read
             code = [data_limit.fn.__module__, *modules_of(block.problem)]
-            inputs = [self.spec.name, block.panel, block.data_source, design["sha256"], deleted]
+            inputs = [self.spec.name, block.replicates.panel, block.data_source, design["sha256"], deleted]
             key = cache_key("limit", code, *inputs)
             records.append(self._now(data_limit, key, block, design, self._rows_of(key), deleted))
         return records
@@ -279,9 +282,9 @@ class _Run:
     ) -> list[Record]:
         """Write what the report shows beside the results of the headline's panel, if there is anything."""
         head = self.spec.head_panel
-        if not head.problem.has_exhibits:
+        if not isinstance(head.problem, HasExhibits):
             return []
-        own = [(b, part) for b, part in zip(blocks, parts, strict=False) if b.panel == head.name]
+        own = [(b, part) for b, part in zip(blocks, parts, strict=False) if b.replicates.panel == head.name]
         block = headline_block([b for b, _ in own], self.spec.headline.n, self.spec.headline_cells(blocks))
         table, design = tables.get(head.problem.source), designs[head.name]
         folder = str(self.out / self.spec.name)
@@ -303,7 +306,7 @@ class _Run:
         """Write the report beside the table, and beside what else was written there."""
         settings = [context[name] for name in ("profile", "replicates", "seed")]
         shas = [table.sha256 for table in tables.values()]
-        problems = [module for panel in self.spec.panels for module in panel.problem.modules()]
+        problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]
         found = [{key: value for key, value in record.items() if key != "code"} for record in results]
         code, plain = [render.fn.__module__, *problems], self.spec.model_dump(mode="json")
         key = cache_key("page", code, plain, shas, found, settings, of_page=True)

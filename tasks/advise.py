@@ -20,13 +20,15 @@ from reports.analysis.error_curve import first_below
 from tasks.faults import SpecError
 from tasks.problems.guesses import Guesses
 from tasks.problems.problem import Estimation
+from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.release.draw import spending_of
 from tasks.rules import delta_at
 from tasks.run.block import compute_block
 from tasks.run.threads import one_blas_thread
+from tasks.study.block import Block
 from tasks.study.panel import Grid, Panel
 from tasks.study.spec import StudySpec
-from tasks.work_units import Block, Cell
+from tasks.work_units import Cell
 
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SIZES = (1 / 16, 1 / 4, 4.0)  # of tables beside the study's own, as multiples of it
@@ -237,15 +239,16 @@ class _Simulation:
     def __init__(
         self, spec: StudySpec, replicates: int, seed: int, progress: Callable[[int], None] | None
     ) -> None:
-        if spec.head_panel.problem.simulated:
-            raise SpecError(f"{spec.name}: its data are simulated; advice is for studies of a table")
+        if not isinstance(spec.head_panel.problem, RegisteredTableProblem):
+            raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+        self._problem = spec.head_panel.problem
         self.panel = with_least_noise(spec)
-        self.n_units = spec.own.units[0] if spec.own else self.panel.problem.about.n_rows
+        self.n_units = spec.own.units[0] if spec.own else self._problem.about.n_rows
         self._n_tables = min(TABLES, replicates)
         self._spec, self._replicates, self._seed = spec, -(-replicates // self._n_tables), seed
         self._progress, self._made = progress, 0
         rows_each = spec.own.rows / self.n_units if spec.own else 1.0
-        self._most = int(_MOST_ELEMENTS / rows_each / self.panel.problem.sizes(spec.headline.n)["d"])
+        self._most = int(_MOST_ELEMENTS / rows_each / self._problem.sizes(spec.headline.n)["d"])
 
     def forecasts(self) -> list[Forecast]:
         """Return errors at the study's sizes and budgets, at more budgets, and of tables of other sizes."""
@@ -284,9 +287,7 @@ class _Simulation:
         for attempt in range(_TRIES):
             rng = np.random.default_rng([self._seed, table, attempt])
             try:
-                guesses = self.panel.problem.declared_rows(self._spec.guesses).plausible(
-                    self._spec.guesses, rng
-                )
+                guesses = self._problem.declared_rows(self._spec.guesses).plausible(self._spec.guesses, rng)
                 return {
                     key: run
                     for population, grids in self._populations().items()
@@ -299,7 +300,7 @@ class _Simulation:
     def _runs_of(
         self, population: int, grids: list[Grid], guesses: Guesses, table: int, rng: np.random.Generator
     ) -> dict[str, _Run]:
-        spec, problem = self._spec, self.panel.problem
+        spec, problem = self._spec, self._problem
         prepared = problem.made_up(population, guesses, rng)
         found: dict[str, _Run] = {}
         for grid in grids:
@@ -307,7 +308,7 @@ class _Simulation:
             for block in alone.blocks("paper", replicates=self._replicates, seed=self._seed + table):
                 rows = compute_block(block, prepared)
                 rows = rows[rows["metric"] == problem.metric]
-                widths = grid is grids[0] and block.n == spec.headline.n
+                widths = grid is grids[0] and block.replicates.n == spec.headline.n
                 for cell in block.cells:
                     ends = _half_widths(cell, block, prepared) if widths else np.zeros(0)
                     run = _Run(rows=rows[rows["cell"] == cell.key], ends=ends)
@@ -323,10 +324,10 @@ def _half_widths(cell: Cell, block: Block, prepared: Any) -> np.ndarray:
     if not cell.epsilon or not get_estimator(cell.estimator).has_interval:
         return np.zeros(0)
     asked, found = replace(cell, params={**cell.params, "interval": LEVEL}), [np.zeros(0)]
-    for draw in block.problem.draws(block, prepared):
+    for draw in block.problem.draws(block.replicates, prepared):
         assert isinstance(draw, Estimation)
         try:
-            interval = draw.answer(asked, block).interval
+            interval = draw.answer(asked, block.replicates).interval
         except InputError:  # a setting that has none, or too few rows
             return np.zeros(0)
         assert interval is not None
@@ -378,7 +379,8 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     """
     budget, panel = ledger.budget(dataset), with_least_noise(spec)
     spent, problem = spending_of(ledger.charges(dataset)), panel.problem
-    n_rows, n_users = (spec.own.rows, spec.own.users) if spec.own else (problem.about.n_rows, None)
+    about = spec.about(problem.source)
+    n_rows, n_users = (spec.own.rows, spec.own.users) if spec.own else (about.n_rows, None)
     n = n_users or n_rows
     delta = delta_at(spec.headline.delta, n)
     found = []

@@ -1,24 +1,22 @@
-"""Cells and blocks: the unit of work and the unit of scheduling.
+"""Cells and replicates: the unit of work, and the data that it is done on.
 
-A cell is an estimator with its settings, at one size and one (ε, δ); its replicates run together. A
-block is a bundle of cells that share the data they read. Both are plain, frozen and JSON-able, and
-every random number is derived from them, so that any retry, order or machine gives the same bytes.
+A cell is an estimator with its settings, at one size and one (ε, δ); its replicates run together. Both
+are plain, frozen and JSON-able, and every random number is derived from them, so that any retry, order or
+machine gives the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tasks.problems.problem import Problem
-
-
-_NAMED = 3  # estimators in a block's title
+Profile = Literal["smoke", "standard", "paper"]
+PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,56 +87,57 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
-    """Cells of one study that share their data: of one panel, one size and a range of replicates.
+class Replicates:
+    """Some replicates of a panel's data at one size: everything that decides which data are drawn.
 
     Attributes
     ----------
-    panel : str
-        The panel's name.
-    problem : Problem
-        The panel's problem.
-    first, replicates : int
-        The first replicate, and how many there are from it on.
+    n : int
+        Rows per replicate.
+    first, count : int
+        The first replicate, and how many follow from it on.
     of : int
-        Replicates of a cell in all its blocks.
+        Replicates of a cell in all blocks.
+    n_cells : int
+        How many cells read these data.
     seed : int
         The study's seed.
-    work : int
-        A rough measure of the work in it, for the order of execution and the time left.
     """
 
     study: str
-    dataset: str
-    data_source: str
     panel: str
-    problem: Problem
     n: int
-    replicates: int
-    seed: int
     first: int
+    count: int
     of: int
-    work: int
-    cells: tuple[Cell, ...]
+    n_cells: int
+    seed: int
 
     @property
     def key(self) -> str:
-        """The block's name within its study."""
+        """Their name within the study, e.g. ``public:n=2000:r=0-9``."""
         name = f"{self.panel}:n={self.n}"
-        last = self.first + self.replicates - 1
-        return name if self.replicates == self.of else f"{name}:r={self.first}-{last}"
+        return name if self.count == self.of else f"{name}:r={self.first}-{self.first + self.count - 1}"
 
     @property
-    def title(self) -> str:
-        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
-        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
+    def numbers(self) -> range:
+        """The numbers of the replicates."""
+        return range(self.first, self.first + self.count)
 
-    def described(self) -> dict[str, Any]:
-        """Return the block as plain data, e.g. for the key of its result."""
-        facts = {**vars(self), "problem": self.problem.model_dump(mode="json")}
-        return {**facts, "cells": [asdict(cell) for cell in self.cells]}
+    def generators(self, purpose: str) -> Iterator[tuple[int, np.random.Generator]]:
+        """Yield each replicate's number and its generator for a purpose, different in every panel."""
+        seed = derive_seed(self.seed, self.study, purpose, self.panel, self.n)
+        for number in self.numbers:
+            yield number, replicate_generator(seed, number)
+
+    def row_generators(self) -> list[np.random.Generator]:
+        """Return the generators that draw the rows of each replicate, the same in every panel."""
+        seed = derive_seed(self.seed, self.study, "rows", self.n)
+        return [replicate_generator(seed, number) for number in self.numbers]
+
+    def seed_of(self, cell: Cell) -> int:
+        """Return the seed of a cell's noise."""
+        return derive_seed(self.seed, self.study, cell.question)
 
 
 def _short(value: float | None) -> str:
@@ -156,12 +155,3 @@ def derive_seed(seed: int, *names: object) -> int:
 def replicate_generator(seed: int, replicate: int) -> np.random.Generator:
     """Return the generator of one replicate: ``np.random.default_rng(seed).spawn(R)[replicate]``, any R."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replicate,)))
-
-
-def row_generators(block: Block) -> list[np.random.Generator]:
-    """Return the generators that draw the rows of each replicate.
-
-    They depend on study, size and seed only, so that all estimators see the same subsamples.
-    """
-    seed = derive_seed(block.seed, block.study, "rows", block.n)
-    return [replicate_generator(seed, r) for r in range(block.first, block.first + block.replicates)]

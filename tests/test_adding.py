@@ -42,6 +42,8 @@ from data.store.folders import REPORTS
 from tasks.cache.keys import UNCACHED
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
+from tasks.problems.abilities import HasExhibits
+from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.collect import collect
@@ -70,15 +72,15 @@ for name in ("heights", "outliers"):
     for dataset in spec.datasets:
         tables[dataset] = parquet.fn(fetch.fn(dataset, offline=True))
     for panel in spec.panels:
-        if not panel.problem.simulated:
+        if isinstance(panel.problem, DatasetProblem):
             designs[panel.name] = prepare.fn(UNCACHED, panel.problem, tables[panel.problem.source])
     blocks = spec.blocks("standard", replicates=2, seed=1)
     parts = [
-        run_block.fn(UNCACHED, block, designs.get(block.panel), str(here / f"{name}-{i}.parquet"))
+        run_block.fn(UNCACHED, block, designs.get(block.replicates.panel), str(here / f"{name}-{i}.parquet"))
         for i, block in enumerate(blocks)
     ]
     results = collect.fn(UNCACHED, parts, [], str(out))
-    if spec.head_panel.problem.has_exhibits:
+    if isinstance(spec.head_panel.problem, HasExhibits):
         block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
         exhibit.fn(UNCACHED, block, None, None, parts, str(out))
     context = {"study": name, "out": None, "profile": "standard", "replicates": 2, "seed": 1}

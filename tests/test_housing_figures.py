@@ -35,7 +35,7 @@ def results(study, prepared):
     wanted = ("preconditioned_regression", "adassp", "dp_linear_regression", "ols", "zero")
     tables = []
     for block in study.blocks("standard", replicates=30, seed=SEED):
-        if block.panel == "public" and block.n in (2000, 5000, 10_000, 20_000):
+        if block.replicates.panel == "public" and block.replicates.n in (2000, 5000, 10_000, 20_000):
             cells = tuple(
                 cell for cell in block.cells if cell.estimator in wanted and cell.epsilon in (None, 0.5)
             )
@@ -90,7 +90,7 @@ def test_tight_certificates_use_at_least_99_percent_of_the_budget(results):
 
 
 def test_deleting_the_most_influential_rows_moves_the_answer_as_published(study, prepared):
-    block = next(b for b in study.blocks("smoke", replicates=1, seed=0) if b.panel == "public")
+    block = next(b for b in study.blocks("smoke", replicates=1, seed=0) if b.replicates.panel == "public")
     shifts = compute_limit(block, prepared, [1, 10])["value"]
     assert shifts.tolist() == pytest.approx([0.051, 0.114], rel=0.05)
 

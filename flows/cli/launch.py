@@ -27,7 +27,8 @@ from tasks.bring.analyst_parquet import stored_own_table
 from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
 from tasks.run.memory import MAX_WORKERS
-from tasks.study.spec import MAX_REPLICATES, PROFILES
+from tasks.study.spec import MAX_REPLICATES
+from tasks.work_units import PROFILES
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 

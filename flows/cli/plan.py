@@ -12,10 +12,12 @@ from flows.studies.find_study import find_study
 from tasks.bring.analyst_parquet import own_parquet
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
+from tasks.problems.problem import DatasetProblem
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.threads import one_blas_thread
-from tasks.study.spec import Profile, StudySpec
-from tasks.work_units import Block
+from tasks.study.block import Block
+from tasks.study.spec import StudySpec
+from tasks.work_units import Profile
 
 # What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and
 # end, the data, the page. Fitted to runs of four studies, of which it was 6 to 9.
@@ -90,7 +92,7 @@ def _with_tables(spec: StudySpec, profile: Profile, offline: bool) -> tuple[Stud
 
 
 def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
-    if block.problem.simulated:
+    if not isinstance(block.problem, DatasetProblem):
         return None
     suffix, content = block.problem.prepare(tables[block.problem.source])
     path = folder / f"prepared{suffix}"
@@ -99,7 +101,7 @@ def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
 
 
 def _of_panel(name: str, costs: list[BlockCost]) -> dict[str, Any]:
-    own = [cost for cost in costs if cost.block.panel == name]
+    own = [cost for cost in costs if cost.block.replicates.panel == name]
     estimators: dict[str, float] = {}
     for cost in own:
         for estimator, seconds in cost.cells.items():

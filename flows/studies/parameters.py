@@ -21,7 +21,8 @@ from flows.studies.parameter_words import check_in_words
 from flows.studies.task_choice import TaskName
 from tasks.faults import SpecError
 from tasks.run.memory import MAX_WORKERS
-from tasks.study.spec import MAX_REPLICATES, Profile
+from tasks.study.spec import MAX_REPLICATES
+from tasks.work_units import Profile
 
 DEFAULT_SEED = 20191112
 

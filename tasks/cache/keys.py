@@ -14,10 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import dpalgos
 from data.store.code_digest import code_digest
 from tasks.faults import SpecError
-from tasks.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,6 @@ def cache_key(name: str, modules: Iterable[str], *inputs: Any, of_page: bool = F
     content = [name, inputs, sha256]
     blob = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return CacheKey(f"{name}-{hashlib.sha256(blob.encode()).hexdigest()[:32]}", roots, of_page, sha256)
-
-
-def modules_of(problem: Problem, estimators: Iterable[str] = ()) -> list[str]:
-    """Return the modules that a problem and estimators are found in by name."""
-    return [
-        *problem.modules(),
-        *(dpalgos.get_estimator(name).function.__module__ for name in set(estimators)),
-    ]
 
 
 def is_current(record: dict[str, Any]) -> bool:

@@ -14,9 +14,10 @@ import dpalgos
 from data.prepare.prepared_table import PreparedTable
 from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun
+from tasks.problems.abilities import HeadlineRun
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem, weighted_answer
-from tasks.work_units import Block, derive_seed, replicate_generator
+from tasks.work_units import Replicates
 
 _USER = "user"
 _SHUFFLES = 20
@@ -58,7 +59,6 @@ class GridUsers(RegisteredTableProblem):
     shuffled: bool = False
 
     size_symbol: ClassVar[str] = "m"
-    has_exhibits: ClassVar[bool] = True
 
     def check(self, n: int, task: str) -> None:
         """Refuse generalized linear models, and more rows of a user than a cell has."""
@@ -90,12 +90,11 @@ class GridUsers(RegisteredTableProblem):
         """Return one block: the data are small."""
         return [(0, replicates, n_cells * replicates * ELEMENTS_BESIDE)]
 
-    def draws(self, block: Block, prepared: GriddedTable) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: GriddedTable) -> Iterator[Draw]:
         """Yield every replicate's own draw of rows."""
-        seed = derive_seed(block.seed, block.study, "rows", block.panel, block.n)
-        X, y, m = prepared.table.X, prepared.table.y, block.n
-        for replicate in range(block.first, block.first + block.replicates):
-            rows = self.drawn_rows(prepared, m, replicate_generator(seed, replicate))
+        X, y, m = prepared.table.X, prepared.table.y, replicates.n
+        for replicate, rng in replicates.generators("rows"):
+            rows = self.drawn_rows(prepared, m, rng)
             yield Estimation(
                 sample=dpalgos.Sample(
                     X[rows],
@@ -147,16 +146,16 @@ class GridUsers(RegisteredTableProblem):
                 spreads.append(float((np.mean(means, axis=0)[: len(unit)] * unit).max()))
             rows.append([m, *spreads])
         spread = {"n_users": prepared.n_users, "degrees": self.degrees, "rows": rows}
-        return {"user_spread": spread, "user_bias": {"rows": self._biases(prepared, run.block)}}
+        return {"user_spread": spread, "user_bias": {"rows": self._biases(prepared, run)}}
 
-    def _biases(self, prepared: GriddedTable, block: Block) -> list[list[str | float]]:
+    def _biases(self, prepared: GriddedTable, run: HeadlineRun) -> list[list[str | float]]:
         """Return each tight cell's estimator and form, and how far it is off without noise."""
-        draws = list(self.draws(replace(block, first=0, replicates=_SHUFFLES), prepared))
+        draws = list(self.draws(replace(run.replicates, first=0, count=_SHUFFLES), prepared))
         rows: list[list[str | float]] = []
-        for cell in block.cells:
+        for cell in run.cells:
             if cell.calibration == "tight":
                 noiseless = replace(cell, epsilon=_NOISELESS)
-                answers = [draw.columns(draw.answer(noiseless, block).estimate) for draw in draws]
+                answers = [draw.columns(draw.answer(noiseless, run.replicates).estimate) for draw in draws]
                 off = draws[0].measure(np.mean(answers, axis=0))
                 rows.append([cell.estimator, cell.form, float(off[0])])
         return rows

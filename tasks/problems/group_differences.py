@@ -29,8 +29,9 @@ from data.prepare.group_difference import (
 from data.registry import get_dataset
 from data.store.references import DatasetRef, GenotypeRef, Repair
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun, Problem
-from tasks.work_units import Block, row_generators
+from tasks.problems.abilities import HeadlineRun
+from tasks.problems.problem import ELEMENTS_BESIDE, DatasetProblem, Draw, Estimation
+from tasks.work_units import Replicates
 
 SUPPORT_RECALL = "support_recall"
 
@@ -70,7 +71,7 @@ def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
     return np.asarray(chosen & (magnitudes > 0))
 
 
-class GroupDifferences(Problem):
+class GroupDifferences(DatasetProblem):
     """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
 
     ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
@@ -85,8 +86,7 @@ class GroupDifferences(Problem):
     unit: Literal["person", "pair"]
 
     size_symbol: ClassVar[str] = "m"
-    has_exhibits: ClassVar[bool] = True
-    has_deletion_shifts: ClassVar[bool] = True
+    can_delete_rows: ClassVar[bool] = True
 
     @property
     def task(self) -> str:
@@ -133,26 +133,26 @@ class GroupDifferences(Problem):
         """Read both groups."""
         return load_groups(path)
 
-    def draws(self, block: Block, prepared: GroupDifference) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
-        drawn = draw_people(prepared.sizes, block.n, row_generators(block))
+        drawn = draw_people(prepared.sizes, replicates.n, replicates.row_generators())
         if self.unit == "person":
             mask = person_mask(drawn, len(prepared.X))
-            sample = dpalgos.Sample(prepared.X, row_mask=mask, n_replicates=block.replicates)
+            sample = dpalgos.Sample(prepared.X, row_mask=mask, n_replicates=replicates.count)
             yield GroupEstimation(
                 sample=sample,
                 first=0,
-                replicates=block.replicates,
+                replicates=replicates.count,
                 target=prepared.target,
                 s=self.s,
                 batched=True,
             )
             return
-        for r in range(block.replicates):
+        for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
             yield GroupEstimation(
                 sample=sample,
-                first=block.first + r,
+                first=replicate,
                 replicates=1,
                 target=prepared.target,
                 s=self.s,
@@ -176,9 +176,9 @@ class GroupDifferences(Problem):
         assert run.design is not None
         prepared = self.load(run.design)
         # Several repetitions draw from children of a seed, a single one from the seed itself.
-        first = replace(run.block, first=0, replicates=min(2, run.block.replicates))
+        first = replace(run.replicates, first=0, count=min(2, run.replicates.count))
         draw = next(self.draws(first, prepared))
-        answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in first.cells}
+        answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in run.cells}
         return {
             "genome": {
                 "chromosomes": prepared.snps["chromosome"].astype(str).tolist(),

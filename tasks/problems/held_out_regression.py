@@ -9,9 +9,10 @@ import numpy as np
 
 import dpalgos
 from data.prepare.prepared_table import PreparedTable, draw_training_rows
-from tasks.problems.problem import Estimation, HeadlineRun
+from tasks.problems.abilities import HeadlineRun
+from tasks.problems.problem import Estimation
 from tasks.problems.train_test_split import TrainTestSplit
-from tasks.work_units import Block, row_generators
+from tasks.work_units import Replicates
 
 if TYPE_CHECKING:
     from reports.page import Finding
@@ -70,8 +71,8 @@ class HeldOutRegression(TrainTestSplit):
         return "l2_error"
 
     def modules(self) -> tuple[str, ...]:
-        """Return this module and the one whose draws it shares."""
-        return (type(self).__module__, TrainTestSplit.__module__)
+        """Return the module of the problem that this one builds on."""
+        return (TrainTestSplit.__module__,)
 
     def check(self, n: int, task: str) -> None:
         """Refuse generalized linear models."""
@@ -87,13 +88,13 @@ class HeldOutRegression(TrainTestSplit):
             )
         super().check_data(n)
 
-    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[HeldOutEstimation]:
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[HeldOutEstimation]:
         """Yield the one draw of all the block's replicates."""
-        mask = draw_training_rows(prepared, block.n, row_generators(block), whole_groups=False)
+        mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=False)
         yield HeldOutEstimation(
-            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=block.replicates),
-            first=block.first,
-            replicates=block.replicates,
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
+            first=replicates.first,
+            replicates=replicates.count,
             batched=True,
             target=self.full_answer(prepared),
             to_target=prepared.to_standard,

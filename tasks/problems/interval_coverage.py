@@ -13,17 +13,17 @@ import numpy as np
 import dpalgos
 from data.prepare.prepared_table import PreparedTable
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
+from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import (
     ELEMENTS_BESIDE,
     Draw,
     Estimation,
-    HeadlineRun,
     Problem,
     spread_over_blocks,
 )
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.problems.simulation import RowSimulation
-from tasks.work_units import Block, derive_seed, replicate_generator
+from tasks.work_units import Replicates
 
 COVERAGE = "coverage"
 FLAGGED = "flagged"
@@ -60,7 +60,6 @@ class IntervalProblem(Problem):
     """
 
     panel_word: ClassVar[str] = "panel"
-    has_exhibits: ClassVar[bool] = True
 
     @property
     def metric(self) -> str:
@@ -71,9 +70,9 @@ class IntervalProblem(Problem):
         """Return the smallest size and the next."""
         return tuple(sorted(sizes)[:2])
 
-    def draws(self, block: Block, prepared: Any) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: Any) -> Iterator[Draw]:
         """Yield the draws of the problem beside, of which intervals are measured."""
-        for draw in super().draws(block, prepared):  # type: ignore[safe-super]
+        for draw in super().draws(replicates, prepared):  # type: ignore[safe-super]
             assert isinstance(draw, Estimation)
             shared = {part.name: getattr(draw, part.name) for part in fields(Estimation)}
             yield IntervalDraw(**shared)
@@ -93,7 +92,7 @@ class IntervalProblem(Problem):
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return what the metrics are called."""
         names = {"coverage": COVERAGE, "flagged": FLAGGED, "pivot": PIVOT, "naive": NAIVE_COVERAGE}
-        return {"covered_shares": {**names, "n": run.block.n}}
+        return {"covered_shares": {**names, "n": run.replicates.n}}
 
 
 class IntervalSimulation(IntervalProblem, RowSimulation):
@@ -126,15 +125,14 @@ class Resamples(RegisteredTableProblem):
         """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
 
-    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield one resample after another."""
         keywords: dict[str, Any] = {"family": self.family} if self.family else {}
         name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
-        rng = np.random.default_rng(0)  # asked for, and not used
-        target = dpalgos.estimate(name, prepared.X, prepared.y, rng=rng, **keywords).estimate
-        seed = derive_seed(block.seed, block.study, "rows", block.panel, block.n)
-        for replicate in range(block.first, block.first + block.replicates):
-            rows = replicate_generator(seed, replicate).integers(0, len(prepared.X), block.n)
+        unused = np.random.default_rng(0)
+        target = dpalgos.estimate(name, prepared.X, prepared.y, rng=unused, **keywords).estimate
+        for replicate, rng in replicates.generators("rows"):
+            rows = rng.integers(0, len(prepared.X), replicates.n)
             y = None if prepared.y is None else prepared.y[rows]
             yield Estimation(
                 sample=dpalgos.Sample(prepared.X[rows], y),

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 import dpalgos
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, HeadlineRun, spread_over_blocks
+from tasks.problems.abilities import HeadlineRun
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, spread_over_blocks
 from tasks.problems.simulation import SimulatedProblem
-from tasks.work_units import Block, replicate_generator
+from tasks.work_units import Replicates
 
 SUP_ERROR = "sup_error"
 
@@ -46,12 +47,10 @@ class SimulatedPeople(SimulatedProblem):
         """Return the memory of one data set, and of its rows in their groups."""
         return 3 * 8 * n * self.sizes(n)["d"]
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
-        seed = self.data_seed(block)
-        for replicate in range(block.first, block.first + block.replicates):
-            rng = replicate_generator(seed, replicate)
-            data = self.simulate(rng, block.n)
+        for replicate, rng in replicates.generators("data"):
+            data = self.simulate(rng, replicates.n)
             beside = self.simulate(rng, self.public_rows)
             yield CoefficientDraw(
                 sample=dpalgos.Sample(data.X, data.y, public_rows=beside.X),
@@ -67,8 +66,6 @@ class LocalRegression(SimulatedPeople):
 
     kind: Literal["local_regression"]
 
-    has_exhibits: ClassVar[bool] = True
-
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return both errors."""
         both = np.concatenate(measured, axis=1)
@@ -79,7 +76,7 @@ class LocalRegression(SimulatedPeople):
         named = {SHUFFLED: "shuffled", AGGREGATED: "summed"}
         return {
             "column_growth": {"metric": SUP_ERROR},
-            "central_epsilon": {"metrics": named, "n": run.block.n},
+            "central_epsilon": {"metrics": named, "n": run.replicates.n},
         }
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:

@@ -9,10 +9,9 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 import dpalgos
@@ -40,12 +39,9 @@ from tasks.problems.attack_metrics import (
     SUM_RATIO,
     rate_metric,
 )
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Problem
+from tasks.problems.problem import ELEMENTS_BESIDE, DatasetProblem, Draw, Problem
 from tasks.problems.simulation import SimulatedProblem
-from tasks.work_units import Block, replicate_generator, row_generators
-
-if TYPE_CHECKING:
-    from tasks.study.spec import StudySpec
+from tasks.work_units import Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,12 +86,6 @@ class _FindingMembers(Problem):
 
     layout: ClassVar[str] = "attack_page"
 
-    def layout_facts(self, spec: "StudySpec", results: pd.DataFrame) -> Any:
-        """Return intervals, ceilings, predictions and claims for the page of attacks."""
-        from tasks.problems.attack_facts import attack_facts
-
-        return attack_facts(spec, results)
-
     @property
     def metric(self) -> str:
         """The headline metric."""
@@ -139,12 +129,12 @@ class Tracing(_FindingMembers, SimulatedProblem):
         """Whether rows are N(μ, I) and attacked on all coordinates: there the score's separation is known."""
         return self.attack == "mean" and self.s is None
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; the rows after the first n are not the estimator's."""
-        n, seed = block.n, self.data_seed(block)
+        n = replicates.n
         inside = (np.arange(2 * n) < n)[:, None]
-        for replicate in range(block.first, block.first + block.replicates):
-            data = self.simulate(replicate_generator(seed, replicate), n, times=2)
+        for replicate, rng in replicates.generators("data"):
+            data = self.simulate(rng, n, times=2)
             yield Traced(
                 sample=dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n]),
                 first=replicate,
@@ -175,7 +165,7 @@ class Tracing(_FindingMembers, SimulatedProblem):
         )
 
 
-class GroupTracing(_FindingMembers):
+class GroupTracing(_FindingMembers, DatasetProblem):
     """Genotypes, counted from −1 to 1, of a dataset's first group; n people are members, and n others not.
 
     ``truth`` is what the attacker takes for the mean: that of the people outside both groups
@@ -221,17 +211,17 @@ class GroupTracing(_FindingMembers):
         with np.load(path) as stored:
             return TracedGroup(X=stored["X"].astype(np.float64), panel_mean=stored["panel_mean"])
 
-    def draws(self, block: Block, prepared: TracedGroup) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Draw]:
         """Yield the one draw of all replicates."""
-        inside, outside, others = draw_roles(len(prepared.X), block.n, row_generators(block))
+        inside, outside, others = draw_roles(len(prepared.X), replicates.n, replicates.row_generators())
         truth = prepared.panel_mean
         if self.truth == "same_population":
             truth = prepared.X.T @ others / others.sum(axis=0)
-        sample = dpalgos.Sample(prepared.X, row_mask=inside, n_replicates=block.replicates)
+        sample = dpalgos.Sample(prepared.X, row_mask=inside, n_replicates=replicates.count)
         yield Traced(
             sample=sample,
             first=0,
-            replicates=block.replicates,
+            replicates=replicates.count,
             batched=True,
             attack=MeanAttack(mean=truth, noise_std=prepared.panel_std),
             truth=truth,

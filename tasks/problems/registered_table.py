@@ -19,10 +19,10 @@ from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.declared_rows import DeclaredRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
-from tasks.problems.problem import Problem
+from tasks.problems.problem import DatasetProblem
 
 
-class RegisteredTableProblem(Problem, ABC):
+class RegisteredTableProblem(DatasetProblem, ABC):
     """Rows of a registered table.
 
     With a response the task is its regression on the covariates, linear or of a ``family``; without one it
@@ -133,10 +133,6 @@ class RegisteredTableProblem(Problem, ABC):
         if about.kind == "frames":
             return about.columns
         return tuple(about.column(name) for name in (*self.covariates, self.response) if name)
-
-    def assumed_columns(self) -> tuple[Column, ...]:
-        """Return all columns whose units are public."""
-        return tuple(column for column in self.columns() if self.protected or column.scale is not None)
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d, with the intercept where one is fitted."""

@@ -13,7 +13,7 @@ from data.simulations import Simulated, models, simulator
 from data.simulations.regressions import half_width
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
 from tasks.rules import RuleError, evaluate_all, whole
-from tasks.work_units import Block, derive_seed, replicate_generator
+from tasks.work_units import Replicates
 
 _LOG_METRIC = "log_squared_error"
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
@@ -36,11 +36,6 @@ class SimulatedProblem(Problem):
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def simulated(self) -> bool:
-        """Whether there is no dataset to bring."""
-        return True
-
-    @property
     def source(self) -> str:
         """Name of the model."""
         return self.model
@@ -54,8 +49,8 @@ class SimulatedProblem(Problem):
         )
 
     def modules(self) -> tuple[str, ...]:
-        """Return this module and the model's."""
-        return (*super().modules(), models()[self.model])
+        """Return the model's module."""
+        return (models()[self.model],)
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, and s if given."""
@@ -84,10 +79,6 @@ class SimulatedProblem(Problem):
         sizes = self.sizes(n)
         return simulator(self.model)(rng, times * n, sizes["d"], **evaluate_all(self.settings, sizes))
 
-    def data_seed(self, block: Block) -> int:
-        """Return the seed from which the data of each replicate of a block are drawn."""
-        return derive_seed(block.seed, block.study, "data", block.panel, block.n)
-
 
 class RowSimulation(SimulatedProblem):
     """Rows of a simulation, with its truth."""
@@ -110,18 +101,17 @@ class RowSimulation(SimulatedProblem):
         single = bool(self.settings.get("single_precision"))
         return n * self.sizes(n)["d"] * (4 if single else 8)
 
-    def _shared(self, block: Block) -> bool:
-        """Whether so many cells fit the same many rows that their moments are worth making."""
-        d = self.sizes(block.n)["d"]
-        return len(block.cells) >= _CELLS and _ROWS * d <= block.n and d <= _LARGEST_MOMENTS
+    def _worth_moments(self, replicates: Replicates) -> bool:
+        """Whether so many cells fit the same many rows that computing their moments once saves time."""
+        d = self.sizes(replicates.n)["d"]
+        return replicates.n_cells >= _CELLS and _ROWS * d <= replicates.n and d <= _LARGEST_MOMENTS
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
-        seed = self.data_seed(block)
-        for replicate in range(block.first, block.first + block.replicates):
-            data = self.simulate(replicate_generator(seed, replicate), block.n)
+        for replicate, rng in replicates.generators("data"):
+            data = self.simulate(rng, replicates.n)
             yield Estimation(
-                sample=dpalgos.Sample(data.X, data.y, keeps_moments=self._shared(block)),
+                sample=dpalgos.Sample(data.X, data.y, keeps_moments=self._worth_moments(replicates)),
                 first=replicate,
                 replicates=1,
                 target=data.truth,

@@ -11,7 +11,7 @@ from data.prepare.prepared_table import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from tasks.problems.problem import Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem
-from tasks.work_units import Block, Cell, row_generators
+from tasks.work_units import Cell, Replicates
 
 _ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, as measured
 
@@ -20,10 +20,10 @@ _ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, 
 class UserEstimation(Estimation):
     """Rows of users: estimators that know of no users are given rows by which each user counts once."""
 
-    def answer(self, cell: Cell, block: Block) -> dpalgos.Result:
+    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer."""
         if dpalgos.get_estimator(cell.estimator).private:
-            return super().answer(cell, block)
+            return super().answer(cell, replicates)
         users, y = self.sample.users[0], self.sample.y
         if y is None:
             rows = dpalgos.Sample(users.means(users.X))
@@ -31,7 +31,7 @@ class UserEstimation(Estimation):
             weights = np.repeat(len(users.X) / (users.n_users * users.n_rows), users.n_rows)
             root = np.sqrt(weights)
             rows = dpalgos.Sample(root[:, None] * users.X, root * users.y)
-        return Estimation.answer(replace(self, sample=rows), cell, block)
+        return Estimation.answer(replace(self, sample=rows), cell, replicates)
 
 
 class Subsamples(RegisteredTableProblem):
@@ -58,27 +58,27 @@ class Subsamples(RegisteredTableProblem):
         """Return one block: all replicates run together."""
         return [(0, replicates, n_cells * (n + _ROWS_BESIDE))]
 
-    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all replicates, or one after another where users are drawn."""
         if prepared.groups is not None:
-            yield from self._draws_of_users(block, prepared)
+            yield from self._draws_of_users(replicates, prepared)
             return
-        mask = draw_rows(len(prepared.X), block.n, row_generators(block))
+        mask = draw_rows(len(prepared.X), replicates.n, replicates.row_generators())
         yield Estimation(
-            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=block.replicates),
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=0,
-            replicates=block.replicates,
+            replicates=replicates.count,
             target=self.full_answer(prepared),
             to_target=prepared.to_standard,
             batched=True,
         )
 
-    def _draws_of_users(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
+    def _draws_of_users(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         X, y, users = prepared.X, prepared.y, prepared.groups
         assert users is not None
         target, n_users = self.full_answer(prepared), int(users[-1]) + 1
-        for replicate, rng in enumerate(row_generators(block), block.first):
-            drawn = draw_rows(n_users, block.n, [rng])[users, 0]
+        for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
+            drawn = draw_rows(n_users, replicates.n, [rng])[users, 0]
             yield UserEstimation(
                 sample=dpalgos.Sample(X[drawn], None if y is None else y[drawn], user_ids=users[drawn]),
                 first=replicate,
@@ -110,7 +110,7 @@ class Subsamples(RegisteredTableProblem):
         )
 
     @property
-    def has_deletion_shifts(self) -> bool:  # type: ignore[override]
+    def can_delete_rows(self) -> bool:
         """Whether the answer is least squares, whose rows can be deleted by formula."""
         return self.task == "linear_regression" and not self.user_id
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from data.prepare.prepared_table import PreparedTable, draw_training_rows
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design
-from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.abilities import HeadlineRun
+from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTableProblem
-from tasks.work_units import Block, row_generators
+from tasks.work_units import Profile, Replicates
 
 if TYPE_CHECKING:
     from reports.page import Finding
-    from tasks.study.spec import Profile
 
 FALSE_POSITIVE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 MISCLASSIFICATION, SQUARED_ERROR, DEVIANCE = "misclassification", "mean_squared_error", "mean_deviance"
@@ -114,8 +114,6 @@ class TrainTestSplit(RegisteredTableProblem):
     kind: Literal["train_test_split"]
     groups: Literal["rows", "simulations"] = "rows"
 
-    has_exhibits: ClassVar[bool] = True
-
     @property
     def metric(self) -> str:
         """Share of the test rows that are misclassified, or a mean loss."""
@@ -148,7 +146,7 @@ class TrainTestSplit(RegisteredTableProblem):
         """Return one small size."""
         return (min(SMOKE_ROWS // 2, *sizes),)
 
-    def stand_in_rows(self, profile: "Profile") -> int | None:
+    def stand_in_rows(self, profile: Profile) -> int | None:
         """Return how many rows of a stand-in profile ``smoke`` needs."""
         return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
 
@@ -163,15 +161,15 @@ class TrainTestSplit(RegisteredTableProblem):
         work = n_cells * n * self.sizes(n)["d"]
         return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]
 
-    def draws(self, block: Block, prepared: PreparedTable) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all the block's replicates."""
         assert prepared.y is not None
         whole = self.groups != "rows"
-        mask = draw_training_rows(prepared, block.n, row_generators(block), whole_groups=whole)
+        mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
         yield PredictionDraw(
-            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=block.replicates),
-            first=block.first,
-            replicates=block.replicates,
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
+            first=replicates.first,
+            replicates=replicates.count,
             batched=True,
             y=prepared.y,
             column_names=prepared.column_names,

@@ -8,7 +8,7 @@ import numpy as np
 import dpalgos
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, spread_over_blocks
 from tasks.problems.user_simulation import SimulatedUsers
-from tasks.work_units import Block
+from tasks.work_units import Replicates
 
 
 class ExcessRisk(Estimation):
@@ -45,11 +45,11 @@ class UsersOfSigns(SimulatedUsers):
     def _size(self, n: int) -> int:
         return self.n_users(n) * self.n_samples(n) * self.d
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another."""
-        n_users, m = self.n_users(block.n), self.n_samples(block.n)
+        n_users, m = self.n_users(replicates.n), self.n_samples(replicates.n)
         truth = np.where(np.arange(self.d) < self.d // 2, self.coef, 0.0)
-        for replicate, rng in self.generators(block):
+        for replicate, rng in replicates.generators("data"):
             X = rng.integers(0, 2, (n_users * m, self.d), dtype=np.int8) * 2.0 - 1.0
             y = X @ truth + rng.uniform(-1, 1, n_users * m)
             yield ExcessRisk(

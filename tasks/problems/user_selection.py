@@ -8,8 +8,9 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, HeadlineRun, Problem, spread_over_blocks
-from tasks.work_units import Block, derive_seed, replicate_generator
+from tasks.problems.abilities import HeadlineRun
+from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Problem, spread_over_blocks
+from tasks.work_units import Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,12 +36,6 @@ class UserSelection(Problem):
     candidates: Annotated[int, Field(strict=True, ge=2)]
 
     size_symbol: ClassVar[str] = "m"
-    has_exhibits: ClassVar[bool] = True
-
-    @property
-    def simulated(self) -> bool:
-        """Whether there is no dataset to bring."""
-        return True
 
     @property
     def source(self) -> str:
@@ -70,13 +65,11 @@ class UserSelection(Problem):
         """Return the memory of one data set and its losses."""
         return 40 * self.users * self.candidates
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another."""
-        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
         chances = np.linspace(0.3, 0.7, self.candidates)
-        for replicate in range(block.first, block.first + block.replicates):
-            rng = replicate_generator(seed, replicate)
-            lost = rng.binomial(block.n, chances, (self.users, self.candidates)) / block.n
+        for replicate, rng in replicates.generators("data"):
+            lost = rng.binomial(replicates.n, chances, (self.users, self.candidates)) / replicates.n
             yield Choice(
                 sample=dpalgos.Sample(
                     np.sqrt(2 * lost), np.zeros(self.users), user_ids=np.arange(self.users)

@@ -8,7 +8,7 @@ import numpy as np
 import dpalgos
 from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
 from tasks.rules import RuleError, whole
-from tasks.work_units import Block, derive_seed, replicate_generator
+from tasks.work_units import Replicates
 
 
 class SimulatedUsers(Problem):
@@ -27,11 +27,6 @@ class SimulatedUsers(Problem):
 
     size_symbol: ClassVar[str] = "m"
 
-    @property
-    def simulated(self) -> bool:
-        """Whether there is no dataset to bring."""
-        return True
-
     def check(self, n: int, task: str) -> None:
         """Refuse fewer than two users, no rows, or no columns."""
         if self.n_users(n) < 2 or self.n_samples(n) < 1 or self.d < 1:
@@ -48,12 +43,6 @@ class SimulatedUsers(Problem):
     def n_samples(self, n: int) -> int:
         """Return the number of rows of a user."""
         return whole(self.samples, {"n": n}, what="samples")
-
-    def generators(self, block: Block) -> Iterator[tuple[int, np.random.Generator]]:
-        """Yield the replicates of a block, and what each one's data are drawn from."""
-        seed = derive_seed(block.seed, block.study, "data", block.panel, block.n)
-        for replicate in range(block.first, block.first + block.replicates):
-            yield replicate, replicate_generator(seed, replicate)
 
 
 class GaussianUsers(SimulatedUsers):
@@ -90,10 +79,10 @@ class GaussianUsers(SimulatedUsers):
         """Return the memory of one data set, with what its rotation takes."""
         return 40 * self.n_users(n) * self.d
 
-    def draws(self, block: Block, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another."""
-        n_users, spread = self.n_users(block.n), float(self.n_samples(block.n)) ** -0.5
-        for replicate, rng in self.generators(block):
+        n_users, spread = self.n_users(replicates.n), float(self.n_samples(replicates.n)) ** -0.5
+        for replicate, rng in replicates.generators("data"):
             yield Estimation(
                 sample=dpalgos.Sample(
                     rng.normal(self.center, spread, (n_users, self.d)), user_ids=np.arange(n_users)

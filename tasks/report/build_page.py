@@ -20,11 +20,16 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from tasks.problems.problem import Problem
+from tasks.problems.abilities import DrawsFromPopulation, HasFindings, PredictsErrors
+from tasks.problems.problem import DatasetProblem, Problem, is_protected
+from tasks.report.attack_facts import attack_facts
 from tasks.rules import delta_at
 from tasks.run.deletion_influence import METRIC as DELETION_SHIFT
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
+
+# What the layouts of `reports.layouts` show in addition to the results table.
+LAYOUT_FACTS = {"attack_page": attack_facts}
 
 
 def build_page(
@@ -66,7 +71,10 @@ def build_page(
             BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
             for part in manifest["budgets"]
         ),
-        findings=(*_findings(spec, results), *problem.findings(exhibits)),
+        findings=(
+            *_findings(spec, results),
+            *(problem.findings(exhibits) if isinstance(problem, HasFindings) else ()),
+        ),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
         command=manifest["command"],
@@ -75,7 +83,7 @@ def build_page(
         started=manifest["started"],
         finished=manifest["finished"],
         machine=manifest["machine"],
-        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
+        unprotected_panels=tuple(panel.name for panel in spec.panels if not is_protected(panel.problem)),
         panel_word=problem.panel_word,
         x_column=spec.axis,
         x_symbol={"n": symbol, "steps": "T", "s": "s"}[spec.axis],
@@ -88,7 +96,7 @@ def build_page(
         ),
         exhibits=exhibits,
         layout=problem.layout,
-        layout_facts=problem.layout_facts(spec, results),
+        layout_facts=LAYOUT_FACTS[problem.layout](spec, results) if problem.layout in LAYOUT_FACTS else None,
         warning=manifest.get("warning", ""),
         measured=problem.measured,
     )
@@ -96,9 +104,11 @@ def build_page(
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
     """Return of how many rows or users a size is a part: as many as were left of the table."""
+    if not isinstance(problem, DrawsFromPopulation):
+        return 0, "rows"
     declared, units = problem.population
     left = next((one for one in data if one["name"] == problem.source), None)
-    if left is None or not declared:
+    if left is None:
         return declared, units
     return int(left["n_users"] if units == "users" else left["n_rows"]), units
 
@@ -167,7 +177,9 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
         origin=each((one["origin"] for one in data), ", "),
         privacy_unit=each(dataset.privacy_unit for dataset in datasets),
         reasons=tuple(dict.fromkeys(reason for one in data for reason in one["reasons"])),
-        simulated_too=spec.data if any(panel.problem.simulated for panel in spec.panels) else "",
+        simulated_too=spec.data
+        if any(not isinstance(panel.problem, DatasetProblem) for panel in spec.panels)
+        else "",
         earlier=tuple(
             (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
         ),
@@ -176,9 +188,11 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
 
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at the headline's ε and δ."""
-    head, sizes = spec.headline, spec.grid_of(panel).n
+    head, sizes, problem = spec.headline, spec.grid_of(panel).n, panel.problem
+    if not isinstance(problem, PredictsErrors):
+        return
     task = spec.task_of(panel)
-    rates = [panel.problem.rates(task, n, head.epsilon, delta_at(head.delta, n)) for n in sizes]
+    rates = [problem.rates(task, n, head.epsilon, delta_at(head.delta, n)) for n in sizes]
     along = (
         spec.steps_of(panel) if spec.axis == "steps" else sizes
     )  # the rate is of the size, flat along steps
@@ -189,13 +203,15 @@ def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
 
 
 def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
+    problem = spec.head_panel.problem
+    columns = problem.columns() if isinstance(problem, DatasetProblem) else ()
     units = [
         Assumption(
             what=f"Centre and scale of {column.name.replace('_', ' ')}",
             value=_in_units(column.center, column.scale, column.unit),
             source=column.bounds_source,
         )
-        for column in spec.head_panel.problem.assumed_columns()
+        for column in columns
         if column.center is not None and column.scale is not None
     ]
     return (*units, *(Assumption(what=a.what, value=a.value, source=a.source) for a in spec.assumptions))

@@ -11,8 +11,9 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.amplification import CENTRAL_NOTES
-from tasks.problems.problem import Draw, Problem
-from tasks.work_units import Block, Cell, derive_seed
+from tasks.problems.problem import Draw, Problem, is_protected
+from tasks.study.block import Block
+from tasks.work_units import Cell
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and hold little beside the rows
@@ -46,11 +47,11 @@ def compute_block(
     DataFrame
         Rows of the results table, in the order of the cells.
     """
-    problem = block.problem
+    problem, replicates = block.problem, block.replicates
     cells = [cell for cell in block.cells if only in (None, cell.key)]
-    protected = problem.protected
+    protected = is_protected(problem)
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
-    for draw in problem.draws(block, prepared):
+    for draw in problem.draws(replicates, prepared):
         answered = _answered(block, draw, {cell.question for cell in cells})
         for cell in cells:
             outcome = answered[cell.question]
@@ -118,7 +119,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     status, message = "ok", ""
     start = time.perf_counter()
     try:
-        result = draw.answer(cell, block)
+        result = draw.answer(cell, block.replicates)
         measured = draw.measure_answer(result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
@@ -139,7 +140,7 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
     repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
     answered = np.array([outcome.measured is not None for outcome in repeated])
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
-    metrics = problem.metrics(measured, block.n) if measured else {}
+    metrics = problem.metrics(measured, block.replicates.n) if measured else {}
     for name in CENTRAL_NOTES:
         values = np.array([outcome.beside.get(name, np.nan) for outcome in repeated])
         if np.isfinite(values).any():
@@ -152,8 +153,8 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
     values = np.concatenate([*metrics.values(), np.full(len(refused), np.nan)])
     same = {
         **_labels(cell, block),
-        "s": problem.sizes(block.n).get("s", pd.NA) if cell.s is None else cell.s,
-        "seed": derive_seed(block.seed, block.study, cell.question),
+        "s": problem.sizes(cell.n).get("s", pd.NA) if cell.s is None else cell.s,
+        "seed": block.replicates.seed_of(cell),
     }
     return {
         **{name: np.full(len(at), value, dtype=_dtype(value)) for name, value in same.items()},
@@ -179,9 +180,8 @@ def _table(parts: list[dict[str, np.ndarray]]) -> pd.DataFrame:
 def _times(cell: Cell, block: Block, outcomes: list[_Outcome]) -> pd.DataFrame:
     """Return how long a replicate took; those of one draw ran together."""
     seconds = [outcome.seconds for outcome in outcomes for _ in range(outcome.draw.replicates)]
-    return pd.DataFrame(
-        {"study": block.study, "cell": cell.key, "replicate": _replicates(outcomes), "seconds": seconds}
-    )
+    names = {"study": block.replicates.study, "cell": cell.key}
+    return pd.DataFrame({**names, "replicate": _replicates(outcomes), "seconds": seconds})
 
 
 def _replicates(outcomes: list[_Outcome]) -> list[int]:
@@ -191,9 +191,9 @@ def _replicates(outcomes: list[_Outcome]) -> list[int]:
 def _labels(cell: Cell, block: Block) -> dict[str, Any]:
     estimator = dpalgos.get_estimator(cell.estimator)
     return {
-        "study": block.study,
-        "panel": block.panel,
-        "dataset": block.dataset,
+        "study": block.replicates.study,
+        "panel": cell.panel,
+        "dataset": block.problem.source,
         "data_source": block.data_source,
         "estimator": cell.estimator,
         "form": cell.form,

@@ -22,7 +22,8 @@ import pandas as pd
 
 from reports.analysis.results import timings_path
 from tasks.run.block import compute_block
-from tasks.work_units import Block, Cell
+from tasks.study.block import Block
+from tasks.work_units import Cell, Replicates
 
 _FEW = 6  # replicates, at most, beyond the first
 Kind = tuple[str, ...]
@@ -81,10 +82,10 @@ def costs_of(
         Cell → seconds of a replicate in earlier runs (:func:`earlier_seconds`).
     """
     found = []
-    for panel in dict.fromkeys(block.panel for block in blocks):
-        own = [block for block in blocks if block.panel == panel]
+    for panel in dict.fromkeys(block.replicates.panel for block in blocks):
+        own = [block for block in blocks if block.replicates.panel == panel]
         prepared = load(own[0])
-        sizes = sorted({block.n for block in own})
+        sizes = sorted({block.replicates.n for block in own})
         measured = {n: _measured(own, n, prepared, earlier) for n in dict.fromkeys((sizes[0], sizes[-1]))}
         found += [_cost(block, measured) for block in own]
     return found
@@ -127,9 +128,9 @@ class _Measured:
 
 
 def _measured(own: Sequence[Block], n: int, prepared: Any, earlier: Mapping[str, float]) -> _Measured:
-    block = max((block for block in own if block.n == n), key=lambda block: block.replicates)
+    block = max((block for block in own if block.replicates.n == n), key=lambda block: block.replicates.count)
     cells = {_kind(cell): cell for cell in block.cells}
-    few = max(1, min(block.replicates, _FEW))
+    few = max(1, min(block.replicates.count, _FEW))
     runs = [_short_run(block, tuple(cells.values()), prepared, replicates) for replicates in (1, 1, few)]
     kinds = {}
     for kind, cell in cells.items():
@@ -157,7 +158,8 @@ def _short_run(
     block: Block, cells: tuple[Cell, ...], prepared: Any, replicates: int
 ) -> tuple[dict[str, float], float, float]:
     """Return cell → seconds, the seconds beside them, and bytes at most, of some replicates of a block."""
-    short = replace(block, cells=cells, first=0, replicates=replicates, of=replicates)
+    drawn = replace(block.replicates, first=0, count=replicates, of=replicates)
+    short = replace(block, cells=cells, replicates=drawn)
     times: list[pd.DataFrame] = []
     before = _begin_peak()
     core, wall = time.process_time(), time.perf_counter()
@@ -174,20 +176,20 @@ def _cost(block: Block, measured: Mapping[int, _Measured]) -> BlockCost:
     for cell in block.cells:
         if cell.question not in seen:  # cells of one question share an answer
             seen.add(cell.question)
-            value = _at(block, {n: m.like(_kind(cell)) for n, m in measured.items()})
+            value = _at(block.replicates, {n: m.like(_kind(cell)) for n, m in measured.items()})
             seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + value
     return BlockCost(
         block=block,
         cells=seconds,
-        drawing=_at(block, {n: m.drawing for n, m in measured.items()}),
-        n_bytes=_at(block, {n: m.n_bytes for n, m in measured.items()}),
+        drawing=_at(block.replicates, {n: m.drawing for n, m in measured.items()}),
+        n_bytes=_at(block.replicates, {n: m.n_bytes for n, m in measured.items()}),
     )
 
 
-def _at(block: Block, costs: Mapping[int, PerReplicate | None]) -> float:
+def _at(replicates: Replicates, costs: Mapping[int, PerReplicate | None]) -> float:
     """Return what a block takes, its size between those measured: a power of n."""
     known = {
-        size: cost.of(block.replicates, first=block.first == 0)
+        size: cost.of(replicates.count, first=replicates.first == 0)
         for size, cost in costs.items()
         if cost is not None
     }
@@ -196,7 +198,7 @@ def _at(block: Block, costs: Mapping[int, PerReplicate | None]) -> float:
     (low, first), (high, last) = min(known.items()), max(known.items())
     if low == high or min(first, last) <= 0:
         return last
-    return float(first * (last / first) ** (np.log(block.n / low) / np.log(high / low)))
+    return float(first * (last / first) ** (np.log(replicates.n / low) / np.log(high / low)))
 
 
 def _kind(cell: Cell) -> Kind:

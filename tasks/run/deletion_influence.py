@@ -6,26 +6,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.work_units import Block
+from tasks.problems.abilities import DeletesRows
+from tasks.study.block import Block
 
 METRIC = "deletion_shift"
 
 
 def compute_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.DataFrame:
     """Return how far deleting the most influential rows moves the answer from everybody, without privacy."""
-    estimator, shifts = block.problem.deletion_shifts(prepared, n_deleted)
+    problem, replicates = block.problem, block.replicates
+    assert isinstance(problem, DeletesRows)  # checked when the study file was read
+    estimator, shifts = problem.deletion_shifts(prepared, n_deleted)
     n, d = prepared.X.shape
     return pd.DataFrame(
         [
             {
-                "study": block.study,
-                "panel": block.panel,
-                "dataset": block.dataset,
+                "study": replicates.study,
+                "panel": replicates.panel,
+                "dataset": problem.source,
                 "data_source": block.data_source,
                 "estimator": estimator,
                 "form": "",
                 "steps": pd.NA,
-                "cell": f"{estimator}:{block.panel}:deleted={deleted}",
+                "cell": f"{estimator}:{replicates.panel}:deleted={deleted}",
                 "calibration": "none",
                 "privacy_model": "none",
                 "epsilon": np.nan,

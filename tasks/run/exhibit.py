@@ -13,14 +13,15 @@ from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, located, written
 from tasks.faults import guarded
-from tasks.problems.problem import HeadlineRun
+from tasks.problems.abilities import HasExhibits, HeadlineRun
 from tasks.run.threads import one_blas_thread
-from tasks.work_units import Block, Cell
+from tasks.study.block import Block
+from tasks.work_units import Cell
 
 FILE = "exhibits.json"
 
 
-@task(name="exhibit", task_run_name="exhibits of {block.study}", **BY_KEY)
+@task(name="exhibit", task_run_name="exhibits of {block.replicates.study}", **BY_KEY)
 @guarded
 def exhibit(
     key: CacheKey,
@@ -33,15 +34,20 @@ def exhibit(
     """Write the exhibits of a block's problem; ``parts`` are the records of the panel's blocks."""
     one_blas_thread()
     run = HeadlineRun(
-        table=table, design=brought(design) if design else None, block=block, selected=_selected(parts)
+        table=table,
+        design=brought(design) if design else None,
+        replicates=block.replicates,
+        cells=block.cells,
+        selected=_selected(parts),
     )
+    assert isinstance(block.problem, HasExhibits)  # else there is no such task
     content = json.dumps(block.problem.exhibits(run), sort_keys=True).encode()
     return written(key, Path(out) / FILE, content)
 
 
 def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> Block:
     """Return the block of the size nearest to n, with its non-private cells and the private ones given."""
-    nearest = min(blocks, key=lambda block: abs(block.n - n))
+    nearest = min(blocks, key=lambda block: abs(block.replicates.n - n))
     without = [cell for cell in nearest.cells if cell.calibration == "none"]
     return replace(nearest, cells=(*without, *private))
 

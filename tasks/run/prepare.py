@@ -8,12 +8,12 @@ from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
-from tasks.problems.problem import Problem
+from tasks.problems.problem import DatasetProblem
 
 
 @task(name="prepare", task_run_name="prepare {table.name}", **BY_KEY)
 @guarded
-def prepare(key: CacheKey, problem: Problem, table: DatasetRef) -> Record:
+def prepare(key: CacheKey, problem: DatasetProblem, table: DatasetRef) -> Record:
     """Return the record of what a panel's problem prepares of its dataset."""
     suffix, content = problem.prepare(table)
     return written(key, home() / "cache" / "designs" / f"{key}{suffix}", content)

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from prefect import task
@@ -15,11 +16,12 @@ from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, written
 from tasks.faults import guarded
+from tasks.problems.problem import DatasetProblem
 from tasks.run.block import Selected, compute_block
 from tasks.run.deletion_influence import compute_limit
 from tasks.run.memory import room_for
 from tasks.run.threads import one_blas_thread
-from tasks.work_units import Block
+from tasks.study.block import Block
 
 
 @task(name="run_block", task_run_name="{block.title}", **BY_KEY)
@@ -39,8 +41,8 @@ def run_block(
     choices = selections_path(target)
     selected: Selected = json.loads(choices.read_bytes()) if only and choices.exists() else {}
     parts: list[pd.DataFrame] = []
-    with room_for(problem.n_bytes(block.n)):
-        prepared = problem.load(brought(design)) if design else None
+    with room_for(problem.n_bytes(block.replicates.n)):
+        prepared = _loaded(block, design)
         rows = compute_block(block, prepared, only, selected, parts)
     times = pd.concat(parts)
     seconds = float(times["seconds"].sum())
@@ -54,8 +56,17 @@ def run_block(
         atomic_write(file, content)
     digests = {file.name: hashlib.sha256(content).hexdigest() for file, content in beside.items()}
     rows = validate_results(rows)
-    made = {"what": f"{block.study} {block.title}", "host": socket.gethostname(), "process": os.getpid()}
+    made = {
+        "what": f"{block.replicates.study} {block.title}",
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+    }
     return written(key, target, to_parquet_bytes(rows), seconds=seconds, made=made, beside=digests)
+
+
+def _loaded(block: Block, design: Record | None) -> Any:
+    problem = block.problem
+    return problem.load(brought(design)) if design and isinstance(problem, DatasetProblem) else None
 
 
 def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:
@@ -66,10 +77,10 @@ def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd
     return together.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
 
 
-@task(name="data_limit", task_run_name="data_limit {block.dataset}", **BY_KEY)
+@task(name="data_limit", task_run_name="data_limit {block.problem.source}", **BY_KEY)
 @guarded
 def data_limit(key: CacheKey, block: Block, design: Record, path: str, n_deleted: list[int]) -> Record:
     """Return the record of how far deleting the most influential rows moves the non-private answer."""
     one_blas_thread()
-    rows = compute_limit(block, block.problem.load(brought(design)), n_deleted)
+    rows = compute_limit(block, _loaded(block, design), n_deleted)
     return written(key, home() / path, to_parquet_bytes(validate_results(rows)))

@@ -10,17 +10,17 @@ import dpalgos
 from data.errors import DataError
 from data.registry import Dataset
 from data.store.references import DatasetRef
-from tasks.cache.keys import modules_of
 from tasks.faults import SpecError
+from tasks.problems.abilities import ChecksEstimators, ChoosesSmokeSizes, DeletesRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
+from tasks.problems.problem import DatasetProblem, modules_of
 from tasks.rules import delta_at
 from tasks.strict import Strict
+from tasks.study.block import Block
 from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
-from tasks.work_units import Block, Cell
+from tasks.work_units import PROFILES, Cell, Profile, Replicates
 
-Profile = Literal["smoke", "standard", "paper"]
-PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
 MAX_REPLICATES = 100_000
 MAX_TRIALS = 10_000_000  # of an audit
 
@@ -189,7 +189,7 @@ class StudySpec(Strict):
             raise ValueError(f"task must be one of the estimators', got 'several', where {where} names none")
         if self.task not in ("tracing", "several") and problem.task not in (None, self.task):
             raise ValueError(f"task must be {problem.task} for {where}, got {self.task!r}")
-        if self.deleted_rows and not problem.has_deletion_shifts:
+        if self.deleted_rows and not (isinstance(problem, DeletesRows) and problem.can_delete_rows):
             raise ValueError(
                 "deleted_rows must be empty but for estimates from a dataset, "
                 f"got {list(self.deleted_rows)}; take it out"
@@ -209,17 +209,20 @@ class StudySpec(Strict):
             In words, or `DataError` where a dataset or column is unknown.
         """
         for panel in self.panels:
+            problem = panel.problem
+            if not isinstance(problem, DatasetProblem):
+                continue
             try:
-                panel.problem.check_data(max(self.grid_of(panel).n))
+                problem.check_data(max(self.grid_of(panel).n))
             except DataError:
                 raise
             except ValueError as error:
                 raise SpecError(f"{self.name}: {error}") from None
             deleted = max(self.deleted_rows, default=0)
-            if deleted and deleted > (there := panel.problem.about.n_rows):
+            if deleted and deleted > (there := problem.about.n_rows):
                 raise SpecError(
                     f"{self.name}: deleted_rows must be at most the {there:,} rows of "
-                    f"{panel.problem.source}, got {deleted}; take the larger ones out"
+                    f"{problem.source}, got {deleted}; take the larger ones out"
                 )
 
     def _check_estimators(self, panel: Panel) -> None:
@@ -236,7 +239,8 @@ class StudySpec(Strict):
                 raise ValueError(
                     f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
                 )
-            panel.problem.check_estimator(item.name)
+            if isinstance(panel.problem, ChecksEstimators):
+                panel.problem.check_estimator(item.name)
             for sizes in self._all_sizes(panel):
                 try:
                     item.check_keywords(sizes)
@@ -257,18 +261,22 @@ class StudySpec(Strict):
         """The datasets that the study reads; none if all data are simulated."""
         return self.datasets_at("paper")
 
+    @property
+    def _dataset_problems(self) -> list[DatasetProblem]:
+        return [panel.problem for panel in self.panels if isinstance(panel.problem, DatasetProblem)]
+
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
         """Return the panels that a profile runs."""
         return tuple(panel for panel in self.panels if panel.smoke or profile != "smoke")
 
     def datasets_at(self, profile: Profile) -> tuple[str, ...]:
         """Return the datasets that a profile reads; none if all their data are simulated."""
-        found = [panel.problem.source for panel in self.panels_at(profile) if not panel.problem.simulated]
-        return tuple(dict.fromkeys(found))
+        problems = [panel.problem for panel in self.panels_at(profile)]
+        return tuple(dict.fromkeys(each.source for each in problems if isinstance(each, DatasetProblem)))
 
     def about(self, dataset: str) -> Dataset:
         """Return what is public about a dataset that the study reads."""
-        return next(panel.problem.about for panel in self.panels if panel.problem.source == dataset)
+        return next(each.about for each in self._dataset_problems if each.source == dataset)
 
     def check_rows(self, table: DatasetRef) -> None:
         """Refuse sizes beyond the rows, or users, that were left of a table of one's own.
@@ -338,17 +346,19 @@ class StudySpec(Strict):
         grid = self.grid_of(panel)
         if profile != "smoke":
             return grid
-        sizes = panel.problem.smoke_sizes(grid.n)
+        problem = panel.problem
+        ends = tuple(dict.fromkeys((min(grid.n), max(grid.n))))
+        sizes = problem.smoke_sizes(grid.n) if isinstance(problem, ChoosesSmokeSizes) else ends
         epsilon = 0.5 if 0.5 in grid.epsilon else grid.epsilon[0]
-        ends = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
-        return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1], s=ends)
+        sparsities = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
+        return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1], s=sparsities)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
         wanted = [
-            panel.problem.stand_in_rows(profile)
-            for panel in self.panels_at(profile)
-            if panel.problem.source == dataset
+            problem.stand_in_rows(profile)
+            for problem in (panel.problem for panel in self.panels_at(profile))
+            if isinstance(problem, DatasetProblem) and problem.source == dataset
         ]
         some = [rows for rows in wanted if rows is not None]
         return max(some) if len(some) == len(wanted) else None
@@ -365,20 +375,22 @@ class StudySpec(Strict):
             grid, problem = self.grid_at(panel, profile), panel.problem
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
-                for first, size, work in problem.ranges(n, len(cells), replicates):
-                    block = Block(
+                real = (data_sources or {}).get(problem.source, "real")
+                for first, count, work in problem.ranges(n, len(cells), replicates):
+                    drawn = Replicates(
                         study=self.name,
-                        dataset=problem.source,
-                        data_source="simulated"
-                        if problem.simulated
-                        else (data_sources or {}).get(problem.source, "real"),
                         panel=panel.name,
-                        problem=problem,
                         n=n,
                         first=first,
-                        replicates=size,
+                        count=count,
                         of=replicates,
+                        n_cells=len(cells),
                         seed=seed,
+                    )
+                    block = Block(
+                        replicates=drawn,
+                        problem=problem,
+                        data_source=real if isinstance(problem, DatasetProblem) else "simulated",
                         work=work,
                         cells=cells,
                     )
@@ -388,8 +400,8 @@ class StudySpec(Strict):
     def headline_cells(self, blocks: list[Block]) -> list[Cell]:
         """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
         head = self.headline
-        own = [block for block in blocks if block.panel == head.panel]
-        nearest = min(own, key=lambda block: abs(block.n - head.n))
+        own = [block for block in blocks if block.replicates.panel == head.panel]
+        nearest = min(own, key=lambda block: abs(block.replicates.n - head.n))
         at_head = [
             cell for cell in nearest.cells if cell.epsilon == head.epsilon and cell.delta_rule == head.delta
         ]

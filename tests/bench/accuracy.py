@@ -19,7 +19,7 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch_or_stand_in, mirror_from_environment
 from data.registry import get_dataset
 from flows.studies.find_study import find_study
-from tasks.problems.problem import Problem
+from tasks.problems.problem import DatasetProblem, Problem
 from tasks.run.block import compute_block
 from tasks.study.panel import Grid
 from tests.bench.goals import Goal, Measurement
@@ -160,7 +160,7 @@ def _errors(
     problem, found = own.problem, []
     with TemporaryDirectory() as folder:
         prepared, data = None, f"{problem.source} (simulated)"
-        if not problem.simulated:
+        if isinstance(problem, DatasetProblem):
             prepared, data = _prepared(problem, Path(folder), small)
         for block in spec.blocks("paper", replicates=replicates, seed=2):
             chosen = (cell for cell in block.cells if cell.estimator in estimators)

@@ -15,7 +15,8 @@ from data.store.folders import home
 from flows.studies.find_study import find_study
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
-from tasks.cache.keys import cache_key, modules_of
+from tasks.cache.keys import cache_key
+from tasks.problems.problem import modules_of
 from tasks.report.manifest import now
 from tasks.report.render import render
 from tasks.run.collect import collect

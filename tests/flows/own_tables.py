@@ -76,7 +76,7 @@ def computed(file, folder, replicates=2):
     spec.check_rows(table)
     design = prepare.fn(UNCACHED, spec.head_panel.problem, table)
     parts = [
-        run_block.fn(UNCACHED, block, design, str(folder / f"{block.n}.parquet"))
+        run_block.fn(UNCACHED, block, design, str(folder / f"{block.replicates.n}.parquet"))
         for block in spec.blocks("smoke", replicates=replicates, seed=1)
     ]
     return spec, table, collect.fn(UNCACHED, parts, [], str(folder / "out"))

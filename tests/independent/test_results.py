@@ -21,6 +21,7 @@ from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import located
+from tasks.problems.problem import DatasetProblem
 from tasks.run.prepare import prepare
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by
@@ -70,10 +71,10 @@ def check(block, prepared, events_of):
 
 
 def prepared_of(spec, block):
-    if block.problem.simulated:
+    if not isinstance(block.problem, DatasetProblem):
         return None
-    raw = fetch.fn(block.dataset, offline=True)
-    table = parquet.fn(raw, stand_in_rows=spec.stand_in_rows(block.dataset, "smoke"))
+    raw = fetch.fn(block.problem.source, offline=True)
+    table = parquet.fn(raw, stand_in_rows=spec.stand_in_rows(block.problem.source, "smoke"))
     return block.problem.load(located(prepare.fn(UNCACHED, block.problem, table)))
 
 

@@ -254,7 +254,7 @@ APPLICATION_FAULTS = {
         Fault(
             "a private preparation is taken for granted",
             "compute_block",
-            name(".protected", "True"),
+            call("is_protected", "True"),
             ("tests/tasks/test_block.py",),
         ),
     ),

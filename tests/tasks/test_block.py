@@ -8,7 +8,8 @@ from data.prepare.prepared_table import PreparedTable
 from reports.analysis.results import validate_results
 from tasks.problems.subsamples import Subsamples
 from tasks.run.block import compute_block
-from tasks.work_units import Block, Cell, derive_seed
+from tasks.work_units import Cell, derive_seed
+from tests.tasks.blocks import made_block
 
 PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}
 
@@ -32,21 +33,12 @@ def cell(estimator, **changes):
 
 
 def block(*cells, replicates=4):
-    return Block(
-        study="mine",
-        dataset="housing",
-        data_source="real",
-        panel="public",
-        problem=Subsamples(
-            kind="subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"
-        ),
+    return made_block(
+        Subsamples(kind="subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"),
+        *cells,
         n=40,
-        first=0,
         replicates=replicates,
-        of=replicates,
-        seed=7,
-        work=1,
-        cells=cells,
+        panel="public",
     )
 
 

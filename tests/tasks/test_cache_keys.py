@@ -10,7 +10,8 @@ from data.store import code_digest
 from data.store.code_digest import depended_on
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.cache.keys import cache_key, is_current, is_key, modules_of
+from tasks.cache.keys import cache_key, is_current, is_key
+from tasks.problems.problem import DatasetProblem, modules_of
 
 BLOCK, COLLECT = "tasks.run.run_block", "tasks.run.collect"
 AUDIT, PREPARE = "tasks.run.audit_cell", "tasks.run.prepare"
@@ -26,7 +27,7 @@ def roots():
             for item in spec.estimators_of(panel):
                 code = [BLOCK, *modules_of(panel.problem, [item.name])]
                 found.setdefault(f"{name} {item.name}", []).extend(code)
-            if not panel.problem.simulated:
+            if isinstance(panel.problem, DatasetProblem):
                 found[f"{name} design"] = [PREPARE, *modules_of(panel.problem)]
         found[f"{name} page"] = [PAGES["page"], *spec.modules()]
         for dataset in spec.datasets:

@@ -9,7 +9,7 @@ import pytest
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.scorecard.claims import Claim, Judgement, load_scorecard
-from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
+from tasks.scorecard.evidence import Evidence, Place, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, verdict_table, write_scorecard
 
 SPEC = find_study("mean_comparison")
@@ -258,5 +258,5 @@ def test_verdicts_are_a_results_table():
 
 def test_a_panel_without_the_headlines_epsilon_is_judged_at_its_nearest():
     evidence = Evidence(SPEC, results({"dp_mean": {5000: 0.1}}, epsilon=7.0))
-    assert list(evidence.values("dp_mean", PANEL, "tight")) == [5000]
-    assert evidence.values("dp_mean", PANEL, "tight", epsilon=0.5) == {}
+    assert list(evidence.values("dp_mean", Place(PANEL, ""), "tight")) == [5000]
+    assert evidence.values("dp_mean", Place(PANEL, ""), "tight", epsilon=0.5) == {}

@@ -54,8 +54,8 @@ def test_seconds_follow_sizes_and_replicates_and_cells(blocks):
         assert set(cost.cells) == {"sample_mean", "dp_mean"}
         assert cost.seconds > 0
         assert cost.n_bytes >= 0
-    assert sum(c.drawing for c in costs if c.block.n == 16000) > sum(
-        c.drawing for c in costs if c.block.n == 1000
+    assert sum(c.drawing for c in costs if c.block.replicates.n == 16000) > sum(
+        c.drawing for c in costs if c.block.replicates.n == 1000
     )
 
 
@@ -68,8 +68,8 @@ def test_times_of_earlier_runs_take_the_place_of_measured_ones(blocks, tmp_path)
     earlier = earlier_seconds(tmp_path, "means")
     assert earlier == dict.fromkeys(cells, 7.0)
     assert earlier_seconds(tmp_path, "other") == {}
-    found = costs_of([block for block in blocks if block.n == 1000], lambda block: None, earlier)
-    replicates = sum(cost.block.replicates for cost in found)
+    found = costs_of([block for block in blocks if block.replicates.n == 1000], lambda block: None, earlier)
+    replicates = sum(cost.block.replicates.count for cost in found)
     assert sum(cost.cells["dp_mean"] for cost in found) == pytest.approx(2 * 7 * replicates, rel=0.05)
 
 

@@ -43,7 +43,7 @@ def made(tmp_path_factory):
     whole = next(
         block
         for block in spec.blocks("standard", replicates=2, seed=1, data_sources={"swarm": "stand-in"})
-        if block.panel == "public"
+        if block.replicates.panel == "public"
     )
     wanted = ("iht_glm", "screened_sparse_glm", "dp_sparse_glm", "zero")
     cells = [
@@ -54,7 +54,7 @@ def made(tmp_path_factory):
         and cell.epsilon in (None, 0.5)
         and (cell.estimator != "dp_sparse_glm" or cell.calibration == "paper")
     ]
-    block = replace(whole, n=SMALL // 2, cells=tuple(cells))
+    block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
     design = folder / "design.json"
     design.write_text(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()))
     part = run_block.fn(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
@@ -145,7 +145,7 @@ def test_one_cell_run_again_keeps_the_other_counts(made, tmp_path):
     spec = find_study("swarm")
     whole = spec.blocks("smoke", replicates=2, seed=1)[0]
     cells = tuple(replace(c, n=96) for c in whole.cells if c.estimator == "iht_glm")
-    block = replace(whole, n=96, cells=cells)
+    block = replace(whole, replicates=replace(whole.replicates, n=96), cells=cells)
     selected = {"another": {"x1": 1}}
     rows = compute_block(block, frames, cells[0].key, selected)
     assert set(validate_results(rows)["cell"]) == {cells[0].key}

@@ -9,8 +9,8 @@ import pytest
 from data.prepare.group_difference import GroupDifference
 from flows.studies.find_study import find_study
 from reports.exhibits.genome import Genome
+from tasks.problems.abilities import HeadlineRun
 from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
-from tasks.problems.problem import HeadlineRun
 from tasks.run.block import compute_block
 
 SPEC = find_study("snp")
@@ -67,7 +67,9 @@ def test_every_cell_has_errors_and_recalls(block):
 def mapped(block, design, folder):
     """Return the map of a block that is made from stored genotypes."""
     (folder / "design.npz").write_bytes(groups_bytes(design))
-    run = HeadlineRun(table=None, design=folder / "design.npz", block=block, selected={})
+    run = HeadlineRun(
+        table=None, design=folder / "design.npz", replicates=block.replicates, cells=block.cells, selected={}
+    )
     (content,) = json.loads(json.dumps(block.problem.exhibits(run))).values()
     return Genome(**content)
 

@@ -8,7 +8,8 @@ import dpalgos
 from data.prepare.prepared_table import PreparedTable
 from reports.exhibits import performance_profile as exhibit
 from tasks.problems.held_out_regression import EXCESS_RISK, HeldOutRegression
-from tasks.work_units import Block, Cell
+from tasks.work_units import Cell
+from tests.tasks.blocks import made_block
 
 COVARIATES = ("median_income", "population")
 PROBLEM = HeldOutRegression(
@@ -43,21 +44,10 @@ def drawn(n=300, replicates=4):
         private=True,
         note="",
     )
-    block = Block(
-        study="regressions",
-        dataset="housing",
-        data_source="real",
-        panel="houses",
-        problem=PROBLEM,
-        n=200,
-        first=0,
-        replicates=replicates,
-        of=replicates,
-        seed=3,
-        work=1,
-        cells=(OLS,),
+    block = made_block(
+        PROBLEM, OLS, n=200, replicates=replicates, study="regressions", panel="houses", seed=3
     )
-    (draw,) = PROBLEM.draws(block, table)
+    (draw,) = PROBLEM.draws(block.replicates, table)
     return table, draw
 
 

@@ -55,7 +55,7 @@ def test_numbers(blocks, home):
     table = parquet.fn(fetch.fn("housing", offline=True))
     found = {}
     for block in blocks:
-        if block.n != 100:
+        if block.replicates.n != 100:
             continue
         suffix, content = block.problem.prepare(table)
         (home / f"design{suffix}").write_bytes(content)

@@ -14,9 +14,11 @@ from flows.studies.find_study import find_study
 from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
 from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, IntervalResamples
+from tasks.problems.problem import DatasetProblem
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
-from tasks.work_units import Block, Cell
+from tasks.work_units import Cell
+from tests.tasks.blocks import made_block
 
 STUDY = find_study("intervals")
 
@@ -86,21 +88,8 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
         n=300,
         params={"interval": 0.95},
     )
-    block = Block(
-        study="mine",
-        dataset="housing",
-        data_source="real",
-        panel="v",
-        problem=problem,
-        n=300,
-        first=0,
-        replicates=60,
-        of=60,
-        seed=1,
-        work=1,
-        cells=(cell,),
-    )
-    drawn = list(problem.draws(block, table))
+    block = made_block(problem, cell, n=300, replicates=60, panel="v", seed=1)
+    drawn = list(problem.draws(block.replicates, table))
     assert len({d.sample.X.tobytes() for d in drawn}) == 60
     assert len(np.unique(drawn[0].sample.X, axis=0)) < 300
     np.testing.assert_allclose(drawn[0].target, np.linalg.lstsq(X, y, rcond=None)[0])
@@ -120,17 +109,21 @@ def test_a_smoke_run_has_every_estimator_and_leaves_out_the_largest_size():
     assert {cell.estimator for block in blocks for cell in block.cells} == {
         one.name for one in dpalgos.catalog() if one.has_interval
     }
-    assert max(block.n for block in blocks) < 30_000
-    assert max(block.n for block in STUDY.blocks("standard", replicates=1, seed=0)) == 200_000
+    assert max(block.replicates.n for block in blocks) < 30_000
+    assert max(block.replicates.n for block in STUDY.blocks("standard", replicates=1, seed=0)) == 200_000
 
 
-SIMULATED = [panel.name for panel in STUDY.panels if panel.problem.simulated and panel.smoke]
+SIMULATED = [
+    panel.name for panel in STUDY.panels if not isinstance(panel.problem, DatasetProblem) and panel.smoke
+]
 
 
 @pytest.mark.parametrize("panel", SIMULATED)
 def test_every_simulated_panel_measures_the_intervals_of_its_truth(panel):
-    block = next(block for block in STUDY.blocks("smoke", replicates=1, seed=0) if block.panel == panel)
-    draws = list(block.problem.draws(block, None))
+    block = next(
+        block for block in STUDY.blocks("smoke", replicates=1, seed=0) if block.replicates.panel == panel
+    )
+    draws = list(block.problem.draws(block.replicates, None))
     assert [type(draw) for draw in draws] == [IntervalDraw]
     assert draws[0].target.shape == (draws[0].sample.n_features,)
     rows = compute_block(replace(block, cells=block.cells[:1]))  # the one that is not private

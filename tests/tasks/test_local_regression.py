@@ -7,7 +7,8 @@ from data.simulations import simulator
 from flows.studies.find_study import find_study
 from tasks.problems.kinds import kinds
 from tasks.run.block import compute_block
-from tasks.work_units import Block, Cell
+from tasks.work_units import Cell
+from tests.tasks.blocks import made_block
 
 PROBLEM = {
     "kind": "local_regression",
@@ -34,19 +35,8 @@ def cell(estimator, **params):
 
 
 def block(*cells, replicates=2):
-    return Block(
-        study="s",
-        dataset="sign_regression",
-        data_source="simulated",
-        panel="people",
-        problem=kinds()["local_regression"](**PROBLEM),
-        n=2000,
-        replicates=replicates,
-        seed=1,
-        first=0,
-        of=replicates,
-        work=1,
-        cells=cells,
+    return made_block(
+        kinds()["local_regression"](**PROBLEM), *cells, n=2000, replicates=replicates, panel="people", seed=1
     )
 
 

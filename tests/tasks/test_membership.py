@@ -14,9 +14,9 @@ from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
-from tasks.problems.attack_facts import attack_facts
 from tasks.problems.attack_metrics import RATES, rate_metric, rate_of
 from tasks.problems.membership import GroupTracing
+from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import build_manifest
 from tasks.report.render import write_report
 from tasks.run.block import compute_block
@@ -109,7 +109,9 @@ def test_a_block_has_a_row_per_metric_and_replicate_and_is_always_the_same(tmp_p
         counts = rows.groupby(["cell", "metric"])["replicate"].agg(["count", "nunique"])
         assert (counts == 6).all(axis=None)
         assert rows.loc[rows["metric"].str.startswith(("tpr", "auc")), "value"].between(0, 1).all()
-        assert set(rows["d"]) == {{"dense": 400, "sparse": 80, "regression": 10, "logistic": 4}[block.panel]}
+        assert set(rows["d"]) == {
+            {"dense": 400, "sparse": 80, "regression": 10, "logistic": 4}[block.replicates.panel]
+        }
         # 240 non-members: ten of them lie above a threshold from a rate of .042 on.
         resolved = {rate_of(metric) for metric in rows["metric"]} - {None}
         assert resolved == {0.05, 0.1, 0.2, 0.5}
@@ -125,7 +127,7 @@ def test_one_cell_alone_is_the_same_cell(tmp_path):
 def test_members_are_who_the_estimator_saw_and_others_are_not(tmp_path):
     problem = load(tmp_path).panel("dense").problem
     block = load(tmp_path).blocks("standard", replicates=2, seed=3)[0]
-    draws = list(problem.draws(block, None))
+    draws = list(problem.draws(block.replicates, None))
     for draw in draws:
         assert (draw.X[draw.inside[:, 0]] == draw.sample.X).all()
         assert (draw.inside ^ draw.outside).all()
@@ -158,7 +160,7 @@ def test_a_group_is_traced_through_its_own_frequencies():
     assert group.panel_std == pytest.approx(np.sqrt(2 * frequency * (1 - frequency)))
     problem = GroupTracing(kind="group_tracing", dataset="snp_hapmap3", n_snps=600, truth="same_population")
     study = find_study("tracing_attack")
-    block = next(b for b in study.blocks("smoke", replicates=4, seed=0) if b.panel == "genotypes")
+    block = next(b for b in study.blocks("smoke", replicates=4, seed=0) if b.replicates.panel == "genotypes")
     rows = compute_block(replace(block, problem=problem), group)
     auc = rows[rows["metric"] == "auc"].groupby("calibration")["value"].mean()
     assert auc["none"] > 0.95
@@ -242,7 +244,9 @@ def test_a_wrong_study_file_is_refused_in_a_sentence(tmp_path, old, new, said):
 def test_the_mean_of_2000_columns_gives_200_members_away_and_a_private_one_does_not():
     study = find_study("tracing_attack")
     block = next(
-        b for b in study.blocks("standard", replicates=40, seed=5) if (b.panel, b.n) == ("gaussian 2000", 200)
+        b
+        for b in study.blocks("standard", replicates=40, seed=5)
+        if (b.replicates.panel, b.replicates.n) == ("gaussian 2000", 200)
     )
     rows = compute_block(block)
     auc = rows[rows["metric"] == "auc"]

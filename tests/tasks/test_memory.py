@@ -50,6 +50,6 @@ def test_the_sparse_study_says_what_it_needs():
     assert problem.n_bytes(80_000) == 3_200_000_000
     assert Simulation(kind="simulation", model="gaussian_mean", d=10).n_bytes(5) == 400
     smoke, standard = (spec.blocks(p, replicates=3, seed=1) for p in ("smoke", "standard"))
-    assert {block.panel for block in smoke} == {"s 10"}
-    assert {block.panel for block in standard} == {panel.name for panel in spec.panels}
-    assert all(block.replicates == 1 for block in standard)  # one data set at a time
+    assert {block.replicates.panel for block in smoke} == {"s 10"}
+    assert {block.replicates.panel for block in standard} == {panel.name for panel in spec.panels}
+    assert all(block.replicates.count == 1 for block in standard)  # one data set at a time

@@ -12,9 +12,11 @@ from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
 from reports.analysis.results import validate_results
 from tasks.problems.group_differences import GroupDifferences, groups_bytes, load_groups
+from tasks.problems.problem import DatasetProblem
 from tasks.problems.simulation import Simulation
 from tasks.run.block import compute_block
-from tasks.work_units import Block, Cell, derive_seed
+from tasks.work_units import Cell, derive_seed
+from tests.tasks.blocks import made_block
 
 MEAN = Simulation(kind="simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = Cell(
@@ -36,20 +38,7 @@ PRIVATE = replace(
     delta_rule="1e-3",
     params={"sparsity": 3, "value_bound": 12.0},
 )
-BLOCK = Block(
-    study="mine",
-    dataset="gaussian_mean",
-    data_source="simulated",
-    panel="sparse",
-    problem=MEAN,
-    n=50,
-    first=0,
-    replicates=4,
-    of=4,
-    seed=7,
-    work=1,
-    cells=(PLAIN, PRIVATE),
-)
+BLOCK = made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=4, panel="sparse")
 
 
 def rows_of(block, **options):
@@ -78,7 +67,9 @@ def test_a_block_is_a_valid_table_and_always_the_same():
 
 
 def test_splitting_by_ranges_gives_the_same_rows():
-    parts = [replace(BLOCK, first=first, replicates=2) for first in (0, 2)]
+    parts = [
+        made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=2, first=first, panel="sparse") for first in (0, 2)
+    ]
     split = pd.concat([rows_of(part) for part in parts])
     assert split.sort_values(["cell", "replicate"], ignore_index=True).equals(rows_of(BLOCK))
     assert rows_of(BLOCK, only=PRIVATE.key)["value"].equals(
@@ -172,8 +163,8 @@ def test_every_study_loads_and_expands(name):
         replicates = study.replicates[profile]
         blocks = study.blocks(profile, replicates=replicates, seed=1)
         assert len({block.key for block in blocks}) == len(blocks)
-        assert {block.problem == study.panel(block.panel).problem for block in blocks} == {True}
-        read = {block.dataset for block in blocks if not block.problem.simulated}
+        assert {block.problem == study.panel(block.replicates.panel).problem for block in blocks} == {True}
+        read = {block.problem.source for block in blocks if isinstance(block.problem, DatasetProblem)}
         assert set(study.datasets_at(profile)) == read, (
             "a run brings the datasets of its blocks and no others"
         )
@@ -181,17 +172,13 @@ def test_every_study_loads_and_expands(name):
         counted = {}
         for block in blocks:
             for cell in block.cells:
-                counted.setdefault(cell.key, []).extend(range(block.first, block.first + block.replicates))
+                counted.setdefault(cell.key, []).extend(block.replicates.numbers)
         assert all(found == [*range(replicates)] for found in counted.values())
         assert study.headline_cells(blocks)
 
 
-GROUPS = Block(
-    study="mine",
-    dataset="snp_hapmap3",
-    data_source="real",
-    panel="groups",
-    problem=GroupDifferences(
+GROUPS = made_block(
+    GroupDifferences(
         kind="group_differences",
         dataset="snp_hapmap3",
         n_snps=6,
@@ -199,16 +186,10 @@ GROUPS = Block(
         selection="public_panel",
         unit="person",
     ),
+    replace(PLAIN, n=5, params={"sparsity": 2}),
+    replace(PRIVATE, n=5, params={"sparsity": 2, "value_bound": 2.0}),
     n=5,
-    first=0,
-    replicates=3,
-    of=3,
-    seed=7,
-    work=1,
-    cells=(
-        replace(PLAIN, n=5, params={"sparsity": 2}),
-        replace(PRIVATE, n=5, params={"sparsity": 2, "value_bound": 2.0}),
-    ),
+    panel="groups",
 )
 
 

@@ -196,7 +196,7 @@ def test_a_number_for_delta_is_taken(tmp_path):
 def test_smoke_keeps_the_ends_and_one_budget():
     study = find_study("housing")
     blocks = study.blocks("smoke", replicates=3, seed=0)
-    assert {block.n for block in blocks} == {100, 20600}
+    assert {block.replicates.n for block in blocks} == {100, 20600}
     assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
     assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "10/n^1.1"}
     whole = study.blocks("paper", replicates=3, seed=0)

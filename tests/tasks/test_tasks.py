@@ -94,7 +94,7 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
     record = run_block.fn(UNCACHED, block, ready, str(path))
     assert intact(record)
     assert record["made"] == {
-        "what": f"{block.study} {block.title}",
+        "what": f"{block.replicates.study} {block.title}",
         "host": socket.gethostname(),
         "process": os.getpid(),
     }
@@ -215,7 +215,7 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
 def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
     """The limit of BLAS threads is the process's: a block that ends must not lift it for the others."""
     blocks = find_study("housing").blocks("smoke", replicates=3, seed=1)
-    blocks = [block for block in blocks if block.panel == "public"]
+    blocks = [block for block in blocks if block.replicates.panel == "public"]
 
     def values(number, name):
         path = tmp_path / f"{name}-{number}.parquet"

@@ -14,7 +14,8 @@ from tasks.faults import SpecError
 from tasks.problems.problem import Draw
 from tasks.problems.train_test_split import _BATCH, CLASSIFICATION, TrainTestSplit, classification
 from tasks.run.block import compute_block
-from tasks.work_units import Block, Cell
+from tasks.work_units import Cell
+from tests.tasks.blocks import made_block
 
 PROBLEM = TrainTestSplit(kind="train_test_split", dataset="swarm", family="logistic", units="public")
 
@@ -52,19 +53,16 @@ PRIVATE = cell(
 
 
 def block(first=0, replicates=4, cells=(IHT, PRIVATE), problem=PROBLEM):
-    return Block(
-        study="swarm",
-        dataset="swarm",
-        data_source="stand-in",
-        panel="public",
-        problem=problem,
+    return made_block(
+        problem,
+        *cells,
         n=300,
-        first=first,
         replicates=replicates,
+        first=first,
         of=4,
+        study="swarm",
+        panel="public",
         seed=3,
-        work=1,
-        cells=cells,
     )
 
 
@@ -105,7 +103,7 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     assert set(rows["s"]) == {2}
     assert (value(rows) < 0.2).all()
     # Labels of the test rows that are turned round turn the errors round; the fit does not see them.
-    draw = next(PROBLEM.draws(block(), data))
+    draw = next(PROBLEM.draws(block().replicates, data))
     coef = np.zeros((2401, 4))
     coef[:2] = 1
     measured = draw.measure(coef)[0]
@@ -144,13 +142,18 @@ def test_the_study_and_its_profiles():
     assert (spec.axis, spec.datasets) == ("s", ("swarm",))
     blocks = spec.blocks("standard", replicates=20, seed=0, data_sources={"swarm": "stand-in"})
     assert {block.data_source for block in blocks} == {"stand-in"}
-    assert all(block.replicates <= _BATCH for block in blocks)
-    public = [cell for block in blocks if block.panel == "public" and not block.first for cell in block.cells]
+    assert all(block.replicates.count <= _BATCH for block in blocks)
+    public = [
+        cell
+        for block in blocks
+        if block.replicates.panel == "public" and not block.replicates.first
+        for cell in block.cells
+    ]
     asked = {(c.epsilon, c.delta_rule, c.s) for c in public if c.calibration == "tight"}
     assert asked == {(e, d, s) for e in (0.2, 0.5) for d in ("1/(2*n)", "1/n^2") for s in (25, 50, 100)}
     assert all(c.delta == pytest.approx(1 / 24016) for c in public if c.delta_rule == "1/(2*n)")
     smoke = spec.blocks("smoke", replicates=3, seed=0)
-    assert {block.n for block in smoke} == {800}
+    assert {block.replicates.n for block in smoke} == {800}
     assert {cell.s for block in smoke for cell in block.cells} == {25, 100}
     assert spec.stand_in_rows("swarm", "smoke") == 1600
     assert spec.stand_in_rows("swarm", "standard") is None

@@ -10,12 +10,13 @@ from data.prepare.prepared_table import PreparedTable
 from data.registry import get_dataset
 from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
+from tasks.problems.abilities import HeadlineRun
 from tasks.problems.grid_users import GriddedTable, GridUsers
-from tasks.problems.problem import HeadlineRun
 from tasks.problems.user_regression_simulation import UserRegressionSimulation
 from tasks.problems.user_selection import UserSelection
 from tasks.problems.user_simulation import UserSimulation
-from tasks.work_units import Block, Cell
+from tasks.work_units import Cell
+from tests.tasks.blocks import made_block
 
 SIMULATED = UserSimulation(kind="user_simulation", users="2*n", samples=25, d=3)
 MAP = GridUsers(
@@ -29,20 +30,11 @@ MAP = GridUsers(
 
 
 def block(problem, n, replicates=3):
-    return Block(
-        study="mine",
-        dataset=problem.source,
-        data_source="simulated",
-        panel="users",
-        problem=problem,
-        n=n,
-        first=0,
-        replicates=replicates,
-        of=replicates,
-        seed=7,
-        work=1,
-        cells=(),
-    )
+    return made_block(problem, n=n, replicates=replicates, panel="users")
+
+
+def drawn(problem, n, replicates=3):
+    return block(problem, n, replicates).replicates
 
 
 def gridded(problem, prepared, tmp_path):
@@ -68,13 +60,13 @@ def prepared(tmp_path, monkeypatch):
 
 def test_simulated_users_have_the_law_of_a_mean_of_their_rows():
     assert (SIMULATED.n_users(500), SIMULATED.n_samples(500)) == (1000, 25)
-    draws = list(SIMULATED.draws(block(SIMULATED, 500), None))
+    draws = list(SIMULATED.draws(drawn(SIMULATED, 500), None))
     for draw in draws:
         assert draw.sample.users[0].n_users == len(draw.sample.X) == 1000
         assert draw.sample.X.std() == pytest.approx(0.2, rel=0.05)
         np.testing.assert_array_equal(draw.target, np.full(3, 0.5))
     assert (draws[0].sample.X != draws[1].sample.X).any()
-    later = replace(block(SIMULATED, 500), first=1, replicates=1)
+    later = replace(drawn(SIMULATED, 500), first=1, count=1)
     np.testing.assert_array_equal(next(SIMULATED.draws(later, None)).sample.X, draws[1].sample.X)
 
 
@@ -91,7 +83,7 @@ def test_users_on_a_map_are_the_cells_with_enough_rows(prepared):
 def test_every_user_gives_m_different_rows_and_counts_once(prepared):
     made, _, table, cell = prepared
     for m in (1, 5):
-        for draw in MAP.draws(block(MAP, m), made):
+        for draw in MAP.draws(drawn(MAP, m), made):
             users = draw.sample.users[0]
             assert users.n_rows.tolist() == [m] * 3
             values = users.X.reshape(3, m)
@@ -105,7 +97,7 @@ def test_the_truth_of_a_regression_gives_every_user_the_same_weight(prepared, tm
     _, _, table, cell = prepared
     slopes = MAP.model_copy(update={"covariates": ("median_income",), "response": "median_house_value"})
     made, _ = gridded(slopes, slopes.prepare(None), tmp_path)
-    draw = next(slopes.draws(block(slopes, 5), made))
+    draw = next(slopes.draws(drawn(slopes, 5), made))
     assert draw.sample.y.shape == (15,)
     there = cell < 3
     weights = 1 / np.bincount(cell)[cell[there]]
@@ -118,7 +110,7 @@ def test_the_truth_of_a_regression_gives_every_user_the_same_weight(prepared, tm
 def test_rows_dealt_at_random_come_from_everywhere(prepared):
     made, *_ = prepared
     dealt = MAP.model_copy(update={"shuffled": True})
-    draw = next(dealt.draws(block(dealt, 5), made))
+    draw = next(dealt.draws(drawn(dealt, 5), made))
     assert draw.sample.users[0].n_rows.tolist() == [5] * 3
     np.testing.assert_allclose(draw.target, made.table.to_standard @ made.table.X.mean(axis=0))
     assert np.ptp(draw.sample.users[0].means(draw.sample.X)) < 2  # cells lie 2 apart
@@ -126,7 +118,9 @@ def test_rows_dealt_at_random_come_from_everywhere(prepared):
 
 def test_the_page_tells_how_far_users_lie_apart(prepared):
     _, path, *_ = prepared
-    content = MAP.exhibits(HeadlineRun(table=None, design=path, block=block(MAP, 5), selected={}))
+    content = MAP.exhibits(
+        HeadlineRun(table=None, design=path, replicates=drawn(MAP, 5), cells=(), selected={})
+    )
     (shown,) = user_spread.draw(None, None, content["user_spread"])
     assert shown.text.startswith("3 users, cells of 1.00° with enough rows.")
     assert [row[0] for row in shown.rows] == ["1", "2", "5"]
@@ -147,12 +141,12 @@ def test_the_studies_of_users_expand_into_blocks():
     for name in names:
         spec = find_study(name)
         blocks = spec.blocks("smoke", replicates=1, seed=0)
-        assert {each.panel for each in blocks} == {panel.name for panel in spec.panels}
+        assert {each.replicates.panel for each in blocks} == {panel.name for panel in spec.panels}
 
 
 def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
     problem = UserSelection(kind="user_selection", users=30, candidates=5)
-    draws = list(problem.draws(block(problem, 8), None))
+    draws = list(problem.draws(drawn(problem, 8), None))
     assert draws[0].measure(np.eye(5)[:, 3]) == pytest.approx(0.3)
     assert draws[0].measure(np.eye(5)[:, 0]) == 0
     losses = np.concatenate([draw.sample.X**2 / 2 for draw in draws])
@@ -181,14 +175,14 @@ def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_d
     problem = UserRegressionSimulation(
         kind="user_regression_simulation", users=40, samples="2*n", d=4, coef=0.5
     )
-    first, second = problem.draws(block(problem, 3, replicates=2), None)
+    first, second = problem.draws(drawn(problem, 3, replicates=2), None)
     assert [one.n_rows.tolist() for one in first.sample.users] == [[6] * 40]
     assert set(np.unique(first.sample.X)) == {-1.0, 1.0}
     assert np.abs(first.sample.y - first.sample.X @ [0.5, 0.5, 0, 0]).max() <= 1
     assert first.measure(np.zeros(4)) == pytest.approx(0.25)
     assert first.measure(np.array([0.5, 0.5, 0, 0])) == 0
     assert (first.sample.y != second.sample.y).all()
-    (alone,) = problem.draws(replace(block(problem, 3, replicates=1), first=1), None)
+    (alone,) = problem.draws(replace(drawn(problem, 3, replicates=1), first=1), None)
     assert (alone.sample.y == second.sample.y).all()
 
 
@@ -208,9 +202,9 @@ def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_a
         )
         for form, bound in (("wide", 1e3), ("narrow", 1e-3))
     )
-    run = HeadlineRun(table=None, design=path, block=replace(block(MAP, 5), cells=cells), selected={})
+    run = HeadlineRun(table=None, design=path, replicates=drawn(MAP, 5), cells=cells, selected={})
     rows = MAP.exhibits(run)["user_bias"]["rows"]
     assert [row[:2] for row in rows] == [["user_level_mean", cell.form] for cell in cells]
-    size = float(np.abs(next(MAP.draws(block(MAP, 5), made)).target[0]))
+    size = float(np.abs(next(MAP.draws(drawn(MAP, 5), made)).target[0]))
     assert rows[0][2] < 0.3 * size
     assert rows[1][2] > 0.9 * size

@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 
 from tasks.problems.simulation import Simulation
-from tasks.work_units import Block, Cell, derive_seed, replicate_generator, row_generators
+from tasks.work_units import Cell, Replicates, derive_seed, replicate_generator
+from tests.tasks.blocks import made_block
 
 CELL = Cell(
     estimator="adassp",
@@ -20,27 +21,14 @@ CELL = Cell(
 PLAIN = replace(
     CELL, estimator="ols", panel="paper", form="", calibration="none", epsilon=None, delta=None, params={}
 )
-BLOCK = Block(
-    study="housing",
-    dataset="housing",
-    data_source="real",
-    panel="public",
-    problem=Simulation(kind="simulation", model="gaussian_mean", d=3),
-    n=100,
-    first=0,
-    replicates=3,
-    of=3,
-    seed=20191112,
-    work=1,
-    cells=(CELL, PLAIN),
-)
+DRAWN = Replicates(study="housing", panel="public", n=100, first=0, count=3, of=3, n_cells=2, seed=20191112)
 
 
 def test_keys_say_what_a_cell_is():
     assert CELL.key == "adassp:public+some form:tight:eps=0.5:delta=1/n^2:n=100"
     assert PLAIN.key == "ols:paper:n=100"
-    assert BLOCK.key == "public:n=100"
-    assert replace(BLOCK, first=1, replicates=2).key == "public:n=100:r=1-2"
+    assert DRAWN.key == "public:n=100"
+    assert replace(DRAWN, first=1, count=2).key == "public:n=100:r=1-2"
 
 
 def test_budgets_that_are_close_have_keys_of_their_own():
@@ -60,7 +48,8 @@ def test_settings_never_override_the_budget_that_a_cell_is_named_after():
 
 
 def test_a_block_is_described_by_plain_data():
-    plain = BLOCK.described()
+    problem = Simulation(kind="simulation", model="gaussian_mean", d=3)
+    plain = made_block(problem, CELL, PLAIN, n=100).described()
     assert json.loads(json.dumps(plain)) == plain
     assert plain["problem"]["model"] == "gaussian_mean"
     assert [cell["estimator"] for cell in plain["cells"]] == ["adassp", "ols"]
@@ -75,16 +64,16 @@ def test_seeds_are_what_they_always_were():
 
 
 def test_rows_depend_on_study_size_and_seed_only():
-    def draws(block):
-        return [int(rng.integers(2**62)) for rng in row_generators(block)]
+    def draws(replicates):
+        return [int(rng.integers(2**62)) for rng in replicates.row_generators()]
 
-    first = draws(BLOCK)
+    first = draws(DRAWN)
     assert len(set(first)) == 3
-    assert draws(replace(BLOCK, panel="paper", cells=(PLAIN,))) == first
-    assert draws(replace(BLOCK, replicates=2)) == first[:2]
-    assert draws(replace(BLOCK, first=1, replicates=2)) == first[1:]
+    assert draws(replace(DRAWN, panel="paper")) == first
+    assert draws(replace(DRAWN, count=2)) == first[:2]
+    assert draws(replace(DRAWN, first=1, count=2)) == first[1:]
     for change in ({"seed": 1}, {"n": 101}, {"study": "other"}):
-        assert not set(draws(replace(BLOCK, **change))) & set(first)
+        assert not set(draws(replace(DRAWN, **change))) & set(first)
     assert first == [int(r.integers(2**62)) for r in np.random.default_rng(4492109200057952922).spawn(3)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,11 @@ from dpalgos.audit.ceilings import (
 from dpalgos.audit.roc import clopper_pearson
 from reports.page import AttackFacts, Guide
 from tasks.problems.attack_metrics import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of
+from tasks.problems.membership import Tracing
+from tasks.problems.problem import DatasetProblem
 from tasks.rules import delta_at, evaluate_all
-
-if TYPE_CHECKING:
-    from tasks.study.panel import EstimatorSpec, Panel
-    from tasks.study.spec import StudySpec
+from tasks.study.panel import EstimatorSpec, Panel
+from tasks.study.spec import StudySpec
 
 _FINE = 40  # points of a ceiling's curve
 _NORMAL_95 = 1.959964
@@ -82,7 +81,8 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         claimed_sums={
             panel.name: math.log(sizes["d"]) if "s" in sizes else math.nan
             for panel in spec.panels
-            if panel.problem.simulated and (sizes := panel.problem.sizes(spec.headline.n))
+            if not isinstance(panel.problem, DatasetProblem)
+            and (sizes := panel.problem.sizes(spec.headline.n))
         },
         ceilings=tuple(_auc_ceilings(spec)),
         roc_ceilings=tuple(_roc_ceilings(spec)),
@@ -121,7 +121,8 @@ def _interval(values: np.ndarray, n: int, *, of_candidates: bool) -> tuple[float
 
 def _plainly_gaussian(spec: StudySpec) -> set[str]:
     """Return the panels with rows N(μ, I) that are attacked on all coordinates: there d' is known."""
-    return {panel.name for panel in spec.panels if panel.problem.separation_is_known}
+    problems = {panel.name: panel.problem for panel in spec.panels}
+    return {name for name, each in problems.items() if isinstance(each, Tracing) and each.separation_is_known}
 
 
 def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:

@@ -1,0 +1,121 @@
+"""What only some kinds of problems can do: a small protocol for each, which a problem has by its methods.
+
+What only checks and reports need is imported inside these methods: the keys of computed numbers do not depend
+on it (see `data.code_digest`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from data.store.references import DatasetRef
+from tasks.work_units import Cell, Replicates
+
+if TYPE_CHECKING:
+    from reports.page import Finding
+
+
+@runtime_checkable
+class UsesModules(Protocol):
+    """A problem whose numbers depend on modules that no import leads to."""
+
+    def modules(self) -> tuple[str, ...]:
+        """Return their names."""
+        ...
+
+
+@runtime_checkable
+class ChoosesSmokeSizes(Protocol):
+    """A problem that runs other sizes in profile ``smoke`` than both ends of the grid."""
+
+    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes."""
+        ...
+
+
+@runtime_checkable
+class ChecksEstimators(Protocol):
+    """A problem that not every estimator for its task suits."""
+
+    def check_estimator(self, name: str) -> None:
+        """Raise ValueError, in words, for an estimator that does not suit it."""
+        ...
+
+
+@runtime_checkable
+class PredictsErrors(Protocol):
+    """A problem for which theory predicts errors."""
+
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the predictions: label → value in the units of the metric."""
+        ...
+
+
+@runtime_checkable
+class DrawsFromPopulation(Protocol):
+    """A problem whose rows are part of a finite population, the answer of which errors are measured from."""
+
+    @property
+    def population(self) -> tuple[int, str]:
+        """How many there are, and whether they are ``"rows"`` or ``"users"``."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadlineRun:
+    """What the exhibits of a report may be made from: the headline's panel, as it was run.
+
+    Attributes
+    ----------
+    table : DatasetRef or None
+        The dataset; None where data are simulated.
+    design : pathlib.Path or None
+        What `DatasetProblem.prepare` returned, as a file.
+    replicates : Replicates
+        Of a block of the headline's size.
+    cells : tuple of Cell
+        The headline's non-private and private cells.
+    selected : mapping of str to mapping of str to int
+        Cell → column → in how many repetitions it was selected.
+    """
+
+    table: DatasetRef | None
+    design: Path | None
+    replicates: Replicates
+    cells: tuple[Cell, ...]
+    selected: Mapping[str, Mapping[str, int]]
+
+
+@runtime_checkable
+class HasExhibits(Protocol):
+    """A problem that shows more than the results table on a report."""
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return name of a module of `reports.exhibits` → its content."""
+        ...
+
+
+@runtime_checkable
+class HasFindings(Protocol):
+    """A problem that states numbers about the data themselves on a report."""
+
+    def findings(self, exhibits: Mapping[str, Any]) -> tuple[Finding, ...]:
+        """Return the numbers, from what `HasExhibits.exhibits` returned."""
+        ...
+
+
+@runtime_checkable
+class DeletesRows(Protocol):
+    """A problem that knows how far deleting influential rows moves a non-private answer."""
+
+    @property
+    def can_delete_rows(self) -> bool:
+        """Whether these settings of it do."""
+        ...
+
+    def deletion_shifts(self, prepared: Any, n_deleted: Sequence[int]) -> tuple[str, dict[int, float]]:
+        """Return a non-private estimator, and how far deleting k influential rows moves it, for each k."""
+        ...
