@@ -119,3 +119,13 @@ class DeletesRows(Protocol):
     def deletion_shifts(self, prepared: Any, n_deleted: Sequence[int]) -> tuple[str, dict[int, float]]:
         """Return a non-private estimator, and how far deleting k influential rows moves it, for each k."""
         ...
+
+
+@runtime_checkable
+class KnowsSeparation(Protocol):
+    """A problem of attacks for which theory may predict an attack's AUC from the estimate's error alone."""
+
+    @property
+    def separation_is_known(self) -> bool:
+        """Whether these settings of it allow that."""
+        ...

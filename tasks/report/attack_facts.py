@@ -21,8 +21,8 @@ from dpalgos.audit.ceilings import (
 )
 from dpalgos.audit.roc import clopper_pearson
 from reports.page import AttackFacts, Guide
+from tasks.problems.abilities import KnowsSeparation
 from tasks.problems.attack_metrics import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of
-from tasks.problems.membership import Tracing
 from tasks.problems.problem import DatasetProblem
 from tasks.rules import delta_at, evaluate_all
 from tasks.study.panel import EstimatorSpec, Panel
@@ -122,7 +122,11 @@ def _interval(values: np.ndarray, n: int, *, of_candidates: bool) -> tuple[float
 def _plainly_gaussian(spec: StudySpec) -> set[str]:
     """Return the panels with rows N(μ, I) that are attacked on all coordinates: there d' is known."""
     problems = {panel.name: panel.problem for panel in spec.panels}
-    return {name for name, each in problems.items() if isinstance(each, Tracing) and each.separation_is_known}
+    return {
+        name
+        for name, each in problems.items()
+        if isinstance(each, KnowsSeparation) and each.separation_is_known
+    }
 
 
 def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:
