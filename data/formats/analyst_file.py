@@ -4,13 +4,15 @@ Not even the header is quoted: in a file without one, the first row of data stan
 """
 
 import csv
-from collections import Counter, defaultdict
+import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -74,7 +76,7 @@ def check_user_table(
     ------
     DataError
         The file is missing, of another kind, unreadable or empty, lacks a column, or a column has
-        text, blanks, NaN or infinity. The message names column, kind of fault and number of rows.
+        text, blanks, NaN or infinity. The message names column and kind of fault, and no number of rows.
     """
     path = Path(path)
     with opened_table(path) as (names, batches):
@@ -88,7 +90,7 @@ def check_user_table(
         shown = {
             name: repr(name) if columns else f"number {position + 1}" for position, name in enumerate(wanted)
         }
-        faults: Counter[str] = Counter()
+        faults: dict[str, bool] = defaultdict(bool)
         n_rows = 0
         for batch in batches:
             n_rows += batch.num_rows
@@ -98,22 +100,22 @@ def check_user_table(
                 cells = _cells(batch, name, f"{path}: lists or records in column {shown[name]}")
                 if take:
                     take(name, cells.numbers)
-                faults[f"text in number column {shown[name]}"] += int((cells.texts >= 0).sum())
-                faults[f"blank or NaN in column {shown[name]}"] += int(cells.missing.sum())
-                faults[f"infinity in column {shown[name]}"] += int(np.isinf(cells.numbers).sum())
+                faults[f"text in number column {shown[name]}"] |= bool((cells.texts >= 0).any())
+                faults[f"blank or NaN in column {shown[name]}"] |= bool(cells.missing.any())
+                faults[f"infinity in column {shown[name]}"] |= bool(np.isinf(cells.numbers).any())
     if not n_rows:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
-    for fault, count in faults.items():
-        if count:
-            raise DataError(f"{path}: {fault} in {count:,} of {n_rows:,} rows; mend or remove them")
+    for fault, found in faults.items():
+        if found:
+            raise DataError(f"{path}: {fault}; mend or remove those rows")
     return n_rows
 
 
 class UserFileRows:
-    """What reads numbers of a user's own Parquet file from its beginning, whenever it is called.
+    """Numbers of a user's own Parquet file, read from its beginning whenever it is called.
 
-    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes, after :func:`check_user_table` has refused
-    every fault: the file has to stay as it was when this object was made.
+    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes. :func:`check_user_table` refuses every
+    fault before and hands each column to :meth:`expect`; every later pass has to give the same numbers.
 
     Parameters
     ----------
@@ -128,7 +130,11 @@ class UserFileRows:
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
         self.path, self._response = path, response
         self._columns = [*columns, response] if response else list(columns)
-        self._state = _state(path)
+        self._expected = {name: hashlib.blake2b() for name in self._columns}
+
+    def expect(self, name: str, values: npt.NDArray[np.float64]) -> None:
+        """Take a further piece of a column as what later passes must give."""
+        self._expected[name].update(np.ascontiguousarray(values))
 
     def __call__(self) -> Iterator[Any]:
         """Yield columns (m,) by their names, or pairs of columns and responses (m,).
@@ -136,31 +142,33 @@ class UserFileRows:
         Raises
         ------
         DataError
-            If the file is another one than before, or changed.
+            At the end of the pass, if the numbers were others than expected.
         """
         return read_ahead(self._blocks())
 
-    def unchanged(self) -> None:
-        """Refuse if the file is another one than before, or changed."""
-        if _state(self.path) != self._state:
+    def in_memory(self) -> pd.DataFrame:
+        """Return all columns, after the same comparison."""
+        pieces = [pd.DataFrame(columns, copy=False) for columns in self._pieces()]
+        return pd.concat(pieces, ignore_index=True)
+
+    def _blocks(self) -> Iterator[Any]:
+        for columns in self._pieces():
+            yield (columns, columns.pop(self._response)) if self._response else columns
+
+    def _pieces(self) -> Iterator[dict[str, npt.NDArray[np.float64]]]:
+        # Inode, size and time of change can be those of another file: only the numbers themselves tell.
+        read = {name: hashlib.blake2b() for name in self._columns}
+        with opened_table(self.path) as (_, batches):
+            for batch in batches:
+                columns = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
+                for name, values in columns.items():
+                    read[name].update(np.ascontiguousarray(values))
+                yield columns
+        if any(read[name].digest() != self._expected[name].digest() for name in self._columns):
             raise DataError(
                 f"{self.path} changed while it was read, so nothing is released of it; try again when it is "
                 "at rest"
             )
-
-    def _blocks(self) -> Iterator[Any]:
-        self.unchanged()
-        with opened_table(self.path) as (_, batches):
-            for batch in batches:
-                columns = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
-                yield (columns, columns.pop(self._response)) if self._response else columns
-        self.unchanged()
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """Return what changes with a file: which one it is, its length, when it was written."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _cells(batch: pa.RecordBatch, name: str, complaint: str) -> Cells:

@@ -46,15 +46,10 @@ class Fingerprinter:
     a budget. Memory does not grow with the number of rows.
 
     It sees through a renamed file, sorted rows, moved columns, another file format, and other types of
-    numbers, dates and text, for it compares `data.formats.canonical` forms. It does *not* see that data
-    are related:
-    a changed cell, a dropped or added row, a subset, a renamed column, a change of units, numbers printed
-    with fewer digits than single precision has, or dates in another notation than ISO 8601 are other content.
-    Who asks for a second budget for such data spends more than the first one allows, and the ledger cannot
-    know; the owner is responsible.
-
-    The other way round, tables are one and the same if they differ only in what the canonical form leaves
-    out, such as what single precision (seven digits) cannot tell apart.
+    numbers, dates and text: it compares `data.formats.canonical` forms, and numbers in single precision. This
+    protects an honest owner from mistakes. It cannot recognize data whose numbers were altered, however
+    little, nor data with another row, column name, unit or notation of dates. Who charges those to a second
+    name spends more than the first one allows, and the ledger cannot know.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def own_table_to_parquet(
     Raises
     ------
     DataError
-        The file is not as declared; the message names column, fault and number of rows.
+        The file is not as declared; the message names columns and faults, and no number of rows.
     """
     try:
         content = sha256_file(path)
@@ -168,7 +168,7 @@ def read_declared(
     path: Path,
     columns: Sequence[DeclaredColumn],
     missing: Missing,
-    n_rows: int,
+    n_rows: int | None,
     *,
     user_id: str = "",
     n_users: int | None = None,
@@ -176,7 +176,8 @@ def read_declared(
 ) -> DeclaredTable:
     """Read a file in one pass under its declarations, as `own_table_to_parquet` stores it.
 
-    ``watch`` is shown every piece of the file, with all columns.
+    ``watch`` is shown every piece of the file, with all columns. ``n_rows`` is None where the number of rows
+    is not public and may be any: where users are protected, each with all rows.
 
     Raises
     ------
@@ -185,9 +186,10 @@ def read_declared(
     """
     ids = UserIds(path, user_id) if user_id else None
     values, rows_read = _values(path, columns, ids, watch)
-    _refuse_other_size(path, "rows", rows_read, n_rows)
+    if n_rows is not None:
+        _refuse_other_size(path, "rows", rows_read, n_rows)
     moved = _clipped(columns, values)
-    _refuse_undeclared(path, columns, values, rows_read)
+    _refuse_undeclared(path, columns, values)
     table, kept, repairs = _without_gaps(path, columns, values, missing)
     if ids:
         users = ids.codes()
@@ -199,8 +201,8 @@ def read_declared(
 def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) -> None:
     if found != declared:
         raise DataError(
-            f"{path} has {found:,} {what}, data.{what} says {declared:,}; if the file changed on purpose, "
-            f"correct data.{what}, and grid.n where it is larger"
+            f"{path} has another number of {what} than data.{what} = {declared}; if the file changed on "
+            f"purpose, correct data.{what}, and grid.n where it is larger"
         )
 
 
@@ -223,7 +225,7 @@ def _without_gaps(
             kept &= ~gap
     if repairs and missing == "refuse":
         raise DataError(
-            f"{path}: {_counted([(repair.reason, repair.count) for repair in repairs], n_rows)}; mend them, "
+            f"{path}: {_listed([repair.reason for repair in repairs])}; mend those rows, "
             'take missing = "drop", or give the column impute = a public constant'
         )
     if not kept.any():
@@ -296,32 +298,32 @@ def _refuse_undeclared(
     path: Path,
     columns: Sequence[DeclaredColumn],
     values: Mapping[str, npt.NDArray[np.float64]],
-    n_rows: int,
 ) -> None:
     """Refuse what no declaration allows; cells that are missing are another matter."""
-    counts: dict[str, int] = {}
+    found_faults: dict[str, bool] = {}
     for column in columns:
         found = values[column.name]
         if column.categories:
-            counts[f"column {column.name!r} is none of its categories"] = int((found == _UNLISTED).sum())
+            found_faults[f"column {column.name!r} has text that is none of its categories"] = bool(
+                (found == _UNLISTED).any()
+            )
         else:
             outside = np.isfinite(found) & ((found < column.lower) | (found > column.upper))
-            counts[f"text or infinity in number column {column.name!r}"] = int(np.isinf(found).sum())
-            counts[f"column {column.name!r} is outside its declared bounds"] = int(outside.sum())
-    faults = [(fault, count) for fault, count in counts.items() if count]
+            found_faults[f"text or infinity in number column {column.name!r}"] = bool(np.isinf(found).any())
+            found_faults[f"column {column.name!r} is outside its declared bounds"] = bool(outside.any())
+    faults = [fault for fault, found in found_faults.items() if found]
     if faults:
         raise DataError(
-            f"{path}: {_counted(faults, n_rows)}; mend the file or [[data.columns]]"
-            + " (capitals and spaces count)" * any("categories" in fault for fault, _ in faults)
-            + ', or take outside = "clip"' * any("outside" in fault for fault, _ in faults)
+            f"{path}: {_listed(faults)}; mend the file or [[data.columns]]"
+            + " (capitals and spaces count)" * any("categories" in fault for fault in faults)
+            + ', or take outside = "clip"' * any("outside" in fault for fault in faults)
         )
 
 
-def _counted(faults: Sequence[tuple[str, int]], n_rows: int) -> str:
-    """Return what is wrong in how many rows, in words."""
-    shown = ", ".join(f"{fault} in {count:,}" for fault, count in faults[:MOST_FAULTS])
+def _listed(faults: Sequence[str]) -> str:
+    """Return what is wrong, in words; never in how many rows, which is private."""
     more = f", and {len(faults) - MOST_FAULTS} more such faults" * (len(faults) > MOST_FAULTS)
-    return f"{shown} of {n_rows:,} rows{more}"
+    return ", ".join(faults[:MOST_FAULTS]) + more
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:

@@ -1,4 +1,7 @@
-"""Whose row each row of a user's own file is: ids as numbers, however the file writes them; none is shown."""
+"""The users that the rows of a table belong to, as numbers, however the file writes their ids.
+
+A user is a data subject. No message holds an id, or says how many rows or users are concerned.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +34,7 @@ class UserIds:
         self._path, self._column = path, column
         self._pieces: list[npt.NDArray[np.float64]] = []
         self._texts: dict[str, int] = {}
-        self._n_texts = self._n_missing = self._n_odd = 0
+        self._has_numbers = self._has_missing = self._has_odd = False
 
     def check_name(self, names: Sequence[str]) -> None:
         """Refuse a file without the column."""
@@ -54,36 +57,36 @@ class UserIds:
         piece = cells.numbers.copy()
         piece[are_texts] = np.array([*known, 0])[cells.texts[are_texts]]
         self._pieces.append(piece)
-        self._n_missing += int(cells.missing.sum())
-        self._n_texts += int(are_texts.sum())
         numbers = cells.numbers[~are_texts & ~cells.missing]
-        self._n_odd += int(((np.abs(numbers) >= _LARGEST_ID) | (numbers != np.rint(numbers))).sum())
+        self._has_missing |= bool(cells.missing.any())
+        self._has_numbers |= bool(len(numbers))
+        self._has_odd |= bool(((np.abs(numbers) >= _LARGEST_ID) | (numbers != np.rint(numbers))).any())
 
     def codes(self) -> npt.NDArray[np.int64]:
-        """Return whose row each is.
+        """Return an integer code per row for the user it belongs to, shape (n,).
 
         Raises
         ------
         DataError
             An id is missing, or numbers and text are mixed: one user might stand there under two ids.
         """
-        ids = np.concatenate([np.zeros(0), *self._pieces])
         where = f"{self._path}: the column of user ids {self._column!r}"
-        if self._n_missing:
+        if self._has_missing:
             raise DataError(
-                f"{where} has no id in {self._n_missing:,} of {len(ids):,} rows; give each row its user's "
-                "id, or take those rows out of the file"
+                f"{where} has rows without an id; give each row its user's id, or take those rows out of the "
+                "file"
             )
-        if 0 < self._n_texts < len(ids):
+        if self._has_numbers and self._texts:
             raise DataError(
-                f"{where} mixes numbers with text, which {self._n_texts:,} of {len(ids):,} rows hold, so "
-                "that a user might have two ids; write all ids one way, e.g. with a letter before each"
+                f"{where} mixes numbers with text, so that a user might have two ids; write all ids one way, "
+                "e.g. with a letter before each"
             )
-        if self._n_odd:
+        if self._has_odd:
             raise DataError(
-                f"{where} has fractions, or numbers from 2^53 on, in {self._n_odd:,} of {len(ids):,} rows; "
-                "ids must be whole numbers or text, so write e.g. a letter before each"
+                f"{where} has fractions, or numbers from 2^53 on; ids must be whole numbers or text, so "
+                "write e.g. a letter before each"
             )
+        ids = np.concatenate([np.zeros(0), *self._pieces])
         return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
 
     def names(self) -> list[str]:

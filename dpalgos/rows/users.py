@@ -80,6 +80,21 @@ class UserRows:
         codes = np.repeat(np.arange(self.n_users), self.n_rows)[rows]
         return UserRows(self.X[rows], None if self._y is None else self._y[rows], codes)
 
+    def at_most(self, n_rows: int) -> "UserRows":
+        """Keep at most so many rows of each user, chosen by their positions among that user's rows.
+
+        No value decides, and no other user: replacing a user changes that user's rows alone. Positions are
+        ordered by public random numbers, so that a file sorted by date does not lose all late rows.
+        """
+        if self.largest <= n_rows:
+            return self
+        codes = np.repeat(np.arange(self.n_users), self.n_rows)
+        position = np.arange(len(codes)) - self._starts[codes]
+        # The first numbers of the generator are the same however many are drawn.
+        order = np.lexsort((np.random.default_rng(0).random(self.largest)[position], codes))
+        kept = np.sort(order[position < n_rows])
+        return UserRows(self.X[kept], None if self._y is None else self._y[kept], codes[kept])
+
     @cached_property
     def largest(self) -> int:
         """Rows of the user who has most."""

@@ -53,6 +53,7 @@ from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
+from dpalgos.rows.users import UserRows
 from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
@@ -77,7 +78,9 @@ class UserLevelParams(PrivateParams):
 
     concentration_radius: float = positive("τ: what users tell lies within this ℓ2 distance of its mean")
     samples_per_user: int | None = count(
-        "m, public: the most rows a user may have; more are refused", default=None, optional=True
+        "m, public: the most rows of a user that count; which, does not depend on values",
+        default=None,
+        optional=True,
     )
     range_failure: float = checked(
         "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
@@ -112,14 +115,16 @@ class AggregationParams(UserLevelParams):
                 raise InputError("samples_per_user is needed for aggregation='group_privacy', got None")
 
 
-def check_rows_of_users(sample: Sample, params: UserLevelParams) -> None:
-    """Refuse a user with more rows than declared."""
+def users_of(sample: Sample, params: UserLevelParams) -> list[UserRows]:
+    """Return every replicate's users, each with at most ``samples_per_user`` rows.
+
+    A refusal instead would tell, at no cost, how many rows some user has.
+    """
     most = params.samples_per_user
-    if most is not None and any(one.largest > most for one in sample.users):
-        raise InputError(
-            f"samples_per_user = {most} must be the most rows that a user has, got a user with more; "
-            "drop rows by a rule that looks at no value, or declare a larger number"
-        )
+    if most is None:
+        return sample.users
+    users = {id(one): one.at_most(most) for one in set(sample.users)}
+    return [users[id(one)] for one in sample.users]
 
 
 class UserAggregation:

@@ -44,7 +44,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,6 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
     parameters=UserLevelMeanParams,
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
     witnesses=witnesses,
-    check_data=check_rows_of_users,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),
@@ -98,8 +97,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
 )
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    check_rows_of_users(sample, params)
-    users = sample.users
+    users = users_of(sample, params)
     means = {id(one): one.means(one.X) for one in users}
     aggregation = UserAggregation(
         params,

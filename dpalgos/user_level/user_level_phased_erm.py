@@ -30,7 +30,7 @@ from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import UserAggregation, check_rows_of_users
+from dpalgos.user_level.aggregation import UserAggregation, users_of
 from dpalgos.user_level.first_order import LastIterate, UserObjective, minimise
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
@@ -73,25 +73,24 @@ class UserLevelPhasedERMParams(GradientStepParams):
         "range_failure": 1.0,
     },
     witnesses=gradient_witnesses,
-    check_data=check_rows_of_users,
 )
 def user_level_phased_erm(
     sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript
 ) -> FloatArray:
     """Return the answer of the last phase, (d, R)."""
-    check_rows_of_users(sample, params)
+    users = users_of(sample, params)
     d, loss = sample.n_features, LINEAR_LOSSES[params.loss]
-    sizes = {one.n_users for one in sample.users}
+    sizes = {one.n_users for one in users}
     shares = {n: phase_sizes(n, d, params) for n in sizes}
     n_phases = min(len(phases) for phases in shares.values())
     coef: FloatArray = np.zeros((d, sample.n_replicates))
-    groups = {id(one): _groups(one.n_users, shares[one.n_users], params.public_seed) for one in sample.users}
+    groups = {id(one): _groups(one.n_users, shares[one.n_users], params.public_seed) for one in users}
     ridge = params.regularization or printed_regularization(min(sizes), d, params)
     for t in range(n_phases):
-        taken = {id(one): one.taken(groups[id(one)] == t) for one in sample.users}
+        taken = {id(one): one.taken(groups[id(one)] == t) for one in users}
         pull = 4.0 ** (t + 1) * ridge
         objective = UserObjective(
-            users=[taken[id(one)] for one in sample.users], loss=loss, radius=params.radius, ridge=pull
+            users=[taken[id(one)] for one in users], loss=loss, radius=params.radius, ridge=pull
         )
         aggregation = params.aggregation_of_gradients(d)
         scheme = LastIterate(1 / (1 / params.step_size + pull), params.n_iterations)

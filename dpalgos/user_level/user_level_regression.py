@@ -52,7 +52,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, check_rows_of_users
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.curvature import ClippedUsers
 from dpalgos.user_level.first_order import (
     AveragedIterates,
@@ -189,7 +189,6 @@ def witnesses(
         "range_failure": 1.0,
     },
     witnesses=witnesses,
-    check_data=check_rows_of_users,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}),
         "interval": Form(
@@ -202,8 +201,9 @@ def user_level_regression(
     sample: Sample, params: UserLevelRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    check_rows_of_users(sample, params)
-    objective = UserObjective(users=sample.users, loss=LINEAR_LOSSES[params.loss], radius=params.radius)
+    objective = UserObjective(
+        users=users_of(sample, params), loss=LINEAR_LOSSES[params.loss], radius=params.radius
+    )
     share = 1.0 if params.interval is None else _STEP_SHARE
     aggregation = params.aggregation_of_gradients(sample.n_features, share)
     start = np.zeros((sample.n_features, sample.n_replicates))

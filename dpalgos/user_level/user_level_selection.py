@@ -41,7 +41,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import UserLevelParams, check_range_is_found, check_rows_of_users
+from dpalgos.user_level.aggregation import UserLevelParams, check_range_is_found, users_of
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 
 
@@ -120,22 +120,21 @@ def witnesses(
         "miss_probability": 0.5,
     },
     witnesses=witnesses,
-    check_data=check_rows_of_users,
     forms={"exponential": Form(keywords={"rule": "exponential"}, calibrations=("tight", "paper"))},
 )
 def user_level_selection(
     sample: Sample, params: UserLevelSelectionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the chosen candidate, (d, R)."""
-    check_rows_of_users(sample, params)
+    users = users_of(sample, params)
     candidates = np.array(params.candidates)
     if candidates.shape[1] != sample.n_features:
         raise InputError(
             f"candidates must have one number per column of X ({sample.n_features}), got "
             f"{candidates.shape[1]}"
         )
-    told = {id(one): _losses(one, candidates, params) for one in sample.users}
-    losses = [told[id(one)] for one in sample.users]
+    told = {id(one): _losses(one, candidates, params) for one in users}
+    losses = [told[id(one)] for one in users]
     means = np.stack([one.mean(axis=0) for one in losses], axis=1)
     if params.rule == "exponential":
         n_users = np.array([len(one) for one in losses], dtype=float)

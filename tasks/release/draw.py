@@ -180,6 +180,9 @@ def _read(
     ids = UserIds(data, user_id) if user_id and not own else None
     n_rows = 0
 
+    if user_id:
+        progress = None  # how many rows there are is not public
+
     def watch(batch: pa.RecordBatch) -> None:
         nonlocal reader, n_rows
         reader = reader or ledger.fingerprinter(batch.schema.names)
@@ -201,8 +204,7 @@ def _read(
         units = numbers.units
     elif data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
         numbers = UserFileRows(data, asked.columns.x, asked.columns.y or "")
-        check_user_table(data, _numbers(asked), watch=watch)
-        numbers.unchanged()
+        check_user_table(data, _numbers(asked), watch=watch, take=numbers.expect)
     else:
         numbers = load_user_table(data, _numbers(asked), watch=watch)
     assert reader is not None
@@ -228,8 +230,7 @@ def _planned(
             plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
             return plan, Sample(StreamedRows(numbers, n_rows))
         except StreamRefused:
-            table = load_user_table(numbers.path, _numbers(asked))
-            numbers.unchanged()
+            table = numbers.in_memory()
     else:
         table = numbers
     plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)

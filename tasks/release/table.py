@@ -21,7 +21,7 @@ from data.registry import Column
 from data.tables.analyst_table import read_declared
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
-from tasks.problems.own_data import OwnData
+from tasks.problems.own_data import OwnColumn, OwnData
 
 AT_CENTERS = "at the centers"
 
@@ -39,7 +39,7 @@ class FileUnits:
     factor, offset : (k,) array
         ``factor * answer + offset`` is in the units of the file; factors are positive.
     declared : dict
-        Units, categories and what stands for missing cells, which make another question of the same columns.
+        Units, categories, clipping bounds and imputed constants: part of the question that the ledger knows.
     """
 
     names: tuple[str, ...]
@@ -115,16 +115,15 @@ def table_as_declared(
         path,
         own.declared(used),
         own.missing,
-        own.rows,
+        None if user_id else own.rows,
         user_id=own.user_id,
         n_users=own.users,
         watch=watch,
     )
     if read.repairs and (not y or user_id):
         raise DataError(
-            f"{path}: {read.repairs[0].reason} in {read.repairs[0].count:,} of {len(read.kept):,} rows; only "
-            "regressions on rows can be released without some of them, so give the column impute = a public "
-            "constant"
+            f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
+            "them, so give the column impute = a public constant"
         )
     table = read.table
     columns = {column.name: column for one in used for column in one.columns}
@@ -137,7 +136,7 @@ def table_as_declared(
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
         "categories": {column.name: list(column.categories) for column in used if column.categories},
         **({"missing": own.missing} if own.missing != "refuse" else {}),
-        **({"outside": own.outside} if own.outside != "refuse" else {}),
+        **(_clipping(used) if own.outside == "clip" else {}),
         **({"imputed": imputed} if imputed else {}),
     }
     scales = np.array([s for _, s in units])
@@ -158,6 +157,12 @@ def table_as_declared(
     rows[read.kept] = np.column_stack([X, np.ones(len(X))])
     y_declared[read.kept] = (table[response] - center) / scale
     return ReleaseTable(X=rows, y=y_declared, ids=ids, units=back)
+
+
+def _clipping(columns: Sequence[OwnColumn]) -> dict[str, Any]:
+    """Return the bounds that values are moved to, for the question: other bounds give another answer."""
+    bounds = {column.name: [column.lower, column.upper] for column in columns if not column.categories}
+    return {"outside": "clip", "column_bounds": bounds}
 
 
 def _unit(column: Column) -> tuple[float, float]:

@@ -49,9 +49,7 @@ def test_categories_become_columns_of_zero_and_one(tmp_path: Path) -> None:
 
 def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path) -> None:
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
-    with pytest.raises(
-        DataError, match="blank or NaN in column age in 1, blank or NaN in column region in 1 of 3 rows"
-    ):
+    with pytest.raises(DataError, match="blank or NaN in column age, blank or NaN in column region;"):
         stored(path, [AGE, REGION])
     ref = stored(path, [AGE, REGION], "drop")
     assert (ref.n_rows, [repair.count for repair in ref.repairs]) == (1, [1, 1])
@@ -70,12 +68,12 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("region,age\nnorth,1\neast,2\nwest,3\n", "'region' is none of its categories in 1 of 3 rows"),
-        ("region,age\nnorth,1\n2,131.25\nwest,3\n", "'age' is outside its declared bounds in 1 of 3 rows"),
-        ("region,age\nnorth,1\n2,-1\nwest,-1\n", "'age' is outside its declared bounds in 2 of 3 rows"),
-        ("region,age\nnorth,old\n2,inf\nwest,3\n", "text or infinity in number column 'age' in 2 of 3 rows"),
+        ("region,age\nnorth,1\neast,2\nwest,3\n", "'region' has text that is none of its categories;"),
+        ("region,age\nnorth,1\n2,131.25\nwest,3\n", "'age' is outside its declared bounds"),
+        ("region,age\nnorth,1\n2,-1\nwest,-1\n", "'age' is outside its declared bounds"),
+        ("region,age\nnorth,old\n2,inf\nwest,3\n", "text or infinity in number column 'age'"),
         ("region,aged\nnorth,1\n2,1\nwest,3\n", "has no column 'age' among its 2"),
-        ("region,age\nnorth,1\n2,1\n", "has 2 rows, data.rows says 3"),
+        ("region,age\nnorth,1\n2,1\n", "has another number of rows than data.rows = 3;"),
         ("region,age\n", "has no rows"),
     ],
 )
@@ -86,7 +84,7 @@ def test_what_is_not_as_declared_is_one_sentence_without_a_value(
         stored(written(tmp_path, text), [REGION, AGE])
     assert sentence in str(refused.value)
     told = str(refused.value).split("table.csv")[1]
-    assert not [value for value in ("east,", "131", "old,") if value in told]
+    assert not [value for value in ("east,", "131", "old,", " 1 ", " 2 ", " of 3") if value in told]
 
 
 def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(
@@ -99,22 +97,22 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
         ("moved to the nearer bound: column age", 2)
     ]
     path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
-    with pytest.raises(DataError, match="text or infinity in number column 'age' in 2"):
+    with pytest.raises(DataError, match="text or infinity in number column 'age'"):
         stored(path, [REGION, replace(AGE, clip=True)])
 
 
 def test_all_columns_at_fault_are_told_at_once(tmp_path: Path) -> None:
     path = written(tmp_path, "region,age\neast,1\nwest,131\nwest,NA\n")
     with pytest.raises(
-        DataError, match=r"'region' is none of its categories in 1, column 'age' is outside .* in 1 of 3 rows"
+        DataError, match=r"'region' has text that is none of its categories, column 'age' is outside"
     ):
         stored(path, [REGION, AGE])
     path = written(tmp_path, "region,age\n,1\nwest,NA\nwest,NA\n")
-    with pytest.raises(DataError, match="column region in 1, blank or NaN in column age in 2 of 3 rows"):
+    with pytest.raises(DataError, match="column region, blank or NaN in column age;"):
         stored(path, [REGION, AGE])
     names = [f"x{j}" for j in range(7)]
     path = written(tmp_path, ",".join(names) + "\n" + 3 * (",".join(["5"] * 7) + "\n"))
-    with pytest.raises(DataError, match=r"'x4' is outside .* of 3 rows, and 2 more such faults"):
+    with pytest.raises(DataError, match=r"'x4' is outside .*, and 2 more such faults"):
         stored(path, [DeclaredColumn(name=name) for name in names])
 
 

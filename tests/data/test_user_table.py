@@ -30,7 +30,7 @@ def test_csv_and_parquet_give_the_same_table(tmp_path: Path) -> None:
 
 def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
     assert load_user_table(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
-    with pytest.raises(DataError, match="text in number column number 2 in 1 of 1 rows"):
+    with pytest.raises(DataError, match="text in number column number 2"):
         load_user_table(csv(tmp_path, "a,b\n1,x\n"))
 
 
@@ -39,11 +39,11 @@ def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
     [
         (f"x,z\n{SENTINEL},1\n", "has no column 'y' among its 2; check the header"),
         (f"{SENTINEL},y\n1,2\n", "has no column 'x'"),
-        (f"x,y\n1,{SENTINEL}b\n2,3\n", "text in number column 'y' in 1 of 2 rows"),
-        ("x,y\n1,True\n2,False\n", "text in number column 'y' in 2 of 2 rows"),
-        (f"x,y\n{SENTINEL},\n2,3\n", "blank or NaN in column 'y' in 1 of 2 rows"),
-        (f"x,y\n{SENTINEL},nan\n", "blank or NaN in column 'y' in 1 of 1 rows"),
-        (f"x,y\n{SENTINEL},inf\n", "infinity in column 'y' in 1 of 1 rows"),
+        (f"x,y\n1,{SENTINEL}b\n2,3\n", "text in number column 'y'"),
+        ("x,y\n1,True\n2,False\n", "text in number column 'y'"),
+        (f"x,y\n{SENTINEL},\n2,3\n", "blank or NaN in column 'y'"),
+        (f"x,y\n{SENTINEL},nan\n", "blank or NaN in column 'y'"),
+        (f"x,y\n{SENTINEL},inf\n", "infinity in column 'y'"),
         ("x,y\n", "has no rows"),
         ("", "is empty"),
         (f"x,x,y\n{SENTINEL},1,2\n", "two columns of the same name"),

@@ -155,7 +155,7 @@ def test_a_box_is_never_left_by_rounding():
     [
         ([], "X must have at least one row and one column"),
         ([np.ones((3, 2)), np.ones((3, 4))], "X must have the same columns in every block, got"),
-        ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "X must be finite, got 1 NaN"),
+        ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "X must be finite, got NaN"),
         ([np.full((1, 2), 1e61)], "X must lie within"),
         ([np.ones(3)], r"X must have shape \(n, d\)"),
         ([{}], "X must have at least one row and one column"),
@@ -167,7 +167,7 @@ def test_a_box_is_never_left_by_rounding():
             [{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}],
             "X must have the same columns in every block",
         ),
-        ([{"a": np.ones(3), "b": np.array([1, np.nan, np.inf])}], "X must be finite, got 2 NaN"),
+        ([{"a": np.ones(3), "b": np.array([1, np.nan, np.inf])}], "X must be finite, got NaN"),
         ([{"a": np.full(3, -1e61)}], "X must lie within"),
         ([{"a": np.array(["1"])}], "X must hold numbers"),
         ([{"a": np.ones((3, 1))}], "X must have shape"),
@@ -233,7 +233,7 @@ def test_a_stream_of_known_length_is_checked_in_every_pass(pieces, message):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(np.nan, "X must be finite, got 1 NaN"), (-np.inf, "X must be finite"), (2e60, "X must lie within ±1e")],
+    [(np.nan, "X must be finite, got NaN"), (-np.inf, "X must be finite"), (2e60, "X must lie within ±1e")],
 )
 def test_columns_are_checked_in_every_pass(dtype, value, message):
     if float(np.finfo(dtype).max) < value < np.inf:

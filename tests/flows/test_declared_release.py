@@ -131,11 +131,33 @@ def test_numbers_beyond_their_bounds_are_released_as_the_nearer_one_if_the_owner
     table = people()
     table.loc[:1999, "age"] = 1e6
     file = study(tmp_path, table)
-    with pytest.raises(DataError, match=r"'age' is outside its declared bounds .*or take outside = \"clip\""):
+    with pytest.raises(DataError, match=r"'age' is outside its declared bounds.*or take outside = \"clip\""):
         asked(tmp_path, ledger, "dp_mean")
     edited(file, 'outside = "refuse"', 'outside = "clip"')
     answer = asked(tmp_path, ledger, "dp_mean")
     assert answer.estimate["age"] == pytest.approx(table["age"].clip(upper=120).mean(), abs=1)
+
+
+def test_other_bounds_are_another_question_where_values_are_moved_to_them(tmp_path, ledger):
+    """The units are stated, so that bounds decide nothing but where values are cut."""
+    table = people()
+    table.loc[:1999, "age"] = 110
+    file = study(tmp_path, table)
+    edited(file, 'outside = "refuse"', 'outside = "clip"')
+    answers = {}
+    for upper in (120, 70):
+        edited(file, "upper = 120", f"upper = {upper}\ncenter = 60\nscale = 30")
+        answers[upper] = asked(tmp_path, ledger, "dp_mean")
+        edited(file, f"upper = {upper}\ncenter = 60\nscale = 30", "upper = 120")
+    assert not answers[70].replayed
+    assert answers[120].estimate["age"] - answers[70].estimate["age"] > 15
+
+
+def test_other_units_of_the_response_are_another_question(tmp_path, ledger):
+    file = study(tmp_path, response="cost")
+    asked(tmp_path, ledger)
+    edited(file, "upper = 10000", "upper = 10000\nscale = 2000")
+    assert not asked(tmp_path, ledger).replayed
 
 
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
@@ -175,7 +197,7 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
         ),
         ("mine", "upper = 120", 'upper = "?"', "upper is yours to declare"),
         ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
-        ("mine", "rows = 4000", "rows = 3999", "has 4,000 rows, data.rows says 3,999"),
+        ("mine", "rows = 4000", "rows = 3999", "has another number of rows than data.rows = 3999"),
     ],
 )
 def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new, sentence):
@@ -240,7 +262,7 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     table = people()
     table.loc[5, "age"] = np.nan
     file = study(tmp_path, table)
-    with pytest.raises(DataError, match="blank or NaN in column age in 1 of 4,000 rows"):
+    with pytest.raises(DataError, match="blank or NaN in column age;"):
         asked(tmp_path, ledger, "dp_mean")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     with pytest.raises(DataError, match="only regressions on rows can be released without some of them"):
@@ -254,6 +276,15 @@ def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
     study(tmp_path, response="cost")
     edited(tmp_path / "mine-release.toml", '# x = ["age", "region", "smoker"]', 'x = ["age"]')
     assert list(asked(tmp_path, ledger).estimate) == ["age", AT_CENTERS]
+
+
+def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
+    """It is not public: a neighbor may have more rows."""
+    file = study(tmp_path, people().assign(person=np.arange(4000) // 2), user_id="person")
+    edited(file, "rows = 4000", "rows = 3999")
+    text = (tmp_path / "mine-release.toml").read_text()
+    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    assert asked(tmp_path, ledger, "user_level_mean").estimate
 
 
 def test_whole_users_are_released_as_declared(tmp_path, ledger):

@@ -143,7 +143,7 @@ def test_a_wrong_declaration_of_users_is_one_sentence(tmp_path, home, old, new, 
     file = study(tmp_path)
     edited(file, old, new)
     if "61" in new:
-        assert "has 60 users, data.users says 61" in refusal(computed, file, tmp_path)
+        assert "has another number of users than data.users = 61" in refusal(computed, file, tmp_path)
     else:
         assert sentence in refusal(find_study, str(file))
 

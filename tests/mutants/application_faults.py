@@ -62,6 +62,12 @@ APPLICATION_FAULTS = {
                 "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
             ),
         ),
+        Fault(
+            "a refusal says how many rows are outside the bounds",
+            "_refuse_undeclared",
+            call("_listed", "{all} + f' in {{sum(map(bool, outside))}} of {{len(outside)}} rows'"),
+            ("tests/data/test_own_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",),
+        ),
     ),
     "data/store/shared.py": (
         Fault(
@@ -99,8 +105,8 @@ APPLICATION_FAULTS = {
     "data/formats/analyst_file.py": (
         Fault(
             "a file that changes between charge and draw is not noticed",
-            "UserFileRows.unchanged",
-            condition("_state", "False"),
+            "UserFileRows._pieces",
+            condition("_expected", "False"),
             _STREAMED_RELEASE,
         ),
     ),
@@ -166,12 +172,6 @@ APPLICATION_FAULTS = {
     ),
     "tasks/release/draw.py": (
         Fault(
-            "a file that changes before it is read into memory is not noticed",
-            "_planned",
-            without("unchanged"),
-            _STREAMED_RELEASE,
-        ),
-        Fault(
             "units are no part of the question",
             "release",
             name(".declared", "{{}}"),
@@ -217,6 +217,18 @@ APPLICATION_FAULTS = {
             "table_as_declared",
             condition("impute", "False"),
             (f"{_DECLARED_RELEASE}::test_another_constant_for_missing_cells_is_another_question",),
+        ),
+        Fault(
+            "bounds that values are moved to are no part of the question",
+            "_clipping",
+            returns("{{}}"),
+            (f"{_DECLARED_RELEASE}::test_other_bounds_are_another_question_where_values_are_moved_to_them",),
+        ),
+        Fault(
+            "the number of rows of a release of users can be asked",
+            "table_as_declared",
+            argument("read_declared", 3, "own.rows"),
+            (f"{_DECLARED_RELEASE}::test_the_number_of_rows_of_users_cannot_be_asked",),
         ),
     ),
     "tasks/report/render.py": (

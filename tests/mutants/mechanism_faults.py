@@ -36,6 +36,10 @@ _RANDOM_STOPPING = ("tests/dpalgos/mechanisms/test_random_stopping.py",)
 _ROW_MOMENTS = ("tests/dpalgos/mechanisms/test_row_moments.py",)
 _SAMPLED_GAUSSIAN = ("tests/dpalgos/test_sampled_gaussian.py",)
 _TOP_K = ("tests/dpalgos/mechanisms/test_top_k.py",)
+_USER_MEAN = (
+    "tests/dpalgos/user_level/test_user_level_mean.py::"
+    "test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold"
+)
 
 MECHANISM_FAULTS = {
     "dpalgos/accounting/composition.py": (
@@ -449,6 +453,18 @@ MECHANISM_FAULTS = {
         ),
     ),
     "dpalgos/rows/users.py": (
+        Fault(
+            "the smallest rows of a user count",
+            "UserRows.at_most",
+            call("lexsort", "np.lexsort((self.X[:, 0], codes))"),
+            (_USER_MEAN,),
+        ),
+        Fault(
+            "which rows of a user count depends on other users",
+            "UserRows.at_most",
+            call("default_rng", "np.random.default_rng(len(codes))"),
+            (_USER_MEAN,),
+        ),
         Fault(
             "an array's ids of users are compared as they are written",
             "_canonical_id",

@@ -6,6 +6,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.relation import Relation
+from dpalgos.rows.sample import Sample
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -196,11 +197,28 @@ def test_ids_of_any_honest_kind_give_the_same_answer():
         np.testing.assert_array_equal(answer, answers[0])
 
 
+def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
+    """A refusal would tell how many rows some user has; and another user must not decide which ones count."""
+    ids = np.repeat(np.arange(4), [7, 1, 9, 2])
+    X = np.arange(len(ids), dtype=float)[:, None]
+
+    def kept_of(chosen_rows):
+        users = Sample(X[chosen_rows], user_ids=ids[chosen_rows]).users[0].at_most(3)
+        return users.n_rows.tolist(), users.X[:, 0].tolist()
+
+    sizes, rows = kept_of(slice(None))
+    assert sizes == [3, 1, 3, 2]
+    assert rows[4:7] != [8, 9, 10]  # not those that happen to stand first
+    assert kept_of(slice(5, None))[1][-5:] == rows[-5:]
+    settings = {"concentration_radius": 1.0, "range_failure": 1}
+    answers = [mean_of(X / 10, ids, samples_per_user=m, **settings).estimate for m in (1, 9)]
+    assert answers[0] != answers[1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"concentration_radius": 0.0}, "concentration_radius must be a positive"),
-        ({"samples_per_user": 1}, "samples_per_user = 1 must be the most rows that a user has"),
         ({"samples_per_user": 0}, "samples_per_user must be a whole number"),
         ({"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
         ({"aggregation": "group_privacy", "calibration": "paper"}, "samples_per_user is needed"),
