@@ -100,10 +100,10 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
 @pytest.mark.parametrize(
     ("ids", "sentence"),
     [
-        (lambda ids: ids.where(ids != "p007"), "has no id in "),
-        (lambda ids: ids.where(ids != "p007", "17"), "mixes numbers with text, which "),
-        (lambda ids: ids.str[1:].astype(float) + 0.5, "has fractions, or numbers from 2^53 on, in "),
-        (lambda ids: "9" + ids.str[1:] + "0" * 16, "has fractions, or numbers from 2^53 on, in "),
+        (lambda ids: ids.where(ids != "p007"), "has rows without an id"),
+        (lambda ids: ids.where(ids != "p007", "17"), "mixes numbers with text"),
+        (lambda ids: ids.str[1:].astype(float) + 0.5, "has fractions, or numbers from 2^53 on"),
+        (lambda ids: "9" + ids.str[1:] + "0" * 16, "has fractions, or numbers from 2^53 on"),
     ],
 )
 def test_missing_or_mixed_ids_are_refused_without_showing_one(tmp_path, home, ids, sentence):
