@@ -52,8 +52,8 @@ from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.rows.users import UserRows
+from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
