@@ -31,7 +31,7 @@ MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its 
 RETRY_WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
-EMBEDDED = Path(__file__).parent / "embedded"  # small public files that ship with the package
+EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that ship with the package
 
 _BESIDE = ".fetch-"
 
