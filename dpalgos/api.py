@@ -58,7 +58,7 @@ def estimate(
     user_ids: object = None,
     **keywords: Any,
 ) -> Result:
-    """Run an estimator of the catalogue.
+    """Run an estimator of the catalog.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def estimate(
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
         estimators; ``interval`` (e.g. .95) of those that have intervals; public bounds and settings as in
-        the estimator's catalogue entry. They are never read from X or y.
+        the estimator's catalog entry. They are never read from X or y.
 
     Returns
     -------

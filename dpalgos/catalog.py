@@ -49,7 +49,7 @@ class Form:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator:
-    """An entry of the catalogue.
+    """An entry of the catalog.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Estimator:
     task : str
         What is estimated: ``"linear_regression"``, ``"mean"``, …
     relation : Relation or None
-        What one neighbour differs in; None for a non-private estimator.
+        What one neighbor differs in; None for a non-private estimator.
     reference : str
         Paper and algorithm number.
     summary : str
@@ -74,7 +74,7 @@ class Estimator:
     example : dict
         Public keywords that suit rows and responses of order one; used by the contract tests.
     witnesses : callable or None
-        ``(params, d, published) -> {label: (X, y, X', y')}``: neighbouring data sets at which a release
+        ``(params, d, published) -> {label: (X, y, X', y')}``: neighboring data sets at which a release
         of that label attains its sensitivity, given what was published (recorded on one row, or a few
         people); the executable half of the privacy argument.
     public : str
@@ -159,7 +159,7 @@ class Estimator:
 
     @property
     def unit_of_privacy(self) -> str:
-        """What a neighbour differs in; empty for a non-private estimator."""
+        """What a neighbor differs in; empty for a non-private estimator."""
         return self.relation.unit_of_privacy if self.relation else ""
 
     @property
@@ -198,7 +198,7 @@ def register(
     order: int,
     forms: Mapping[str, Form] | None = None,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
-    """Add the decorated function to the catalogue; see :class:`Estimator` for the arguments."""
+    """Add the decorated function to the catalog; see :class:`Estimator` for the arguments."""
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
         entry = Estimator(
@@ -272,7 +272,7 @@ def catalog() -> list[Estimator]:
 
 
 def get_estimator(name: str) -> Estimator:
-    """Return one entry of the catalogue.
+    """Return one entry of the catalog.
 
     Raises
     ------

@@ -81,7 +81,7 @@ def plan_release(
     Parameters
     ----------
     name : str
-        A private estimator of the catalogue.
+        A private estimator of the catalog.
     n_rows, n_features : int
         Shape of the data; public.
     keywords : dict

@@ -134,7 +134,7 @@ def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> Non
 
 
 def describe(params: type[Params]) -> list[dict[str, Any]]:
-    """Return name, documentation and default of each keyword, for catalogues."""
+    """Return name, documentation and default of each keyword, for catalogs."""
     return [
         {
             "name": item.name,

@@ -1,6 +1,6 @@
 """Private estimators as scikit-learn classes: ``DPLinearRegression(epsilon=1, delta=1e-6).fit(X, y)``.
 
-Each class runs one estimator of the catalogue and adds nothing to its privacy argument. ε, δ and bounds have
+Each class runs one estimator of the catalog and adds nothing to its privacy argument. ε, δ and bounds have
 no default. The shape of X, the labels of a classification and the units of the columns are public: bring
 columns into units in which they are of order one by public constants (a scaler fitted to X is not private).
 Noise is seeded floating-point noise, for research; ``dpcost release`` draws hardened noise.

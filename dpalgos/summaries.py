@@ -27,7 +27,7 @@ class ReleaseSummary:
     epsilon, delta : float
         What the release proves.
     unit : str
-        What one neighbour differs in.
+        What one neighbor differs in.
     public : tuple of str
         What was assumed to be public.
     """

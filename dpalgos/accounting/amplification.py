@@ -4,7 +4,7 @@ Never the guarantee itself: both need trust in whoever shuffles or aggregates, w
 without.
 
 Shuffling (Feldman, McMillan & Talwar 2021, Theorem 3.1). For n people with ε₀-DP reports the shuffled
-reports of neighbours are at most as far apart as
+reports of neighbors are at most as far apart as
 
     P = (A + Δ, C − A + 1 − Δ)   and   Q = (A + 1 − Δ, C − A + Δ),
     C ~ Bin(n − 1, e^(−ε₀)),  A ~ Bin(C, ½),  Δ ~ Bernoulli(e^ε₀/(1 + e^ε₀)).

@@ -48,7 +48,7 @@ def printed_rho(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An (ε, δ) under one neighbouring relation, split into named shares that sum to at most 1.
+    """An (ε, δ) under one neighboring relation, split into named shares that sum to at most 1.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Budget:
     failure : float
         Part of δ set aside for events that may fail.
     relation : Relation
-        What neighbours differ in.
+        What neighbors differ in.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class Budget:
     def check(self, events: Sequence[Event]) -> float:
         """Return the certified ε of what was released, or refuse if it exceeds the budget."""
         if any(event.relation is not self.relation for event in events):
-            raise InputError("events must be stated under the budget's neighbouring relation")
+            raise InputError("events must be stated under the budget's neighboring relation")
         certified = certified_epsilon(events, self.delta)
         if certified > self.epsilon * (1 + 1e-9):
             raise InputError(

@@ -3,7 +3,7 @@
 Purely Gaussian runs compose exactly (Gaussian DP). Everything else gets the best of three valid
 bounds: Rényi DP over a fixed grid of orders, of which zero-concentrated DP is the linear case;
 privacy-loss distributions, where every event has a dominating pair; and, for pure events, the sum
-of their ε. Events under different neighbouring relations do not compose.
+of their ε. Events under different neighboring relations do not compose.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     Raises
     ------
     InputError
-        If the events do not share one neighbouring relation.
+        If the events do not share one neighboring relation.
     """
     common_relation(events)
     if any(event.group is not None for event in events):
@@ -111,12 +111,12 @@ def renyi_curve(events: Sequence[Event], orders: FloatArray = ORDERS) -> FloatAr
 
 
 def common_relation(events: Sequence[Event]) -> Relation | None:
-    """Return the neighbouring relation of the events, None if there are none, or refuse a mixture."""
+    """Return the neighboring relation of the events, None if there are none, or refuse a mixture."""
     relations = {event.relation for event in events}
     if len(relations) > 1:
         names = " and ".join(sorted(f"{r.neighboring_relation} {r.unit_of_privacy}" for r in relations))
         raise InputError(
-            f"events must share one neighbouring relation, got {names}; account for each group by itself"
+            f"events must share one neighboring relation, got {names}; account for each group by itself"
         )
     return next(iter(relations), None)
 

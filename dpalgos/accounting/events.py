@@ -1,6 +1,6 @@
-"""What a private run releases, said exactly; frozen facts without behaviour.
+"""What a private run releases, said exactly; frozen facts without behavior.
 
-Every event names its neighbouring relation; only events under the same one compose. An event's
+Every event names its neighboring relation; only events under the same one compose. An event's
 privacy cost depends on the ratio of noise to sensitivity only; the sensitivity itself is kept for
 the record (per replicate where replicates differ in their number of rows or in their iterates).
 """
@@ -20,7 +20,7 @@ class Event:
     label : str
         Which quantity.
     relation : Relation
-        What the neighbours, to which sensitivity and cost refer, differ in.
+        What the neighbors, to which sensitivity and cost refer, differ in.
     group : int or None
         Which of several disjoint groups of people it is about; None: about all. One person is in one group,
         so that events of different groups do not add up.
@@ -111,7 +111,7 @@ class RandomizerEvent(PureEvent):
 class BoundedRangeEvent(Event):
     """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism).
 
-    ``sensitivity`` is how far a neighbour moves any one score; ``count`` candidates are selected one after
+    ``sensitivity`` is how far a neighbor moves any one score; ``count`` candidates are selected one after
     another, the largest scores first, or the largest ``by_magnitude``.
     """
 
@@ -135,7 +135,7 @@ class GaussianSketchEvent(Event):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnprotectedEvent(Event):
-    """Something was learnt from private data and no noise covers it: the run proves nothing, ε = ∞.
+    """Something was learned from private data and no noise covers it: the run proves nothing, ε = ∞.
 
     What other events of the run state of their sensitivities need not hold.
     """

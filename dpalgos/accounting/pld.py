@@ -40,7 +40,7 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
     Parameters
     ----------
     costs : tuple of Cost
-        A pure event is dominated by randomised response at that ε, a Gaussian one by a shift of a standard
+        A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard
         normal by 1/z, one of a random part of the rows as `dpalgos.accounting.sampled_gaussian` says.
     delta : float
         In (0, 1).

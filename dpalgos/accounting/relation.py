@@ -1,10 +1,10 @@
-"""What one neighbour differs in: the unit of privacy and the neighbouring relation, as types."""
+"""What one neighbor differs in: the unit of privacy and the neighboring relation, as types."""
 
 from enum import Enum
 
 
 class Relation(Enum):
-    """A neighbouring relation; guarantees under different ones do not compose.
+    """A neighboring relation; guarantees under different ones do not compose.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Relation(Enum):
 
     @property
     def unit_of_privacy(self) -> str:
-        """What a neighbour differs in."""
+        """What a neighbor differs in."""
         return self.value[1]
 
     @property

@@ -122,5 +122,5 @@ def _log_root(size: FloatArray, s: float, rate: float) -> FloatArray:
 
 
 def _between(x: FloatArray) -> FloatArray:
-    """Return the standard normal's probability between neighbouring points, with all digits in both tails."""
+    """Return the standard normal's probability between neighboring points, with all digits in both tails."""
     return np.asarray(np.where(x[:-1] > 0, ndtr(-x[:-1]) - ndtr(-x[1:]), ndtr(x[1:]) - ndtr(x[:-1])))

@@ -1,6 +1,6 @@
 """What privacy allows an attack to reach, and what theory predicts that it reaches.
 
-A test of one record against a fresh one is a test between neighbouring data sets, so that its true positive
+A test of one record against a fresh one is a test between neighboring data sets, so that its true positive
 rate β at false positive rate α is bounded by the trade-off of the guarantee; the bound holds for the average
 over members, over data sets and for any score that depends on public quantities and the release only.
 

@@ -82,14 +82,14 @@ def detectable_fault(
 ) -> float:
     """Return the smallest factor by which noise may be too small and be seen.
 
-    A Gaussian release that claims exactly (ε, δ), has its noise divided by this factor, and whose neighbours
+    A Gaussian release that claims exactly (ε, δ), has its noise divided by this factor, and whose neighbors
     attain the sensitivity, is exposed (lower bound above ε) with probability ``power``; smaller faults
     stay hidden more often than that. They need a proof or an analytic test, not an audit.
 
     Parameters
     ----------
     n_trials : int
-        Trials on each of the two neighbours.
+        Trials on each of the two neighbors.
     epsilon, delta : float
         What is claimed.
     confidence : float

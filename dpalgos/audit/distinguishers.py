@@ -102,7 +102,7 @@ def repeated_noise(runs: Runs) -> FloatArray:
 
 
 def noise_size(runs: Runs) -> FloatArray:
-    """Compare the smallest standardised noise: zero under the true hypothesis if a release got none."""
+    """Compare the smallest standardized noise: zero under the true hypothesis if a release got none."""
     first, second = _least_size(runs.first), _least_size(runs.second)
     return np.asarray(np.log(second + _TINY) - np.log(first + _TINY))
 

@@ -1,6 +1,6 @@
-"""An empirical lower bound on ε: neighbours that are hard to hide, an adversary who sees every release.
+"""An empirical lower bound on ε: neighbors that are hard to hide, an adversary who sees every release.
 
-    1. scout    a few runs on every pair of neighbours: which one or two promise most?
+    1. scout    a few runs on every pair of neighbors: which one or two promise most?
     2. choose   n/2 runs on these: which pair, which distinguisher, which direction, which threshold?
     3. test     n fresh runs on each of its two data sets: how often does that one event come up?
 
@@ -62,9 +62,9 @@ class AuditResult:
     confidence : float
         Probability with which the bound holds.
     n_trials : int
-        Runs on each of two neighbours that the bound rests on.
+        Runs on each of two neighbors that the bound rests on.
     pair, distinguisher : str
-        Which neighbours, told apart by what.
+        Which neighbors, told apart by what.
     true_positive_rate, false_positive_rate : float
         How often the event came up on one and on the other.
     detectable_fault : float
@@ -113,7 +113,7 @@ def audit_estimator(
     progress: Callable[[int], None] | None = None,
     **keywords: Any,
 ) -> AuditResult:
-    """Audit an estimator of the catalogue.
+    """Audit an estimator of the catalog.
 
     Parameters
     ----------
@@ -124,13 +124,13 @@ def audit_estimator(
     rng : numpy.random.Generator
         Required.
     n_trials : int
-        Runs on each of two neighbours; choosing them takes about as many again.
+        Runs on each of two neighbors; choosing them takes about as many again.
     n_features : int
         Columns d of the data sets.
     progress : callable
-        Is told how many runs were begun so far, those that choose the neighbours included.
+        Is told how many runs were begun so far, those that choose the neighbors included.
     **keywords
-        Public bounds and settings; what is not given is taken from the catalogue's example.
+        Public bounds and settings; what is not given is taken from the catalog's example.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def _scout(
         declared = max(declared_divergence(chunk) for chunk in runs)
         found.append((declared, event.predicted, pair, discriminant))
     if not found:
-        raise InputError(f"{estimator.name} refuses every pair of neighbours; check its keywords")
+        raise InputError(f"{estimator.name} refuses every pair of neighbors; check its keywords")
     best = {id(item): item for item in (max(found, key=lambda f: f[0]), max(found, key=lambda f: f[1]))}
     return [(pair, discriminant) for _, _, pair, discriminant in best.values()]
 
@@ -265,7 +265,7 @@ def _scout(
 def _audit_failure(
     estimator: Estimator, params: Params, pair: Pair, rng: np.random.Generator, bounds: _Bounds
 ) -> AuditResult:
-    """Tell the neighbours apart by whether a run fails with an error that is not about the input."""
+    """Tell the neighbors apart by whether a run fails with an error that is not about the input."""
     n = min(bounds.n_trials, _FAILURE_TRIALS)
     counts = [sum(fails(estimator, params, p, rng) for _ in range(n)) for p in (pair, pair.swapped)]
     few = dataclasses.replace(bounds, n_trials=n)

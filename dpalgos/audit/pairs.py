@@ -1,4 +1,4 @@
-"""Neighbours that are hard to hide: where an audit looks."""
+"""Neighbors that are hard to hide: where an audit looks."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _PEOPLE = 6  # enough for the groups that local privacy asks one after the other
 
 
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
-    """Return the neighbours that an audit tries."""
+    """Return the neighbors that an audit tries."""
     found = _witness_pairs(estimator, params, n_features, rng)
     if estimator.relation is not Relation.USER:
         found += _far_pairs(n_features)

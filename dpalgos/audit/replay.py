@@ -1,4 +1,4 @@
-"""Record a run's releases, and replay them on a neighbouring data set.
+"""Record a run's releases, and replay them on a neighboring data set.
 
 Adaptive composition is about the change of each private value *given the same earlier releases*. A
 replayed run publishes what the recorded run published, so that the two runs' private values, release
@@ -41,7 +41,7 @@ class RecordingTranscript(Transcript):
         return self.drawn[-1]
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
-        # A run on the neighbour may ask for more releases than the script has: caught when compared.
+        # A run on the neighbor may ask for more releases than the script has: caught when compared.
         index = len(self.published)
         self.values.append(np.array(value))
         self.published.append(self._script[index] if index < len(self._script) else noisy())

@@ -1,6 +1,6 @@
 """How well scores separate members from non-members: AUC and true positive rates, with intervals.
 
-Scores are (n, R): n candidates of each of R independent data sets, standardised so that they can be pooled.
+Scores are (n, R): n candidates of each of R independent data sets, standardized so that they can be pooled.
 Candidates of one data set share its estimate, so that they are not independent; data sets are.
 
 References

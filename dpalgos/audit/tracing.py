@@ -134,7 +134,7 @@ class MeanAttack:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModelAttack:
-    """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩ / c, for regression and generalised linear models.
+    """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩ / c, for regression and generalized linear models.
 
     Paper A, (4.2) and (4.5): the identity as ψ' and c = 1. Paper B, (4.7) and (4.9): c = c(σ).
 
@@ -144,7 +144,7 @@ class LinearModelAttack:
         β.
     information : (d,) or (d, d) array
         Covariance of the score (y − ψ'(x'β)) x / c, or its diagonal if it is diagonal: σ² E[xx'] for
-        regression with c = 1, the Fisher information E[ψ''(x'β) xx'] / c for a generalised linear model.
+        regression with c = 1, the Fisher information E[ψ''(x'β) xx'] / c for a generalized linear model.
     score_sum : float
         Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression with c = 1, and
         1 for a true score.
@@ -187,7 +187,7 @@ class LinearModelAttack:
         return _error(estimate, self.coef, self.support)
 
 
-def standardised(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
+def standardized(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
     """Return scores (n, R) divided by a non-member's standard deviation.
 
     All zero where the estimate equals the truth on what is attacked: then it says nothing.

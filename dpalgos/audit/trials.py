@@ -1,4 +1,4 @@
-"""Many runs of an estimator on two neighbouring data sets, seen through everything that it releases.
+"""Many runs of an estimator on two neighboring data sets, seen through everything that it releases.
 
 Each run on one data set is replayed on the other with the same published history: the two give, release
 by release, the private values and the noise scales under both hypotheses, which is what an adversary who
@@ -88,7 +88,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets."""
+    """Two neighboring data sets."""
 
     label: str
     X: FloatArray
@@ -170,7 +170,7 @@ def fails(estimator: Estimator, params: Params, pair: Pair, rng: np.random.Gener
 
 
 def one_user(estimator: Estimator, X: FloatArray) -> IntArray | None:
-    """Return ids that make all rows one user's, where whole users are what neighbours differ in."""
+    """Return ids that make all rows one user's, where whole users are what neighbors differ in."""
     return np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
 
 
@@ -194,7 +194,7 @@ def _runs(
     if len(recorded.releases) != len(replayed.releases):
         raise RuntimeError(
             f"{estimator.name} makes {len(recorded.releases)} releases on one data set and "
-            f"{len(replayed.releases)} on its neighbour given the same history: how many is itself private"
+            f"{len(replayed.releases)} on its neighbor given the same history: how many is itself private"
         )
     return Runs(recorded.releases, replayed.releases, answer)
 

@@ -38,7 +38,7 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.sample import Sample

@@ -49,7 +49,7 @@ from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k
+from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.one_step import one_step_factor
 from dpalgos.params import PrivateParams, checked, choice, count, positive
@@ -59,7 +59,6 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.selected_columns import SelectedColumns
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.tuning.screening_budget import screening_multipliers
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last

@@ -262,7 +262,7 @@ def note_mean_interval(
     share: FloatArray,
     n_rows: FloatArray,
 ) -> None:
-    """Tell the half widths of a mean, the average of offsets from a public or released centre.
+    """Tell the half widths of a mean, the average of offsets from a public or released center.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ A randomizer adds noise of one size to every entry of a vector of norm ≤ 1. Th
 
     ( x_j² − c,  √s x_j x_k for j < k ) / b,   b the largest norm,
 
-so that noise σ on it is b σ on the diagonal of xx' and b σ/√s beside it. The centre c and the weight s are
+so that noise σ on it is b σ on the diagonal of xx' and b σ/√s beside it. The center c and the weight s are
 public. (c, s) = (0, 2) keeps the Frobenius norm, with b = r². Among x with ‖x‖ ≤ r and |x_j| ≤ τ there are
 better: squares lie in [0, τ²], hence around c; and √s x_j x_k may be shrunk until the diagonal binds.
 
@@ -33,14 +33,14 @@ class GramReport:
         d.
     row_bound, covariate_bound : float
         r and τ: rows must be clipped to both.
-    centre, weight : float
+    center, weight : float
         c and s ≤ 2.
     """
 
     n_features: int
     row_bound: float
     covariate_bound: float
-    centre: float
+    center: float
     weight: float
 
     @property
@@ -76,7 +76,7 @@ class GramReport:
         first, second = np.triu_indices(self.n_features)
         on_diagonal = first == second
         scale = np.where(on_diagonal, 1.0, np.sqrt(self.weight)) / self.largest_norm
-        offset = np.where(on_diagonal, self.centre / self.largest_norm, 0.0)
+        offset = np.where(on_diagonal, self.center / self.largest_norm, 0.0)
         return np.asarray(X[:, first] * X[:, second] * scale - offset)
 
     def matrices(self, vectors: FloatArray) -> FloatArray:
@@ -84,7 +84,7 @@ class GramReport:
         d = self.n_features
         on_diagonal = np.equal(*np.triu_indices(d))
         back = np.where(on_diagonal, 1.0, np.sqrt(2 / self.weight)) * self.largest_norm
-        return unsvec(vectors * back[:, None], d) + self.centre * np.eye(d)
+        return unsvec(vectors * back[:, None], d) + self.center * np.eye(d)
 
     @property
     def _attained(self) -> BoolArray:
@@ -93,7 +93,7 @@ class GramReport:
     @property
     def _squared_norms(self) -> FloatArray:
         total, squares = self._vertices
-        c, s = self.centre, self.weight
+        c, s = self.center, self.weight
         return (1 - s / 2) * squares - 2 * c * total + self.n_features * c**2 + s / 2 * total**2
 
     @cached_property
@@ -112,7 +112,7 @@ class GramReport:
 def isometric(n_features: int, row_bound: float) -> GramReport:
     """Return the scaling that keeps the Frobenius norm, of rows that are clipped to ``row_bound`` alone."""
     return GramReport(
-        n_features=n_features, row_bound=row_bound, covariate_bound=row_bound, centre=0.0, weight=2.0
+        n_features=n_features, row_bound=row_bound, covariate_bound=row_bound, center=0.0, weight=2.0
     )
 
 
@@ -124,40 +124,40 @@ def least_noise(n_features: int, row_bound: float, covariate_bound: float) -> Gr
     """
     box = min(covariate_bound, row_bound)
     row = min(row_bound / box, float(np.sqrt(n_features)))
-    centre, weight = _least_noise(n_features, row)
-    return _unit_scaling(n_features, row, centre, weight, box)
+    center, weight = _least_noise(n_features, row)
+    return _unit_scaling(n_features, row, center, weight, box)
 
 
 @lru_cache(maxsize=256)
 def _least_noise(n_features: int, row_bound: float) -> tuple[float, float]:
-    """Return the best centre and weight where entries lie within ±1."""
+    """Return the best center and weight where entries lie within ±1."""
 
-    def error(centre: float, weight: float) -> float:
-        norm = _unit_scaling(n_features, row_bound, centre, weight).largest_norm
+    def error(center: float, weight: float) -> float:
+        norm = _unit_scaling(n_features, row_bound, center, weight).largest_norm
         return norm**2 * (1 + (n_features - 1) / weight)
 
-    def best_weight(centre: float) -> float:
+    def best_weight(center: float) -> float:
         found = minimize_scalar(
-            lambda log_weight: error(centre, float(np.exp(log_weight))),
+            lambda log_weight: error(center, float(np.exp(log_weight))),
             bounds=(-9, np.log(2)),
             method="bounded",
         )
         return float(np.exp(found.x))
 
     found = minimize_scalar(
-        lambda centre: error(centre, best_weight(centre)), bounds=(0, 1), method="bounded"
+        lambda center: error(center, best_weight(center)), bounds=(0, 1), method="bounded"
     )
     best, plain = (float(found.x), best_weight(float(found.x))), (0.0, 2.0)
     return min(best, plain, key=lambda choice: error(*choice))
 
 
 def _unit_scaling(
-    n_features: int, row_bound: float, centre: float, weight: float, box: float = 1.0
+    n_features: int, row_bound: float, center: float, weight: float, box: float = 1.0
 ) -> GramReport:
     return GramReport(
         n_features=n_features,
         row_bound=row_bound * box,
         covariate_bound=box,
-        centre=centre * box**2,
+        center=center * box**2,
         weight=weight,
     )

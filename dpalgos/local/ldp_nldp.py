@@ -256,7 +256,7 @@ class GaussianMoments:
             return isometric(self.n_features, row)
         # As printed: one size of noise on the upper triangle, whose entries are not weighted.
         return GramReport(
-            n_features=self.n_features, row_bound=row, covariate_bound=row, centre=0.0, weight=1.0
+            n_features=self.n_features, row_bound=row, covariate_bound=row, center=0.0, weight=1.0
         )
 
     @property
@@ -266,7 +266,7 @@ class GaussianMoments:
 
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
-        """Noise per sensitivity of the normalised parts, √2 and 2."""
+        """Noise per sensitivity of the normalized parts, √2 and 2."""
         gram_moves, cross_moves = gram_sensitivity(1.0), report_sensitivity(1.0)
         if self.params.calibration == "paper":
             printed = np.sqrt(32 * np.log(2.5 / self.params.delta)) / self.params.epsilon

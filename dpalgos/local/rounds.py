@@ -210,7 +210,7 @@ def _reports(
 ) -> FloatArray:
     """Return the sum of the reports of some people, (p, R).
 
-    They are released as one long vector: a neighbour changes the entries of one person.
+    They are released as one long vector: a neighbor changes the entries of one person.
     """
     m, p, n_replicates = len(X), part.randomizer.size, transcript.n_replicates
     values = part.vectors(X, y)

@@ -7,10 +7,14 @@ simulated sparse regressions; only accuracy depends on them.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
-from dpalgos.accounting.events import BoundedRangeEvent, Event
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
@@ -30,12 +34,45 @@ def batch_multipliers(rho: float, sizes: Sequence[int]) -> tuple[float, ...]:
     return tuple(float(m) for m in np.sqrt(np.dot(sizes, weights) / (2 * rho * weights)))
 
 
-def batch_events(sizes: Sequence[int], multipliers: Sequence[float]) -> list[Event]:
-    """Return the events of a selection, for planning."""
-    return [
-        BoundedRangeEvent(label="", epsilon=2 / multiplier, sensitivity=1.0, count=size)
-        for size, multiplier in zip(sizes, multipliers, strict=True)
-    ]
+@lru_cache(maxsize=4096)
+def screening_multipliers(
+    epsilon: float,
+    delta: float,
+    screened: tuple[int, ...],
+    fits: tuple[tuple[float, ...], ...],
+    selection_share: float,
+) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
+    """Return the least multipliers of all batches, and of the fits, that are together (ε, δ)-DP.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    screened : tuple of int
+        How many coordinates each screening selects.
+    fits : tuple of tuples
+        Shares of the fits' ρ, for each screening those of its releases; together 1.
+    selection_share : float
+        Of ρ, for all selections.
+    """
+    rho = concentrated_rho(epsilon, delta)
+    sizes = [batch_sizes(k) for k in screened]
+    shares = [selection_share * rho * k / sum(screened) for k in screened]
+    selections = [batch_multipliers(share, batches) for share, batches in zip(shares, sizes, strict=True)]
+    steps = [[1 / np.sqrt(2 * (1 - selection_share) * rho * share) for share in fit] for fit in fits]
+
+    def planned(factor: float) -> list[Event]:
+        events: list[Event] = []
+        for batches, selection in zip(sizes, selections, strict=True):
+            for size, multiplier in zip(batches, selection, strict=True):
+                ratio = 2 / (factor * multiplier)
+                events.append(BoundedRangeEvent(label="", epsilon=ratio, sensitivity=1.0, count=size))
+        for step in chain.from_iterable(steps):
+            events.append(GaussianEvent(label="", noise_multiplier=factor * float(step), l2_sensitivity=1.0))
+        return events
+
+    factor = least_noise_factor(planned, epsilon, delta)
+    scaled = tuple(tuple(factor * multiplier for multiplier in selection) for selection in selections)
+    return scaled, tuple(tuple(factor * float(step) for step in fit) for fit in steps)
 
 
 def batched_top_k(
@@ -58,7 +95,7 @@ def batched_top_k(
     support : (s, R) int array
         Coordinates that are taken already; public.
     sensitivity : float or (R,) array
-        How far a neighbour moves any one score.
+        How far a neighbor moves any one score.
     sizes, noise_multipliers : sequences
         Of the batches.
     label : str

@@ -2,7 +2,7 @@
 
     θ ← Π( NoisyHT( θ − η ∇L_n(θ), s ) ),   t = 1 … T,   from θ = 0
 
-Why it is private. θ is public when a round begins, so that a neighbour moves the new point only by what it
+Why it is private. θ is public when a round begins, so that a neighbor moves the new point only by what it
 moves the gradient; the caller states by how much at most, in any coordinate. A round selects s coordinates
 and releases their values, both charged and composed adaptively over rounds. Π is post-processing.
 
@@ -73,7 +73,7 @@ def noisy_iht(
     moved : callable
         θ (d, R) → θ − η ∇L_n(θ) (d, R), private.
     linf_sensitivity : callable
-        θ → how far a neighbour moves any entry of that point, (R,); public.
+        θ → how far a neighbor moves any entry of that point, (R,); public.
     rounds : sequence of NoisyHT
         :func:`tight_rounds` or :func:`printed_rounds`.
     n_features : int

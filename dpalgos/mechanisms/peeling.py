@@ -4,12 +4,12 @@
     for i = 1 … s:  S ← S ∪ argmax_{j ∉ S} |v_j| + w_j,   w ~ Laplace(b)^d, fresh
     out_S = v_S + Laplace(b)^s,  out_{S^c} = 0,            b = λ · 2 √(3 s log(1/δ)) / ε
 
-Public: λ (how far a neighbour moves any coordinate of v), s. :func:`dpalgos.mechanisms.top_k.noisy_top_k`
+Public: λ (how far a neighbor moves any coordinate of v), s. :func:`dpalgos.mechanisms.top_k.noisy_top_k`
 does the same with less noise and one vector of it.
 
 Why it is private, by zCDP and for every s, ε and δ (the lemma cited with it needs ε ≤ .5, δ ≤ .011, s ≥ 10).
 A selection: fix the other coordinates' noise; j wins if w_j exceeds the best rival's score less |v_j|; a
-neighbour moves either by at most λ in either direction, so that level by at most 2λ: ε₀ = 2λ/b, pure.
+neighbor moves either by at most λ in either direction, so that level by at most 2λ: ε₀ = 2λ/b, pure.
 Bounded range does *not* hold for Laplace noise, so ε₀²/2. The release: s coordinates, given S, each moved by
 at most λ: λ/b each, pure. In all
 

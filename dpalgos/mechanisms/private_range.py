@@ -1,4 +1,4 @@
-"""Finds privately where most values of a column lie: the centre of one bin of a public range.
+"""Finds privately where most values of a column lie: the center of one bin of a public range.
 
     P(bin b) ∝ exp(−ε c_b / 2),   c_b = max(#values below bin b, #values above it)
 

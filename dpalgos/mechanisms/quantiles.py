@@ -3,7 +3,7 @@
 Density ∝ exp(−(ε/2) |#{x_i < z} − qn|) on [l, u], x truncated to it. Replacing one row moves the count at any
 z by at most 1 (witness: a row that jumps over z), up for some z and down in score for others (a row that
 jumps over the quantile), so the log-density ratio spans at most 2 · ε/2 = ε: one bounded-range event per
-quantile, ε²/8 zCDP. The density is constant between neighbouring data points, so a draw inverts a cumulative
+quantile, ε²/8 zCDP. The density is constant between neighboring data points, so a draw inverts a cumulative
 sum; an interval of length 0 (ties) has no mass. The rank errs by about (2/ε) max(1, log(εnf(u − l)/4)), f the
 data's density there.
 
@@ -124,7 +124,7 @@ def ordered_interval(
 
 
 class _Ranks:
-    """One column, sorted: between neighbouring points the number of rows below is constant."""
+    """One column, sorted: between neighboring points the number of rows below is constant."""
 
     def __init__(self, column: FloatArray, weights: FloatArray, lower: float, upper: float) -> None:
         truncated = np.clip(column, lower, upper)

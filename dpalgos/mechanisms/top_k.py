@@ -9,7 +9,7 @@ Why. exp(−(score_j + Gumbel(g)) / g) is an exponential variable of rate exp(sc
 first k to ring in a race of independent clocks: the first is j with probability ∝ its rate, and after it
 the others start afresh, because exponential clocks have no memory.
 
-What it costs. Let a neighbour move every score by at most λ. A choice among what is left changes its
+What it costs. Let a neighbor move every score by at most λ. A choice among what is left changes its
 log-probabilities by (Δscore_j)/g less a common constant, so their ratios span at most ε₀ = 2λ/g, or λ/g
 if all scores move the same way (``monotone``): an ε₀-bounded-range event, hence ε₀²/8 zCDP. The k choices
 compose adaptively: k such events. *Not* true of one-shot Laplace noise, whose single choice already
@@ -18,8 +18,12 @@ exceeds ε₀²/8.
 The selected values are then released with fresh noise; given the published support, k coordinates move by
 λ each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
 
+The exponential mechanism (:func:`exponential_mechanism`) is k = 1, with g = 2λ/ε₀.
+
 References
 ----------
+McSherry & Talwar (2007), Mechanism design via differential privacy.
+Dong, Durfee & Rogers (2020), Optimal differential privacy composition for exponential mechanisms.
 Durfee & Rogers (2019), Practical differentially private top-k selection with pay-what-you-get composition.
 Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 """
@@ -88,7 +92,7 @@ def gumbel_top_k(
     scores : (d, R) array
         Private scores.
     sensitivity : float or (R,) array
-        λ: how far a neighbour moves any one score.
+        λ: how far a neighbor moves any one score.
     noise_multiplier : float
         Gumbel scale over sensitivity, g/λ.
     k : int
@@ -96,7 +100,7 @@ def gumbel_top_k(
     label : str
         Names the choice in the record.
     monotone : bool
-        Whether a neighbour moves all scores in the same direction; halves ε₀.
+        Whether a neighbor moves all scores in the same direction; halves ε₀.
     by_magnitude : bool
         Whether |score| decides, which moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
 
@@ -141,6 +145,32 @@ def gumbel_top_k(
     return transcript.choose(scores, draw, event)
 
 
+def exponential_mechanism(
+    transcript: Transcript,
+    scores: FloatArray,
+    *,
+    sensitivity: float | FloatArray,
+    epsilon: float,
+    label: str,
+    monotone: bool = False,
+) -> IntArray:
+    """Release one index per replicate, (R,), with probability ∝ exp(ε score / (2λ)).
+
+    The arguments are those of :func:`gumbel_top_k`, but ``epsilon``, the ε₀ of the choice; with ``monotone``
+    the probability is ∝ exp(ε score / λ). Witness: one score up by λ, another down by λ.
+    """
+    chosen = gumbel_top_k(
+        transcript,
+        scores,
+        sensitivity=sensitivity,
+        noise_multiplier=(1 if monotone else 2) / check_positive("epsilon", epsilon),
+        k=1,
+        label=label,
+        monotone=monotone,
+    )
+    return np.asarray(chosen[0])
+
+
 def noisy_top_k(
     transcript: Transcript,
     values: FloatArray,
@@ -162,7 +192,7 @@ def noisy_top_k(
     values : (d, R) array
         Private vectors.
     linf_sensitivity : float or (R,) array
-        λ: how far a neighbour moves any one coordinate.
+        λ: how far a neighbor moves any one coordinate.
     sparsity : int
         How many coordinates, k.
     selection_multiplier : float
@@ -240,7 +270,7 @@ def release_laplace(
     values : (k, R) array
         Private vectors.
     linf_sensitivity : float or (R,) array
-        λ. Witness: a neighbour that moves every coordinate by λ.
+        λ. Witness: a neighbor that moves every coordinate by λ.
     epsilon : float
         Per coordinate.
 

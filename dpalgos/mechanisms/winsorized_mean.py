@@ -13,13 +13,13 @@ Several dimensions (:func:`winsorized_mean`, zero-concentrated DP). Rotated (see
 :mod:`dpalgos.steps.rotation`), every coordinate of a vector lies within τ' = τ √(2 log(2Dn/γ)/D) of the
 mean's, with probability 1 − γ.
 
- 1. A range for every rotated coordinate, bins of width τ'/2: a centre c with ‖c − mean‖ ≤ √D (τ' + w/2).
+ 1. A range for every rotated coordinate, bins of width τ'/2: a center c with ‖c − mean‖ ≤ √D (τ' + w/2).
  2. The mean of vectors clipped to the ball of radius τ + √D (τ' + w/2) around c, with Gaussian noise.
  3. The same around that answer, with radius τ + what its noise moved it by, which is the least that can be
     had: 2r/n in place of the √D log(n) times as much that separate coordinates cost.
 
 The two balls are clipped in the original coordinates, where norms are the same and padding costs nothing. The
-privacy of each step is that of its own clipping, whatever the data and the centre released before.
+privacy of each step is that of its own clipping, whatever the data and the center released before.
 
 References
 ----------
@@ -174,7 +174,7 @@ def rotated_radius(radius: FloatArray, size: int, n_rows: FloatArray, failure: f
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RefinedMean:
-    """A released mean of vectors clipped to a ball around a centre released before; or of columns.
+    """A released mean of vectors clipped to a ball around a center released before; or of columns.
 
     Attributes
     ----------

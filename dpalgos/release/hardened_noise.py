@@ -54,7 +54,7 @@ class SecureTranscript(Transcript):
     Parameters
     ----------
     relation : Relation
-        The neighbouring relation of the run.
+        The neighboring relation of the run.
     inflation : float
         Factor ≥ 1 on every noise scale, by which the accounting above is met where an estimator was
         calibrated for continuous noise.

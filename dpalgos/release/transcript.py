@@ -35,7 +35,7 @@ class Transcript:
     noise : Noise
         The random source.
     relation : Relation
-        The neighbouring relation that every event of the run is stated under.
+        The neighboring relation that every event of the run is stated under.
 
     Attributes
     ----------
@@ -72,12 +72,12 @@ class Transcript:
         Parameters
         ----------
         value : (k, R) array
-            The private quantity whose change between neighbours the events' sensitivity bounds; the
+            The private quantity whose change between neighbors the events' sensitivity bounds; the
             release itself may have another shape.
         noisy : callable
             Draws the noise and returns what is released.
         *events : Event
-            What the release costs; recorded under the transcript's neighbouring relation.
+            What the release costs; recorded under the transcript's neighboring relation.
         """
         if not events:
             raise TypeError("publish() needs at least one event: nothing is released for free")
@@ -134,7 +134,7 @@ class Transcript:
         value : (k, R) array
             One vector per replicate.
         l2_sensitivity : float or (R,) array
-            How far a neighbour moves the vector, in ℓ2.
+            How far a neighbor moves the vector, in ℓ2.
         noise_multiplier : float
             Noise standard deviation over sensitivity, as accounted.
         label : str
@@ -180,7 +180,7 @@ class Transcript:
         sampling_rate : float
             The probability; public. Who was drawn is neither released nor returned.
         l2_sensitivity, noise_multiplier, label
-            As for :meth:`gaussian`, for neighbours who differ in a row that was drawn.
+            As for :meth:`gaussian`, for neighbors who differ in a row that was drawn.
         """
         self.record(
             SampledGaussianEvent(
@@ -278,7 +278,7 @@ class Transcript:
         self.diagnostics[name] = value
 
     def _drawn_rows(self, draw: Callable[[], FloatArray]) -> FloatArray:
-        """Return which rows are drawn; replaced by tests that compare neighbours given who was drawn."""
+        """Return which rows are drawn; replaced by tests that compare neighbors given who was drawn."""
         return draw()
 
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:

@@ -5,7 +5,7 @@ gives the numbers of one in memory to the last bit, and no copy as large as the 
 precision is kept, since wide designs are limited by memory.
 
 What rounding costs. Products of a block are summed in the design's own precision, blocks in double. A
-neighbour differs in one row, hence in one block; the others' sums are the same bits. With entries of at most
+neighbor differs in one row, hence in one block; the others' sums are the same bits. With entries of at most
 b and factors of at most c, B of them to a block, the computed sum of a block is off by at most γ B b c,
 γ = B u / (1 − B u), in whatever order it was summed (Higham 2002, section 3.1); a factor is rounded too. So
 what moves by Δ = 2 b c moves by at most (1 + γ (B + 1)) Δ as computed, entry by entry and in ℓ2.

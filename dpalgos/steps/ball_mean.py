@@ -1,4 +1,4 @@
-"""The mean of vectors clipped to a ball around a public or released centre.
+"""The mean of vectors clipped to a ball around a public or released center.
 
     m = c + (1/n) Σ_i clip(x_i − c, r),   clip shortens a vector to ℓ2 norm r
 

@@ -108,7 +108,7 @@ def explicit_mean_lower(
     For the mean of N(μ, σ² I_d); d = s on the support of a sparse mean. Without δ: √(π/2) σ d / (n sinh ε).
 
     Proof, checked step by step. A_i = ⟨x_i − μ, M(X) − μ⟩ and A_i' the same with x_i replaced in the data
-    (not in the inner product) by an independent copy, so that the two data sets are neighbours.
+    (not in the inner product) by an independent copy, so that the two data sets are neighbors.
 
     1. Stein: Σ E A_i = σ² Σ_j ∂E M_j/∂μ_j = σ² d for an unbiased M.
     2. ε-DP, on both tails: E A_i⁺ ≤ e^ε E A_i'⁺ and E A_i⁻ ≥ e^(−ε) E A_i'⁻. A_i' has mean 0, hence

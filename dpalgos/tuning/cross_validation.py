@@ -30,7 +30,7 @@ from typing import TypeVar
 import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
-from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.sparsity import (

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.sparsity import LABEL, N_FOLDS, Fit, Loss, fold, nested_models, take_model

@@ -171,7 +171,7 @@ def truncated_means(
 
 
 def quantile_witness(bound: float, d: int) -> Neighbors:
-    """Return neighbours that move every rank, and every score, by 1: of many rows at R one goes to −R."""
+    """Return neighbors that move every rank, and every score, by 1: of many rows at R one goes to −R."""
     rows, responses = np.full((_WITNESS_ROWS, d), bound), np.full(_WITNESS_ROWS, bound)
     other_rows, other_responses = rows.copy(), responses.copy()
     other_rows[0], other_responses[0] = -bound, -bound

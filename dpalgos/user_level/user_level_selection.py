@@ -32,7 +32,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
-from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability

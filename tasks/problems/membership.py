@@ -1,7 +1,7 @@
 """Problems of tracing: how well an attack tells the rows that an estimator saw from rows that it did not.
 
 Each replicate has members, whom the estimator sees, as many non-members or the rest of a group, and one
-release. Scores are standardised by what a non-member's would vary by and pooled over replicates, so that
+release. Scores are standardized by what a non-member's would vary by and pooled over replicates, so that
 all replicates of a cell are in one block.
 """
 
@@ -27,7 +27,7 @@ from dpalgos.audit.tracing import (
     BoundedMeanAttack,
     LinearModelAttack,
     MeanAttack,
-    standardised,
+    standardized,
 )
 from dpalgos.models.families import get_family
 from tasks.problems.attack_metrics import (
@@ -69,7 +69,7 @@ class Traced(Draw):
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return each replicate's scores as a column: members, the others, the sum's ratio, ℓ2 error."""
         coef = self.columns(estimate)
-        scores = standardised(self.attack, self.X, self.y, coef)
+        scores = standardized(self.attack, self.X, self.y, coef)
         sums = (scores * self.inside).sum(axis=0) * self.attack.spread(coef) / self.attack.unbiased_sum
         truth = self.truth if self.truth.ndim == 2 else self.truth[:, None]
         errors = np.linalg.norm(coef - truth, axis=0)

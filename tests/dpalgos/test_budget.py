@@ -80,10 +80,10 @@ def test_a_gaussian_budget_has_no_selections():
 def test_different_relations_do_not_compose():
     mixture = [gaussian(10.0), gaussian(10.0, relation=Relation.USER)]
     with pytest.raises(
-        InputError, match="one neighbouring relation, got replace-one row and replace-one user"
+        InputError, match="one neighboring relation, got replace-one row and replace-one user"
     ):
         certified_epsilon(mixture, DELTA)
-    with pytest.raises(InputError, match="budget's neighbouring relation"):
+    with pytest.raises(InputError, match="budget's neighboring relation"):
         Budget(epsilon=EPSILON, delta=DELTA, shares={"a": 1.0}, relation=Relation.LOCAL).check(
             [gaussian(1e3)]
         )

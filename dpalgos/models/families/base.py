@@ -124,5 +124,5 @@ class Family(ABC):
         return self.largest_residual(predictor_bound)
 
     def identified(self, coef: FloatArray) -> FloatArray:
-        """Return equivalent coefficients in normal form: centred over classes, others unchanged."""
+        """Return equivalent coefficients in normal form: centered over classes, others unchanged."""
         return coef

@@ -20,8 +20,7 @@ from dpalgos.audit.trials import BatchNoise, Pair, trials
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
-from dpalgos.mechanisms.selection import exponential_mechanism
-from dpalgos.mechanisms.top_k import noisy_top_k
+from dpalgos.mechanisms.top_k import exponential_mechanism, noisy_top_k
 from dpalgos.release.noise_source import Noise, NoNoise
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -26,7 +26,7 @@ from dpalgos.audit.tracing import (
     BoundedMeanAttack,
     LinearModelAttack,
     MeanAttack,
-    standardised,
+    standardized,
     sum_ratio,
 )
 
@@ -79,7 +79,7 @@ def test_a_fresh_record_scores_zero_on_average_with_the_stated_spread(case):
     attack, _, outside, estimate = experiment(
         model, n, d, estimator, 1, fresh=FRESH, settings=settings, **keywords
     )
-    scores = standardised(attack, *outside, estimate)[:, 0]
+    scores = standardized(attack, *outside, estimate)[:, 0]
     assert abs(scores.mean()) < 4 / np.sqrt(FRESH)
     kurtosis = np.mean(scores**4)  # of products with a design, above 3
     assert np.mean(scores**2) == pytest.approx(1.0, abs=4 * np.sqrt(kurtosis / FRESH))
@@ -152,16 +152,16 @@ def test_shrinking_an_estimate_lowers_the_sum_by_its_derivative():
 def test_replicates_are_an_axis():
     attack, members, outside, estimate = experiment("prior_regression", 80, 20, "ols", 3)
     estimates = np.stack([estimate, 2 * estimate, -estimate], axis=1)
-    together = standardised(attack, *outside, estimates)
+    together = standardized(attack, *outside, estimates)
     assert together.shape == (80, 3)
     for r in range(3):
-        assert together[:, r] == pytest.approx(standardised(attack, *outside, estimates[:, r])[:, 0])
+        assert together[:, r] == pytest.approx(standardized(attack, *outside, estimates[:, r])[:, 0])
     assert sum_ratio(attack, *members, estimates).shape == (3,)
 
 
 def test_an_estimate_that_says_nothing_scores_nothing():
     attack = MeanAttack(mean=np.ones(3))
-    assert (standardised(attack, np.zeros((4, 3)), None, np.ones(3)) == 0).all()
+    assert (standardized(attack, np.zeros((4, 3)), None, np.ones(3)) == 0).all()
 
 
 def test_a_score_attack_on_a_logistic_model():
@@ -184,15 +184,15 @@ def test_a_score_attack_on_a_logistic_model():
 
 @pytest.fixture(scope="module")
 def gaussian_release():
-    """Return standardised scores of members and others, (n, R), by calibration."""
+    """Return standardized scores of members and others, (n, R), by calibration."""
     n, d, repeats = 200, 2000, 25
     spreads = np.array([0.0, 2 * np.sqrt(d) / n / gaussian_mu(8.0, 1 / n**2)])
     members, outsiders = [], []
     for seed in range(repeats):
         attack, inside, outside, estimate = experiment("prior_mean", n, d, "sample_mean", seed)
         released = estimate[:, None] + spreads * np.random.default_rng(seed).standard_normal((d, 1))
-        members.append(standardised(attack, *inside, released))
-        outsiders.append(standardised(attack, *outside, released))
+        members.append(standardized(attack, *inside, released))
+        outsiders.append(standardized(attack, *outside, released))
     inside, outside = (np.stack(scores, axis=-1) for scores in (members, outsiders))
     return {name: (inside[:, i], outside[:, i], spreads[i]) for i, name in enumerate(("none", "eight"))}
 
@@ -214,8 +214,8 @@ def private_scores(estimator, model, n, d, repeats, **keywords):
     members, outsiders = [], []
     for seed in range(repeats):
         attack, inside, outside, estimate = experiment(model, n, d, estimator, seed, **keywords)
-        members.append(standardised(attack, *inside, estimate)[:, 0])
-        outsiders.append(standardised(attack, *outside, estimate)[:, 0])
+        members.append(standardized(attack, *inside, estimate)[:, 0])
+        outsiders.append(standardized(attack, *outside, estimate)[:, 0])
     return np.array(members).T, np.array(outsiders).T
 
 
@@ -258,8 +258,8 @@ def test_a_mean_with_a_tenth_of_its_noise_breaks_the_ceiling():
     for seed in range(40):
         attack, inside, outside, estimate = experiment("bounded_mean", n, d, "sample_mean", seed)
         released = estimate + release_std * np.random.default_rng(seed).standard_normal(d)
-        members.append(standardised(attack, *inside, released)[:, 0])
-        outsiders.append(standardised(attack, *outside, released)[:, 0])
+        members.append(standardized(attack, *inside, released)[:, 0])
+        outsiders.append(standardized(attack, *outside, released)[:, 0])
     interval = pooled_auc(np.array(members).T, np.array(outsiders).T, confidence=0.999)
     assert interval.low > auc_ceiling(epsilon, delta)
 

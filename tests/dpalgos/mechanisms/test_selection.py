@@ -6,7 +6,7 @@ from scipy.stats import chi2
 
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent
-from dpalgos.mechanisms.selection import exponential_mechanism
+from dpalgos.mechanisms.top_k import exponential_mechanism
 
 SCORES = np.array([0.0, 0.6, 1.0, 1.0])
 N = 200_000

@@ -13,8 +13,8 @@ from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
-from dpalgos.mechanisms.selection import exponential_mechanism
 from dpalgos.mechanisms.top_k import (
+    exponential_mechanism,
     gumbel_top_k,
     multipliers,
     noisy_top_k,
