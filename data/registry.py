@@ -147,7 +147,7 @@ class Dataset:
     table_sha256 : str
         `data.formats.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
     kind : {"table", "genotypes", "frames"}
-        A table of numbers, the calls of people at SNPs (see `data.fetch.genotypes`), or labelled frames of a
+        A table of numbers, the calls of people at SNPs (see `data.fetch.genotypes`), or labeled frames of a
         flock (see `data.fetch.frames`).
     n_snps : int
         Published SNPs; 0 for a table, or if unknown.

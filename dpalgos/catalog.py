@@ -89,7 +89,7 @@ class Estimator:
     no_release : str
         Why its answers cannot be released, where that is so: what they would tell beside their events.
     order : int
-        Stable number that decides its colour in figures; a new estimator takes the next free one.
+        Stable number that decides its color in figures; a new estimator takes the next free one.
     forms : mapping of str to Form
         Settings that tests and audits cover beside the example.
     form : str

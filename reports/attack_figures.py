@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from reports.charts import chart, label_placement, palette, svg
 from reports.charts.axis_text import add_banner
-from reports.charts.chart import LETTER, Size, decade_ticks, labelled_ticks
+from reports.charts.chart import LETTER, Size, decade_ticks, labeled_ticks
 from reports.charts.figures import PRINTED_DASH, ZERO_DOTS, bare_axes, set_ticks
 from reports.charts.picture import Picture, banner
 from reports.charts.svg import drawing, new_figure
@@ -69,7 +69,7 @@ def _auc(view: AttackView, panel: AttackPanel, size: Size, name: str = "", *, pn
         ax.set_xlim(low, high)
         bottom = min([CHANCE, *(c.mean(AUC) for line in panel.lines for c in line.cells)]) - 0.02
         ax.set_ylim(bottom, 1.02)
-        set_ticks(ax, "x", labelled_ticks(low, high, (1, 2, 5)), decade_ticks(low, high, range(2, 10)))
+        set_ticks(ax, "x", labeled_ticks(low, high, (1, 2, 5)), decade_ticks(low, high, range(2, 10)))
         set_ticks(ax, "y", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], [])
         _reference(ax, (low, high), (CHANCE, CHANCE), palette.ZERO_LINE, ZERO_DOTS)
         ends: list[tuple[float, str, str, bool]] = [(CHANCE, "a coin", palette.MUTED, False)]
@@ -193,7 +193,7 @@ def _text_color(line: Line) -> str:
 def _label_ends(
     ax: Axes, size: Size, ends: Sequence[tuple[float, str, str, bool]], *, to_left: bool = True
 ) -> None:
-    """Name lines in the right margin at their heights, apart; curves of a ROC are named by colour only."""
+    """Name lines in the right margin at their heights, apart; curves of a ROC are named by color only."""
     letters = int((size.right - 20) / (size.font * LETTER))
     texts = ["\n".join(textwrap.wrap(text, letters, break_long_words=False)) for _, text, _, _ in ends]
     heights = [size.font * (0.3 + 1.12 * (text.count("\n") + 1)) / size.plot_height for text in texts]

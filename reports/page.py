@@ -18,7 +18,7 @@ class EstimatorInfo:
     Attributes
     ----------
     order : int
-        Stable number in the catalogue; it decides the colour on the whole site (see `palette`).
+        Stable number in the catalog; it decides the color on the whole site (see `palette`).
     short : str
         Name in figures and tables where `title` is too long; empty means `title`.
     settings : tuple of str

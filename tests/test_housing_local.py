@@ -12,7 +12,7 @@ from data.datasets.housing import parse_cal_housing_tgz
 from data.fetch.raw_files import EMBEDDED
 
 LEVEL = 1.5  # public: covariates are truncated to it, when predicting too
-# Centres and scales are general knowledge, rounded, and nothing is computed from the rows.
+# Centers and scales are general knowledge, rounded, and nothing is computed from the rows.
 UNITS = {"income": (4.0, 2.0), "age": (28.0, 12.5), "occupancy": (3.0, 1.0), "log value": (12.1, 0.57)}
 
 
@@ -26,7 +26,7 @@ def people():
         "occupancy": table["population"] / table["households"],
         "log value": np.log(table["median_house_value"]),
     }
-    scaled = {name: (columns[name] - centre) / scale for name, (centre, scale) in UNITS.items()}
+    scaled = {name: (columns[name] - center) / scale for name, (center, scale) in UNITS.items()}
     X = np.column_stack([np.clip(scaled[name], -LEVEL, LEVEL) for name in list(UNITS)[:3]])
     return X, scaled["log value"].to_numpy()
 

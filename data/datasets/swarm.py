@@ -1,4 +1,4 @@
-"""Swarm behaviour, UCI 524: the frames labelled as flocking or not, in the official zip; and a stand-in.
+"""Swarm behavior, UCI 524: the frames labeled as flocking or not, in the official zip; and a stand-in.
 
 The zip holds three files of the same frames, one per label; `swarm_aligned` and `swarm_grouped` read the
 others.

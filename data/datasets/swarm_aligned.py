@@ -1,4 +1,4 @@
-"""Swarm behaviour, UCI 524: the frames labelled as aligned or not, in the official zip; and a stand-in."""
+"""Swarm behavior, UCI 524: the frames labeled as aligned or not, in the official zip; and a stand-in."""
 
 from functools import partial
 

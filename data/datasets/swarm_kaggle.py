@@ -1,4 +1,4 @@
-"""Swarm behaviour, the copy on Kaggle: related to the UCI data, and not the same; and a stand-in."""
+"""Swarm behavior, the copy on Kaggle: related to the UCI data, and not the same; and a stand-in."""
 
 from contextlib import AbstractContextManager
 from functools import partial

@@ -35,7 +35,7 @@ class SnpBlock:
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """What a parser returns: labelled people, and their calls block by block.
+    """What a parser returns: labeled people, and their calls block by block.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """Prepare the frames of a flock for classification: scale their features and add an intercept.
 
-Features are (value − centre) / scale, clipped at ±3, so that 3 is a public bound on every entry. With public
+Features are (value − center) / scale, clipped at ±3, so that 3 is a public bound on every entry. With public
 constants per type of feature the guarantee covers that. With each column's own mean and standard deviation,
 as the paper may have done, it does not, and every output says so.
 
@@ -28,11 +28,11 @@ CLIP = 3.0
 
 _NOTES = {
     "public": (
-        "Each feature is centred and scaled by public constants of its type and clipped at ±3, so the "
+        "Each feature is centered and scaled by public constants of its type and clipped at ±3, so the "
         "privacy guarantee covers the preparation as well."
     ),
     "standardised": (
-        "Each feature is centred and scaled by its mean and standard deviation over all frames and clipped "
+        "Each feature is centered and scaled by its mean and standard deviation over all frames and clipped "
         "at ±3, as the paper may have done; this step is not private and no guarantee covers it."
     ),
 }
@@ -82,7 +82,7 @@ class Scales:
 
 
 def scales(ref: FramesRef, dataset: Dataset, variant: Units) -> Scales:
-    """Return the centres and scales of a table's columns.
+    """Return the centers and scales of a table's columns.
 
     Parameters
     ----------

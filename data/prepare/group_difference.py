@@ -10,7 +10,7 @@ is a mean of 2m rows in [−2, 2], one per person. Replacing one row moves a coo
 x1 − x2, also in [−2, 2], cost 2·2/m = 4/m, since a pair is its unit; the mean is the same. Both need the
 groups and their sizes to be public.
 
-Missing calls are replaced by 1, the public centre, so that they pull a difference towards zero; they are
+Missing calls are replaced by 1, the public center, so that they pull a difference towards zero; they are
 counted. Whoever has more than a public share of calls missing is left out, a rule on each person's own
 record. All else that looks at the data (which SNPs vary most, which allele is the rarer) is flagged.
 """
@@ -324,15 +324,15 @@ def group_difference(
         counted = np.where(flipped, 2 - counted, counted)
     sizes = (len(rows[0]), len(rows[1]))
     sign = np.repeat([1.0, -1.0], sizes)[:, None]
-    centred = (counted - CENTER).astype(np.float64)
+    centered = (counted - CENTER).astype(np.float64)
     left_out = choice.passed_over
     if ineligible := int((compared & ~eligible).sum()):
         left_out = (*left_out, Repair(f"person with more than {max_missing:.0%} calls missing", ineligible))
     n_absent = int(absent.sum())
     return GroupDifference(
-        X=np.ascontiguousarray(VALUE_BOUND * sign * centred),
+        X=np.ascontiguousarray(VALUE_BOUND * sign * centered),
         sizes=sizes,
-        target=centred[: sizes[0]].mean(axis=0) - centred[sizes[0] :].mean(axis=0),
+        target=centered[: sizes[0]].mean(axis=0) - centered[sizes[0] :].mean(axis=0),
         snps=genotypes.snps,
         group_names=genotypes.group_names,
         missing_per_snp=absent.sum(axis=0),
@@ -343,7 +343,7 @@ def group_difference(
             choice.note,
             _ORIENTATION_NOTES[orientation],
             f"{n_absent:,} of {absent.size:,} calls ({n_absent / absent.size:.2%}) were missing and were "
-            "replaced by 1, the public centre.",
+            "replaced by 1, the public center.",
         ),
     )
 

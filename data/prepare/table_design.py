@@ -1,4 +1,4 @@
-"""Put the columns of a registered table into public units, or standardise them by the full data.
+"""Put the columns of a registered table into public units, or standardize them by the full data.
 
 Whatever units a fit uses, errors are measured in standard deviations of all the rows, so that fits compare.
 """
@@ -21,11 +21,11 @@ from data.registry import Dataset
 
 _NOTES = {
     "public": (
-        "Centres and scales are public constants and an intercept is fitted, so the privacy guarantee "
+        "Centers and scales are public constants and an intercept is fitted, so the privacy guarantee "
         "covers the preparation as well."
     ),
     "standardised": (
-        "Columns are standardised by the mean and standard deviation of the full data, as in the paper; "
+        "Columns are standardized by the mean and standard deviation of the full data, as in the paper; "
         "this step is not private and no guarantee covers it."
     ),
 }
@@ -50,7 +50,7 @@ def prepare_table(
     table : pandas.DataFrame
         From `data.store.references.read_table`.
     dataset : Dataset
-        Supplies the public centres and scales.
+        Supplies the public centers and scales.
     covariates : sequence of str
     response : str
         Empty for the mean of the covariates.
@@ -115,7 +115,7 @@ def prepare_table(
 
 
 def table_bytes(prepared: PreparedTable) -> bytes:
-    """Serialise as Parquet: columns by their numbers, since they may have any name; the rest as metadata."""
+    """Serialize as Parquet: columns by their numbers, since they may have any name; the rest as metadata."""
     assert prepared.to_standard is not None
     facts = {
         "column_names": list(prepared.column_names),

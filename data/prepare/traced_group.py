@@ -1,7 +1,7 @@
 """Prepare genotypes of one group for tracing: a released mean, its members, and what an attacker may know.
 
 Rows are people, entries g − 1 in [−1, 1] with g copies of the file's first allele; missing calls are 0, the
-public centre. SNPs are taken at even distances from the public list, without a look at anybody's calls.
+public center. SNPs are taken at even distances from the public list, without a look at anybody's calls.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def traced_group(genotypes: Genotypes) -> TracedGroup:
     for calls, who in ((group, f"in the group {genotypes.group_names[0]!r}"), (others, "outside the groups")):
         if not len(calls):
             raise DataError(f"tracing needs people {who}, here is nobody; choose another dataset")
-    return TracedGroup(X=_centred(group), panel_mean=_centred(others).mean(axis=0))
+    return TracedGroup(X=_centered(group), panel_mean=_centered(others).mean(axis=0))
 
 
 def draw_roles(n_people: int, n: int, rngs: Sequence[np.random.Generator]) -> tuple[Mask, Mask, Mask]:
@@ -78,5 +78,5 @@ def draw_roles(n_people: int, n: int, rngs: Sequence[np.random.Generator]) -> tu
     return place < n, (place >= n) & (place < 2 * n), place >= 2 * n
 
 
-def _centred(calls: npt.NDArray[np.int8]) -> FloatArray:
+def _centered(calls: npt.NDArray[np.int8]) -> FloatArray:
     return np.where(calls == MISSING, 0, calls - 1).astype(np.float64)

@@ -6,7 +6,7 @@ from data.errors import DataError
 from data.simulations import FloatArray
 
 
-def centred_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
+def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
     """Draw noise: ``"gaussian"``, ``"student"`` (5 degrees of freedom), or ``"exponential"`` less its mean.
 
     Raises

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from data.simulations import Simulated
-from data.simulations.error_laws import centred_noise
+from data.simulations.error_laws import centered_noise
 from data.simulations.glms import Family, glm_responses
 
 MODELS = ("shaped_mean", "shaped_regression", "shaped_glm")
@@ -16,7 +16,7 @@ Shape = Literal["gaussian", "student", "exponential"]
 def shaped_mean(rng: np.random.Generator, n: int, d: int, *, rows: Shape = "gaussian") -> Simulated:
     """Draw rows of independent entries of standard deviation 1 around means spread evenly over ±½."""
     truth = np.linspace(-0.5, 0.5, d)
-    return Simulated(X=truth + centred_noise(rng, rows, (n, d)), y=None, truth=truth)
+    return Simulated(X=truth + centered_noise(rng, rows, (n, d)), y=None, truth=truth)
 
 
 def shaped_regression(
@@ -45,13 +45,13 @@ def shaped_regression(
         Of every two columns.
     noise_std : float
     """
-    X = centred_noise(rng, rows, (n, d)) * np.sqrt(1 - correlation)
+    X = centered_noise(rng, rows, (n, d)) * np.sqrt(1 - correlation)
     if correlation:
         X += np.sqrt(correlation) * rng.standard_normal((n, 1))
     truth = np.linspace(1, -1, d) / np.sqrt(d)
     spread = noise_std * np.sqrt((1 + X[:, 0] ** 2) / 2) if unequal else noise_std
     return Simulated(
-        X=X, y=X @ truth + spread * centred_noise(rng, errors, n), truth=truth, noise_std=noise_std
+        X=X, y=X @ truth + spread * centered_noise(rng, errors, n), truth=truth, noise_std=noise_std
     )
 
 
@@ -59,6 +59,6 @@ def shaped_glm(
     rng: np.random.Generator, n: int, d: int, *, family: Family = "logistic", rows: Shape = "gaussian"
 ) -> Simulated:
     """Draw rows of independent entries of standard deviation 1, coefficients of length about ½, responses."""
-    X = centred_noise(rng, rows, (n, d))
+    X = centered_noise(rng, rows, (n, d))
     truth = np.linspace(1, -1, d) / np.sqrt(d)
     return Simulated(X=X, y=glm_responses(rng, family, X @ truth), truth=truth)

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from data.simulations import Simulated
-from data.simulations.error_laws import centred_noise
+from data.simulations.error_laws import centered_noise
 
 MODELS = ("gaussian_mean",)
 
@@ -36,6 +36,6 @@ def gaussian_mean(
     mean = np.zeros(d)
     support = d if sparsity is None else min(sparsity, d)
     mean[:support] = rng.uniform(-spread, spread, support)
-    X = centred_noise(rng, noise, (n, d))
+    X = centered_noise(rng, noise, (n, d))
     X += mean
     return Simulated(X=X, y=None, truth=mean)

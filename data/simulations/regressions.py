@@ -6,7 +6,7 @@ import numpy as np
 
 from data.errors import DataError
 from data.simulations import Simulated
-from data.simulations.error_laws import centred_noise
+from data.simulations.error_laws import centered_noise
 
 MODELS = ("uniform_regression",)
 
@@ -53,7 +53,7 @@ def uniform_regression(
     X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
     X *= 2 * h
     X -= h
-    y = X[:, :support] @ coef[:support] + noise_std * centred_noise(rng, noise, n)
+    y = X[:, :support] @ coef[:support] + noise_std * centered_noise(rng, noise, n)
     return Simulated(
         X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
     )

@@ -11,12 +11,12 @@ in 16 frames spaced 3 steps apart after 20 steps of burn-in. A simulation draws
 - where they head: a boid takes the flock's direction (± .1) with probability f, else its own.
 
 In a step a boid adds to its velocity: .45 f of what it lacks to the mean heading of the boids it perceives,
-at its own speed (alignment); .008 f of the way to their centre (cohesion); the weight times the repulsion
+at its own speed (alignment); .008 f of the way to their center (cohesion); the weight times the repulsion
 from boids within 40 pixels, 1000 / distance² each, at most its speed (separation); normal noise of
 .15 + 1.8 (1 − f). Then it is brought back to its speed.
 
 Recorded per boid are place and velocity; the mean heading of those it perceives, as a unit vector (A); the
-repulsion (S), mostly 0 and heavy-tailed; the way to their centre in units of radius / 2.68, so that its
+repulsion (S), mostly 0 and heavy-tailed; the way to their center in units of radius / 2.68, so that its
 length is at most the published 2.68 (C); how many it perceives (nAC) and keeps away from (nS). A and C are
 0 for a boid that perceives none. All frames of a simulation have one label: flocking with probability
 logistic(20 (f − ½)), then flipped with probability .025, for those who were asked disagree.

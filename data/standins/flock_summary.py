@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from data.store.references import FramesRef
 
-SOURCE = "summary of 23,309 frames in a public notebook on Kaggle (azariadr, swarm-behaviour-classification)"
+SOURCE = "summary of 23,309 frames in a public notebook on Kaggle (azariadr, swarm-behavior-classification)"
 
 # mean, standard deviation, minimum, quartiles, maximum; as printed there.
 PUBLISHED = {
@@ -45,7 +45,7 @@ class ColumnSummary:
 
 
 def compare(ref: FramesRef) -> tuple[ColumnSummary, ...]:
-    """Summarise the columns whose summary is published."""
+    """Summarize the columns whose summary is published."""
     table = pq.read_table(Path(ref.path), columns=list(PUBLISHED))
     return tuple(
         ColumnSummary(name, published, _summary(table.column(name).to_numpy().astype(np.float64)))

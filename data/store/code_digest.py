@@ -5,7 +5,7 @@ don't matter. A result depends on the modules that compute it, on all that these
 of the libraries that are imported on the way.
 
 Two kinds of imports are not followed. What is imported for type checkers only does not run. And what is found
-by its name (an estimator in the catalogue, a parser, a simulator, a kind of problem) is not seen here:
+by its name (an estimator in the catalog, a parser, a simulator, a kind of problem) is not seen here:
 whoever makes a key names it.
 """
 

@@ -137,7 +137,7 @@ class FramesRef(DatasetRef):
     Attributes
     ----------
     label_counts : tuple of int
-        Frames labelled 0, and 1.
+        Frames labeled 0, and 1.
     frames_per_simulation : int
         So many consecutive rows are one simulation; 0 for real frames, whose origin is not known.
     table_sha256 : str

@@ -27,7 +27,7 @@ reaches further than normal noise of the same variance in few columns, and is co
 
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
-they hold; where they are much wider than the data, the private centres and radii of ``clipped_mean`` may pay.
+they hold; where they are much wider than the data, the private centers and radii of ``clipped_mean`` may pay.
 
 References
 ----------

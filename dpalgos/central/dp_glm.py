@@ -110,7 +110,7 @@ class DPGLMParams(IntervalParams):
 
 
 def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return neighbours whose last gradients differ by the sensitivity, given the published ones.
+    """Return neighbors whose last gradients differ by the sensitivity, given the published ones.
 
     Mirror images about the axis of β, with the same label: 0, or with a clipped residual a huge one. With
     classes, opposite rows across the coefficients, which attain it at β = 0 and come near elsewhere.

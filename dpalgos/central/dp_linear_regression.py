@@ -98,7 +98,7 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
 def witnesses(
     params: DPLinearRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return neighbours whose last gradients differ by the sensitivity, given the published ones."""
+    """Return neighbors whose last gradients differ by the sensitivity, given the published ones."""
     coef: FloatArray = np.zeros((d, 1))
     if params.interval is not None:
         published = published[: params.n_iterations]

@@ -92,7 +92,7 @@ def mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
 
 
 def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return the neighbours R·1 and −R·1, which lie on either side of every interval."""
+    """Return the neighbors R·1 and −R·1, which lie on either side of every interval."""
     row, response = np.full((1, d), params.value_bound), np.zeros(1)
     return {
         "mean": (row, response, -row, response),

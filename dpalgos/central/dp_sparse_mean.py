@@ -127,7 +127,7 @@ def values_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
 
 
 def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return the neighbours R·1 and −R·1, which move every entry by its sensitivity.
+    """Return the neighbors R·1 and −R·1, which move every entry by its sensitivity.
 
     For the choice of s: rows far along what the last fold's released path would drop, and against it.
     """

@@ -145,7 +145,7 @@ def step_weights(n_steps: int) -> FloatArray:
 def witnesses(
     params: PreconditionedGLMParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return, for each release, neighbours that differ by its sensitivity; far above any clip level.
+    """Return, for each release, neighbors that differ by its sensitivity; far above any clip level.
 
     Scores attain theirs at the first step: opposite rows of the same label at θ = 0, or with a response that
     no prediction comes near.

@@ -196,7 +196,7 @@ class PreconditionedRegressionParams(IntervalParams):
 def witnesses(
     params: PreconditionedRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return, for each release, neighbours that differ by its sensitivity; far above any clip level.
+    """Return, for each release, neighbors that differ by its sensitivity; far above any clip level.
 
     Eigenvectors of the first moments stay orthogonal when they are whitened.
     """

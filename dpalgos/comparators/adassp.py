@@ -59,7 +59,7 @@ class AdaSSPParams(IntervalParams):
 
 
 def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return, for each release, neighbours that differ by its sensitivity."""
+    """Return, for each release, neighbors that differ by its sensitivity."""
     row, response = params.covariate_bound, params.response_bound
     axes, zero = row * np.eye(d), np.zeros(d)
     same, other = axes.copy(), axes.copy()

@@ -22,7 +22,7 @@ The authors' code exists in two versions. The first calibrates σ to T + 2 relea
 takes σ = μ(ε, δ), the privacy parameter itself and not its inverse, for every release whatever T is: its
 noise falls with ε. Such releases compose to √(T + 2) / μ(ε, δ), which for ε = 1, δ = 10⁻⁶, T = 100 proves
 ε = 1,112 at that δ, for adding or removing a row (derived from the code; it is not what runs here). An audit
-agrees: asked for ε = 1, with that noise in place of ours, 10,000 runs on neighbours prove ε ≥ 7.1 (T = 10).
+agrees: asked for ε = 1, with that noise in place of ours, 10,000 runs on neighbors prove ε ≥ 7.1 (T = 10).
 
 References
 ----------
@@ -66,7 +66,7 @@ def residual_sensitivity(row_bound: float, response_bound: float) -> float:
 
 
 def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return, for each release, neighbours that differ by its sensitivity."""
+    """Return, for each release, neighbors that differ by its sensitivity."""
     axes, zero = params.covariate_bound * np.eye(d), np.zeros(d)
     other = axes.copy()
     other[-1] = axes[0]  # the last axis loses its only row

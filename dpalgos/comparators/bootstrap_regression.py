@@ -60,7 +60,7 @@ def square_sensitivity(response_bound: float) -> float:
 def witnesses(
     params: BootstrapRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return, for each release, neighbours that differ by its sensitivity."""
+    """Return, for each release, neighbors that differ by its sensitivity."""
     axes, up = params.covariate_bound * np.eye(d), np.full(1, params.response_bound)
     return {
         "X'X": (axes[:1], 0 * up, axes[-1:], 0 * up),

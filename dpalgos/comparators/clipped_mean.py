@@ -1,34 +1,34 @@
-"""The mean of rows clipped to an ℓ2 ball around a centre (ours: best practice for a dense mean).
+"""The mean of rows clipped to an ℓ2 ball around a center (ours: best practice for a dense mean).
 
     m̂ = c + [ (1/n) Σ_i clip(x_i − c, r) + N(0, sd² I_d) ],   clip shortens a vector to ℓ2 norm r
 
 Guarantee: (ε, δ) under replacing one row; n is public. Either ``center`` c and ``clip_norm`` r are public, or
 ``mean_bound`` B (on |μ_j|) and ``std_bounds`` (low, high) of the columns' standard deviations are, and the
-centre is found privately first, coarse to fine, by the same release from larger balls:
+center is found privately first, coarse to fine, by the same release from larger balls:
 
     c₀ = 0, s₀ = B;   c_k = the release with r_k = √d √(σ² + s²_(k−1)) + 2σ around c_(k−1), s_k its noise sd
 
-A row lies within √d √(σ² + s²) of the centre, give or take 2σ, if its coordinates are independent with
+A row lies within √d √(σ² + s²) of the center, give or take 2σ, if its coordinates are independent with
 standard deviation σ = high. If low < high, the last ball's radius is a private choice among 16 levels: a
 binary search of four noisy counts of rows outside, for the level that about 2√d/μ rows exceed.
 
-Why it is private. What is released is the bracket, the mean offset from the centre: beside a centre that is
+Why it is private. What is released is the bracket, the mean offset from the center: beside a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
 move the mean by 2r/n (:func:`mean_sensitivity`), and one row moves a count by 1. All releases are Gaussian
-with shares of μ² that sum to 1, so that they compose to exactly (ε, δ), whatever the released centres are.
+with shares of μ² that sum to 1, so that they compose to exactly (ε, δ), whatever the released centers are.
 
-Departure from the centre by histogram bins of the digest this follows: for columns of standard deviation 1
+Departure from the center by histogram bins of the digest this follows: for columns of standard deviation 1
 and B = 10 the coarse means are closer (.3 against ±.5 per coordinate), all noise is Gaussian, hence accounted
-exactly and available hardened, and the ball counts the centre's error in quadrature.
+exactly and available hardened, and the ball counts the center's error in quadrature.
 
-``shrinkage="james_stein"`` shrinks the answer towards the public centre (0 if the centre is private), from
+``shrinkage="james_stein"`` shrinks the answer towards the public center (0 if the center is private), from
 the release and its known noise level alone.
 
 ``interval`` reserves a share of μ² for one more release, the mean squares of the clipped offsets and the
 share of rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
 
 Clipping biases the mean of skewed data towards the clipped side. Rows cut at two standard deviations above
-the typical norm: for centred exponential columns the bias stays below the sampling error up to n of about
+the typical norm: for centered exponential columns the bias stays below the sampling error up to n of about
 20,000 (d = 20).
 """
 
@@ -63,7 +63,7 @@ from dpalgos.typing import FloatArray
 _CENTER_SHARE = 0.1
 _LEVEL_SHARE = 0.1
 _N_LEVELS = 16
-_REDUCTION = 30.0  # by which a coarse mean is expected to improve on the centre before it, at least
+_REDUCTION = 30.0  # by which a coarse mean is expected to improve on the center before it, at least
 
 
 def _check_center(name: str, value: Any) -> tuple[float, ...] | None:
@@ -76,19 +76,19 @@ def _check_optional_std_bounds(name: str, value: Any) -> tuple[float, float] | N
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedMeanParams(IntervalParams):
-    """Keywords of :func:`clipped_mean`: a public centre and radius, or bounds to find them within."""
+    """Keywords of :func:`clipped_mean`: a public center and radius, or bounds to find them within."""
 
     center: tuple[float, ...] | None = checked(
-        "public centre c: a number or one per column", _check_center, default=None
+        "public center c: a number or one per column", _check_center, default=None
     )
     clip_norm: float | None = positive(
-        "r: rows are clipped to this distance from the centre", default=None, optional=True
+        "r: rows are clipped to this distance from the center", default=None, optional=True
     )
     mean_bound: float | None = positive(
-        "B: every coordinate of the mean lies in ±B (private centre)", default=None, optional=True
+        "B: every coordinate of the mean lies in ±B (private center)", default=None, optional=True
     )
     std_bounds: tuple[float, float] | None = checked(
-        "(low, high) of the columns' standard deviations; equal if known (private centre)",
+        "(low, high) of the columns' standard deviations; equal if known (private center)",
         _check_optional_std_bounds,
         default=None,
     )
@@ -114,7 +114,7 @@ def mean_sensitivity(clip_norm: float | FloatArray, n_rows: FloatArray) -> Float
 
 
 def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return far rows on opposite sides, and a far row against one at the last centre."""
+    """Return far rows on opposite sides, and a far row against one at the last center."""
     far, response = np.zeros((1, d)), np.zeros(1)
     far[0, 0] = 1e9
     opposite = (far, response, -far, response)
@@ -133,7 +133,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
 
 
 def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
-    """Return far rows along different axes from a released centre (d, 1), and one against the centre."""
+    """Return far rows along different axes from a released center (d, 1), and one against the center."""
     d, response = len(center), np.zeros(1)
     first, last = (center.T + 1e9 * np.eye(d)[[j]] for j in (0, d - 1))
     return {
@@ -147,8 +147,8 @@ def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
     title="Clipped mean",
     order=14,
     task="mean",
-    reference="ours; centred, clipped in ℓ2",
-    summary="The mean of rows clipped to a ball around a public centre or one found privately.",
+    reference="ours; centered, clipped in ℓ2",
+    summary="The mean of rows clipped to a ball around a public center or one found privately.",
     parameters=ClippedMeanParams,
     calibrations=("tight",),
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
@@ -156,7 +156,7 @@ def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
     forms={
         "interval": Form(keywords={"interval": 0.95}),
         "private radius": Form(keywords={"std_bounds": (0.2, 1.0)}),
-        "public centre": Form(
+        "public center": Form(
             keywords={"mean_bound": None, "std_bounds": None, "center": 0.1, "clip_norm": 2.0}
         ),
     },
@@ -201,7 +201,7 @@ def _budget(params: ClippedMeanParams) -> Budget:
 
 
 def _n_stages(params: ClippedMeanParams) -> int:
-    """Return how many coarse means lead to the centre: two, or more for a wide public range."""
+    """Return how many coarse means lead to the center: two, or more for a wide public range."""
     assert params.mean_bound is not None
     assert params.std_bounds is not None
     return max(2, int(np.ceil(np.log(params.mean_bound / params.std_bounds[1]) / np.log(_REDUCTION))))
@@ -215,7 +215,7 @@ def _public_center(params: ClippedMeanParams, d: int) -> FloatArray:
 def _private_center(
     sample: Sample, params: ClippedMeanParams, budget: Budget, transcript: Transcript
 ) -> tuple[FloatArray, FloatArray]:
-    """Release a centre, (d, R), and the radius that suits it, (R,)."""
+    """Release a center, (d, R), and the radius that suits it, (R,)."""
     assert params.mean_bound is not None
     assert params.std_bounds is not None
     bound, (low, high) = params.mean_bound, params.std_bounds
@@ -269,7 +269,7 @@ def _searched_level(
 
 
 def mean_offset(sample: Sample, center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the mean of rows less the centre, clipped to the radius, (d, R); centres (d, R) or (d, 1)."""
+    """Return the mean of rows less the center, clipped to the radius, (d, R); centers (d, R) or (d, 1)."""
     if center.shape[1] == 1 and np.ptp(radius) == 0:
 
         def clipped(X: FloatArray) -> FloatArray:
@@ -332,7 +332,7 @@ def _offset_squares(sample: Sample, center: FloatArray, radius: FloatArray) -> t
 
 
 def _distances(group: Group, center: FloatArray) -> FloatArray:
-    """Return the distance of every row from each replicate's centre, (n, R)."""
+    """Return the distance of every row from each replicate's center, (n, R)."""
     origin = center.mean(axis=1, keepdims=True)
     offsets, moved = group.X - origin.T, center - origin
     squares = (offsets**2).sum(axis=1, keepdims=True) - 2 * offsets @ moved + (moved**2).sum(axis=0)

@@ -10,8 +10,8 @@ clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
-Why it is private: a round releases the mean offset from the centre, which opposite rows on the ball's surface
-move by 2r/n (:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`), with Gaussian noise; the centre
+Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
+move by 2r/n (:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`), with Gaussian noise; the center
 and the radius come from the rounds before. The rounds before the last share a quarter of the budget evenly,
 and the last takes three quarters.
 
@@ -81,7 +81,7 @@ def tail_norm(d: int, miss: float) -> float:
 
 
 def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
-    """Return r_t for a centre that is off by ``error`` at most, (R,); ``tail`` is γ σ."""
+    """Return r_t for a center that is off by ``error`` at most, (R,); ``tail`` is γ σ."""
     return np.asarray(np.minimum(np.sqrt(error**2 + 2 * _TAIL * error * sigma + tail**2), error + tail))
 
 
@@ -91,7 +91,7 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
     order=42,
     task="mean",
     reference="Biswas et al. (2020), Algorithms 1 and 2",
-    summary="Means of rows clipped to a shrinking ball, each centred at the one before.",
+    summary="Means of rows clipped to a shrinking ball, each centered at the one before.",
     parameters=CoinPressMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,

@@ -13,7 +13,7 @@ lies in ±B), ``std_bound`` (the standard deviation in every direction is at mos
 Why it is private: a row is in one of the differences of rows whose clipped products make a round for the
 covariance, Frobenius sensitivity √2 γ² (:func:`dpalgos.steps.symmetric.gram_sensitivity`). A round for
 the mean releases the mean offset of clipped vectors, which opposite rows move by 2r/n
-(:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`). A, centre and radius come from the rounds before.
+(:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`). A, center and radius come from the rounds before.
 All noise is Gaussian: three rounds for the covariance take 40 % of the budget; of the rest the rounds before
 the last share a quarter, and the last takes three.
 
@@ -75,7 +75,7 @@ def witnesses(
     task="mean",
     reference="Biswas et al. (2020), Algorithms 1 to 4",
     summary="CoinPress in coordinates in which rounds for the covariance have made all spreads alike.",
-    no_interval="second moments around the last centre are not released; take coinpress_mean",
+    no_interval="second moments around the last center are not released; take coinpress_mean",
     parameters=CoinPressWhitenedMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,
@@ -132,7 +132,7 @@ def _whitened(sample: Sample, A: FloatArray) -> list[FloatArray]:
 
 
 def _offsets(rows: list[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the mean of each replicate's rows less its centre, clipped to its radius, (d, R)."""
+    """Return the mean of each replicate's rows less its center, clipped to its radius, (d, R)."""
     offsets = np.empty_like(center)
     for those, own in stacked(rows):
         away, most = own - center.T[those, None], radius[those, None, None]

@@ -15,7 +15,7 @@ most its width over n: :func:`interval_sensitivity`.
 
 Calibrations
     ``tight``: choices by Gumbel noise, a tenth of ρ for each kind; means with Gaussian noise, columns scaled
-    by width^(−1/2), which minimises the total variance; then all noise is scaled down to what is proved.
+    by width^(−1/2), which minimizes the total variance; then all noise is scaled down to what is proved.
     ``paper``: ε/d for every column, split evenly among its steps, each with Laplace noise: pure ε-DP.
 
 The answer is truncated to the intervals: free.

@@ -7,7 +7,7 @@ norm here), ``response_bound`` for Gaussian responses (residuals are clipped to 
 
 Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian ψ'' x x'
 at most β = c2 c_x². The exact minimum θ is a one-to-one function of b (its inverse is minus the gradient
-without the last term), so that the densities of θ on neighbours D, D' have the log ratio
+without the last term), so that the densities of θ on neighbors D, D' have the log ratio
 
     (‖b + Δ‖² − ‖b‖²) / 2σ²  +  log det H_D − log det H_D',   Δ = (r x − r'x')/n,   b normal on D.
 

@@ -7,7 +7,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 ``ridge`` Λ, n.
 
 Why it is private: a row's gradient r x is no longer than L = R c_x with |r| ≤ R, so that at the minimum of
-one data set the gradient of a neighbour's risk is at most 2L/n long; that risk is Λ-strongly convex, hence
+one data set the gradient of a neighbor's risk is at most 2L/n long; that risk is Λ-strongly convex, hence
 its own minimum at most 2L/(nΛ) away. The solver is deterministic and ends where the gradient is no longer
 than γ = L max(10⁻⁴/n, 10⁻¹⁴), hence within γ/Λ of the minimum, or it refuses. So two answers are
 :func:`minimum_sensitivity` apart at most. Whether it refuses depends on the rows (Newton's steps can cycle

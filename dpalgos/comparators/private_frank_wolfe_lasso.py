@@ -1,13 +1,13 @@
 """The LASSO by private Frank–Wolfe steps (Talwar, Thakurta & Zhang 2015), for regression and for means.
 
     min over ‖θ‖₁ ≤ C₁ of   (1/n) Σ_i ½ (y_i − x_i'θ)²,   or, without a response,   (1/n) Σ_i ½ ‖x_i − θ‖²
-    θ = 0;   for t = 1 … T:   v = the vertex of {±C₁ e_j} that noisily minimises ⟨v, gradient⟩
+    θ = 0;   for t = 1 … T:   v = the vertex of {±C₁ e_j} that noisily minimizes ⟨v, gradient⟩
                               θ ← (1 − μ_t) θ + μ_t v,   μ_t = 2/(t + 2)
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression ``covariate_bound`` x_max
 (entries are truncated to ±x_max here) and ``response_bound`` R; for means ``value_bound`` R; C₁ and T.
 
-Why it is private. Only the chosen vertices are released, and θ follows from them. A neighbour moves the score
+Why it is private. Only the chosen vertices are released, and θ follows from them. A neighbor moves the score
 C₁ |gradient_j| of any vertex by at most :func:`score_sensitivity`: for regression 2 C₁ L₁/n with
 L₁ = (R + x_max ‖θ‖₁) x_max, the largest entry of a row's gradient (times `Design.rounding` where X is in
 single precision); for means 2 R C₁/n, as θ cancels.

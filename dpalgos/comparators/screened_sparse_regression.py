@@ -22,7 +22,7 @@ model what they are; scaling y to c gives the noise of y's column and of x's col
 eigenvalues of M_xx are floored at the noise's spectral norm, so that unresolved directions shrink to zero.
 
 Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones. Columns are
-taken as centred.
+taken as centered.
 """
 
 from collections.abc import Sequence

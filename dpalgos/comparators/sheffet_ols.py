@@ -15,7 +15,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``,
 
 Why it is private. Whichever branch is taken, the sketched Gram matrix is ⪰ w² I, except that the test
 lets a matrix with σ_min² < w² pass with probability at most δ/2 (the Laplace tail beyond its margin;
-times e^{ε/4} for the neighbour's side). Given G ⪰ w² I, replacing a row changes G by bb' − aa', whose
+times e^{ε/4} for the neighbor's side). Given G ⪰ w² I, replacing a row changes G by bb' − aa', whose
 effect on r draws of N(0, G) is the Rényi curve of :func:`dpalgos.accounting.composition.sketch_renyi`.
 The test is ε/4-DP because σ_min² moves by at most B².
 
@@ -77,7 +77,7 @@ def row_sensitivity(covariate_bound: float, response_bound: float) -> float:
 
 
 def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
-    """Return neighbours of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
+    """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
     row = np.zeros(d + 1)
     row[0], row[-1] = params.covariate_bound, params.response_bound
     others = np.linalg.svd(row[None, :])[2][1:]

@@ -10,7 +10,7 @@ Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Public: ``n_mode
 rows, responses or coefficients: there is no bound to be wrong.
 
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
-Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbours. Let Z be the integral of exp(ε₀ depth) over Y_t.
+Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
  1. Where both data sets have a density, their ratio is at most e^ε₀ Z'/Z, and Z' is at most
     e^ε₀ Z + e^(ε₀t) (V_(t−1) − V_t), since a point that is new in Y'_t had depth t − 1 and has depth t. A
     point of Y_t that is not in Y'_t has depth t; these have probability at most e^(ε₀t) (V_t − V_(t+1)) / Z.
@@ -18,10 +18,10 @@ Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbours. Let Z be the integral of exp(�
  2. Z = e^(ε₀t) V_t + Σ_(τ>t) (e^(ε₀τ) − e^(ε₀(τ−1))) V_τ. With V_(t−1−k) and V_(τ+k) for V_(t−1) and V_τ, G_k
     bounds the G_0 of every data set in which at most k models differ (:func:`log_gaps`), and grows with k. h
     counts the k = 0, 1, … with G_k ≤ δ. One replaced model moves it by at most 1
-    (:func:`distance_sensitivity`), since G_k of a neighbour is at most G_(k+1).
+    (:func:`distance_sensitivity`), since G_k of a neighbor is at most G_(k+1).
  3. If G_0 > δ, h = 0 and the check lets through with probability at most δ. If not, P(S) ≤ e^(2ε₀) P'(S) + δ
     for what follows the check, whose own answer costs ε₁. Either way δ is spent once: the direction from a
-    data set to its neighbour asks only for the G_0 of the former.
+    data set to its neighbor asks only for the G_0 of the former.
 
 Calibrations
     ``tight``: ε₁ = ε/2, ε₀ = ε/4, h as above.
@@ -32,7 +32,7 @@ Calibrations
 
 Departures: parts are dealt in turn, not shuffled. Order statistics are moved apart by 10⁻¹⁰ per rank in the
 place of random perturbations of that size, so that models that agree leave boxes with a volume; order
-statistics of neighbours keep their order, which is all that the proof uses. m is at most the number of rows.
+statistics of neighbors keep their order, which is all that the proof uses. m is at most the number of rows.
 
 References
 ----------

@@ -2,7 +2,7 @@
 
     β ← P_s( β + η (1/n) X'(y − Xβ) ),   from β = 0;  P_s keeps the s entries of largest magnitude
 
-``step_size`` None: the normalised form of Blumensath & Davies. η minimises the loss along the gradient on
+``step_size`` None: the normalized form of Blumensath & Davies. η minimizes the loss along the gradient on
 the current support (on the s largest entries of the gradient at the start); if the support changes, η is
 cut until η ‖X Δ‖² ≤ .99 n ‖Δ‖² for the step Δ, so that the loss never rises. It stops when nothing
 moves any more, at a fixed point: least squares on its own support.
@@ -84,7 +84,7 @@ def iht_linear_regression(
 
 
 def _best_along_support(design: Design, coef: FloatArray, gradient: FloatArray, sparsity: int) -> FloatArray:
-    """Return the η that minimises the loss along the gradient on the support, (R,)."""
+    """Return the η that minimizes the loss along the gradient on the support, (R,)."""
     largest = hard_threshold(gradient, sparsity)
     direction = np.where(coef.any(axis=0), gradient * (coef != 0), largest)
     curvature = design.mean_square(design.predict(direction))

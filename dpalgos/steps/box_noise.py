@@ -4,7 +4,7 @@ z is uniform in a cube of half width r ~ Gamma(k + 1), so that for one coordinat
 
     E z² = (k + 1)(k + 2)/3,   P(|z| > t) = P(r > t) − t E[1/r; r > t] = Q(k + 1, t) − (t/k) Q(k, t)
 
-with Q the regularised upper incomplete gamma function.
+with Q the regularized upper incomplete gamma function.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""How the mean over users of one vector each is released, once or at every step of an optimisation.
+"""How the mean over users of one vector each is released, once or at every step of an optimization.
 
     "winsorized"     a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`): noise ∝ the radius τ
     "clipped"        vectors clipped to the public norm B, Gaussian noise: noise ∝ B, whatever τ is; Laplace

@@ -1,4 +1,4 @@
-"""Minimises an average loss over users by gradient steps, each with one released mean of users' gradients.
+"""Minimizes an average loss over users by gradient steps, each with one released mean of users' gradients.
 
     query θ_t;  user u tells the mean of ∇ℓ(θ_t; z) over the user's rows;  their mean is released (g);
     update θ_(t+1) = Π_Θ(θ_t − η_t (g + λ(θ_t − θ_0)));  at the end, aggregate the iterates
@@ -121,13 +121,13 @@ class RandomIterate(FirstOrderScheme):
         self._chosen = int(np.random.default_rng(seed).integers(1, n_iterations + 1))
 
     def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the iterate drawn, never the start, which has learnt nothing."""
+        """Return the iterate drawn, never the start, which has learned nothing."""
         return iterates[self._chosen]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UserObjective:
-    """What is minimised: the mean over users of each user's mean loss, plus (λ/2)‖θ − θ_0‖², in a ball.
+    """What is minimized: the mean over users of each user's mean loss, plus (λ/2)‖θ − θ_0‖², in a ball.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class UserObjective:
         return told
 
 
-def minimise(
+def minimize(
     objective: UserObjective,
     scheme: FirstOrderScheme,
     aggregation: UserAggregation,

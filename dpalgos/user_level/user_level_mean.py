@@ -18,7 +18,7 @@ Why it is private. Replacing a user replaces one vector x̄_u; the rest is the a
 at most twice the radius over n.
 
 Interval (``interval=.95``): users are what is sampled, so a share of ρ pays for the mean squares of users'
-clipped means around the centre and the share of users that were clipped
+clipped means around the center and the share of users that were clipped
 (:mod:`dpalgos.intervals.half_widths`). In a
 single column, whose noise is Laplace's, a share of ε pays for both numbers, which a user moves by 1/n at once
 (:mod:`dpalgos.intervals.entries`).

@@ -31,7 +31,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserAggregation, users_of
-from dpalgos.user_level.first_order import LastIterate, UserObjective, minimise
+from dpalgos.user_level.first_order import LastIterate, UserObjective, minimize
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
@@ -58,7 +58,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
     task="linear_regression",
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
-    summary="Regularised fits on disjoint groups of users, each started where the last one ended.",
+    summary="Regularized fits on disjoint groups of users, each started where the last one ended.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     parameters=UserLevelPhasedERMParams,
     example={
@@ -95,7 +95,7 @@ def user_level_phased_erm(
         aggregation = params.aggregation_of_gradients(d)
         scheme = LastIterate(1 / (1 / params.step_size + pull), params.n_iterations)
         with transcript.among(t):
-            coef = minimise(objective, scheme, aggregation, coef, transcript)
+            coef = minimize(objective, scheme, aggregation, coef, transcript)
     return coef
 
 

@@ -61,7 +61,7 @@ from dpalgos.user_level.first_order import (
     RandomIterate,
     RestartedIterates,
     UserObjective,
-    minimise,
+    minimize,
 )
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 
@@ -71,7 +71,7 @@ _LAST = "last gradient"
 
 @dataclass(frozen=True, kw_only=True)
 class GradientStepParams(AggregationParams):
-    """Keywords of estimators that minimise a loss."""
+    """Keywords of estimators that minimize a loss."""
 
     loss: str = choice("of the linear predictor", tuple(LINEAR_LOSSES))
     gradient_bound: float = positive("G: bounds the ℓ2 norm of the mean gradient")
@@ -207,7 +207,7 @@ def user_level_regression(
     share = 1.0 if params.interval is None else _STEP_SHARE
     aggregation = params.aggregation_of_gradients(sample.n_features, share)
     start = np.zeros((sample.n_features, sample.n_replicates))
-    reached = minimise(objective, _scheme(params), aggregation, start, transcript)
+    reached = minimize(objective, _scheme(params), aggregation, start, transcript)
     if params.interval is None:
         return reached
     assert params.curvature_bound is not None

@@ -15,12 +15,12 @@ SOURCE = """\
 source = "?"    # how you know, for the report
 """
 OF_ROWS = """\
-    # public: neighbours differ in what one row holds, not in how many there are
+    # public: neighbors differ in what one row holds, not in how many there are
 # Several rows of one person? Write this file anew with dpcost init --user-id COLUMN: people are protected.
 privacy_unit = "?"    # whose values a row holds, e.g. "one row, a patient\""""
 OF_USERS = """
 user_id = {user_id}    # whose row it is: what is protected is a user with all rows
-users = {users}    # public: neighbours differ in what one user's rows hold, not in how many users there are
+users = {users}    # public: neighbors differ in what one user's rows hold, not in how many users there are
 privacy_unit = "?"    # who such a user is, e.g. "a patient with all visits\""""
 STUDY = """\
 # {name}: what privacy costs on a table of your own. Written by `dpcost init`, to be completed by you.

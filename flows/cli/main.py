@@ -22,7 +22,7 @@ from data.errors import StoreError
 from data.store.folders import home, private_folder
 from flows.cli.advise import advise
 from flows.cli.cache import cache_app
-from flows.cli.catalogs import register as register_catalogues
+from flows.cli.catalogs import register as register_catalogs
 from flows.cli.local import local_app
 from flows.cli.options import (
     AsJson,
@@ -245,7 +245,7 @@ def stop_all() -> None:
 
 app.add_typer(cache_app, name="cache")
 app.add_typer(local_app, name="local")
-register_catalogues(app)
+register_catalogs(app)
 register_privacy(app)
 app.command()(advise)
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a catalogue is printed."""
+"""Options that several commands share, and how a catalog is printed."""
 
 import json
 from collections.abc import Callable

@@ -81,7 +81,7 @@ def release(
 
 def audit(
     estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
-    trials: Annotated[int, typer.Option(help="Runs on each of two neighbouring data sets.")] = 100_000,
+    trials: Annotated[int, typer.Option(help="Runs on each of two neighboring data sets.")] = 100_000,
     epsilon: Epsilon = 0.5,
     delta: Delta = 1e-5,
     seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,

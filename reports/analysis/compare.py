@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 
 _KEYS = ["study", "cell", "metric"]
 _CLEAR = 3.0  # standard errors of the difference
@@ -21,7 +21,7 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         ``only_second``, and ``different``: cells whose means differ by more than three standard errors
         of the difference, or whose status or certified ε differs.
     """
-    left, right = (summarise(table).set_index(_KEYS) for table in (first, second))
+    left, right = (summarize(table).set_index(_KEYS) for table in (first, second))
     both = left.index.intersection(right.index)
     rows = []
     for key in both:

@@ -260,8 +260,8 @@ def to_parquet_bytes(df: pd.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def summarise(df: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the repetitions of every cell and metric.
+def summarize(df: pd.DataFrame) -> pd.DataFrame:
+    """Summarize the repetitions of every cell and metric.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ class View:
     ----------
     page : StudyPage
     table : DataFrame
-        `summarise`'s rows of the headline metric with the columns `role` and `x` added.
+        `summarize`'s rows of the headline metric with the columns `role` and `x` added.
     """
 
     page: StudyPage
@@ -206,7 +206,7 @@ class View:
         return {}
 
     def series(self, setting: Setting | None) -> tuple[Series, ...]:
-        """Return every line of a setting: private ones by catalogue order, then non-private, then zero."""
+        """Return every line of a setting: private ones by catalog order, then non-private, then zero."""
         if setting not in self._series:
             self._series[setting] = self._made_series(setting)
         return self._series[setting]

@@ -15,7 +15,7 @@ from reports.charts.chart import LETTER, Frame, Reference, line_color, means, te
 
 
 def add_references(ax: Axes, frame: Frame) -> None:
-    """Draw the thin grey lines, each with its name where there is most room along it."""
+    """Draw the thin gray lines, each with its name where there is most room along it."""
     spec, size = frame.spec, frame.size
     font = size.font * 0.85
     lines = {r: label_placement.interpolate_log(r.x, r.y) for r in spec.references}
@@ -70,7 +70,7 @@ def _name_along(ax: Axes, frame: Frame, reference: Reference, x: float, above: b
 def add_end_labels(ax: Axes, frame: Frame) -> None:
     """Name the lines at their right ends; names that would collide are moved apart, with a leader."""
     size = frame.size
-    shown = _labelled(frame)
+    shown = _labeled(frame)
     if not shown:
         return
     levels, texts = [], []
@@ -108,7 +108,7 @@ def add_end_labels(ax: Axes, frame: Frame) -> None:
         )
 
 
-def _labelled(frame: Frame) -> list[Series]:
+def _labeled(frame: Frame) -> list[Series]:
     """Return the lines to be named: all, or the first of every estimator."""
     drawn = [s for s in frame.spec.series if means(s)[0]]
     if frame.size.full_labels:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from reports.analysis.series import Series
 from reports.charts import palette
 from reports.charts.axis_text import add_banner
-from reports.charts.chart import labelled_ticks, line_color, text_color
+from reports.charts.chart import labeled_ticks, line_color, text_color
 from reports.charts.figures import bare_axes, set_ticks
 from reports.charts.svg import drawing, new_figure
 from reports.numbers import setting, span
@@ -54,7 +54,7 @@ def draw_certified(spec: CertifiedFigure) -> Figure:
         ax.set_xlim(low, high)
         ax.set_ylim(max(1, len(rows)) - 0.5, -0.5)
         bare_axes(ax)
-        set_ticks(ax, "x", labelled_ticks(low, high, (1, 2, 5) if high / low < 1e3 else (1,)), [])
+        set_ticks(ax, "x", labeled_ticks(low, high, (1, 2, 5) if high / low < 1e3 else (1,)), [])
         ax.set_yticks([])
         ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=FONT * 0.92, length=4)
         ax.axvline(spec.asked, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)

@@ -57,7 +57,7 @@ MAIN_REACH, PANEL_REACH = 25.0, 6.0
 
 @dataclass(frozen=True)
 class Reference:
-    """A thin grey line: theory, or a limit of the data themselves (dashed)."""
+    """A thin gray line: theory, or a limit of the data themselves (dashed)."""
 
     label: str
     x: tuple[float, ...]
@@ -139,8 +139,8 @@ class Frame:
         sizes = sorted(set(self.spec.sizes))
         if sizes and self._apart(sizes):
             return sizes
-        dense = labelled_ticks(*self.x_range, (1, 2, 5))
-        return dense if self.size.dense_ticks and self._apart(dense) else labelled_ticks(*self.x_range, (1,))
+        dense = labeled_ticks(*self.x_range, (1, 2, 5))
+        return dense if self.size.dense_ticks and self._apart(dense) else labeled_ticks(*self.x_range, (1,))
 
     def _apart(self, ticks: Sequence[float]) -> bool:
         """Whether the numbers of ticks fit side by side."""
@@ -183,14 +183,14 @@ def means(series: Series) -> tuple[list[float], list[float]]:
 
 
 def line_color(series: Series) -> str:
-    """Return the colour of a line: the estimator's, black for non-private, grey for zero."""
+    """Return the color of a line: the estimator's, black for non-private, gray for zero."""
     if series.role == "private":
         return palette.SERIES[palette.slot(series.info.order)]
     return palette.ZERO_LINE if series.role == "zero" else palette.NON_PRIVATE
 
 
 def text_color(series: Series) -> str:
-    """Return the colour of a line's label: the same hue, dark enough to read."""
+    """Return the color of a line's label: the same hue, dark enough to read."""
     if series.role == "private":
         return palette.SERIES_TEXT[palette.slot(series.info.order)]
     return palette.MUTED if series.role == "zero" else palette.NON_PRIVATE
@@ -202,7 +202,7 @@ def decade_ticks(low: float, high: float, steps: Sequence[int]) -> list[float]:
     return [s * 10.0**p for p in powers for s in steps if low <= s * 10.0**p <= high]
 
 
-def labelled_ticks(low: float, high: float, steps: Sequence[int]) -> list[float]:
+def labeled_ticks(low: float, high: float, steps: Sequence[int]) -> list[float]:
     """Return `decade_ticks`, with finer steps where fewer than three would be left to read the axis by."""
     for finer in (steps, (1, 3), (1, 2, 5), range(1, 10)):
         if len(found := decade_ticks(low, high, finer)) >= _LEAST_LABELS:

@@ -1,4 +1,4 @@
-"""The line figure of every study: error against size on log–log axes, labelled at the line ends."""
+"""The line figure of every study: error against size on log–log axes, labeled at the line ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reports.charts.chart import (
     LineFigure,
     Size,
     decade_ticks,
-    labelled_ticks,
+    labeled_ticks,
     line_color,
     means,
     text_color,
@@ -84,7 +84,7 @@ def _axes(ax: Axes, frame: Frame) -> None:
     low, high = frame.spec.limits
     decades = math.log10(high / low)
     steps = (1, 2, 5) if decades <= 2.2 else (1, 3) if decades < 4 else (1,)
-    set_ticks(ax, "y", labelled_ticks(low, high, steps), [])
+    set_ticks(ax, "y", labeled_ticks(low, high, steps), [])
     ax.tick_params(which="both", colors=palette.AXIS, labelcolor=palette.MUTED, length=0, pad=4)
     ax.tick_params(which="major", labelsize=size.font * 0.92)
     ax.tick_params(axis="x", which="major", length=4)

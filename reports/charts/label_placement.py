@@ -78,7 +78,7 @@ def clearest(
     Parameters
     ----------
     line : callable
-        The line to be labelled, x → y.
+        The line to be labeled, x → y.
     obstacles : sequence of callable
         Other lines, x → y (NaN where absent).
     width : float

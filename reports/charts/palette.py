@@ -1,11 +1,11 @@
-"""Colours of the whole site: one per estimator, the same in every figure.
+"""Colors of the whole site: one per estimator, the same in every figure.
 
-An estimator's colour is `SERIES[order % 7]`, where `order` is its stable number in the catalogue; the next
-seven numbers get the same colours with other markers. The hues are Okabe and Ito's, safe for colour-blind
+An estimator's color is `SERIES[order % 7]`, where `order` is its stable number in the catalog; the next
+seven numbers get the same colors with other markers. The hues are Okabe and Ito's, safe for color-blind
 readers (their yellow is darkened: it can't be read on white). Black is kept for non-private estimators and
-grey for the zero vector and for theory.
+gray for the zero vector and for theory.
 
-Figures are drawn with the light colours; `DARK` holds what the browser swaps in when the reader prefers dark.
+Figures are drawn with the light colors; `DARK` holds what the browser swaps in when the reader prefers dark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def mix(color: str, other: str, share: float) -> str:
-    """Mix two colours: `share` of the second one."""
+    """Mix two colors: `share` of the second one."""
     pair = zip(_rgb(color), _rgb(other), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pair)
 
@@ -80,11 +80,11 @@ BY_HEX = MappingProxyType({color: name for name, color in LIGHT.items()})
 
 
 def slot(order: int) -> int:
-    """Return the number of an estimator's colour."""
+    """Return the number of an estimator's color."""
     return order % len(SERIES)
 
 
 def marker(order: int, form: int) -> str:
-    """Return the marker of an estimator's line: it tells forms apart, and estimators that share a colour."""
-    times = order // len(SERIES)  # that the colours were gone through; after seven times markers are moved on
+    """Return the marker of an estimator's line: it tells forms apart, and estimators that share a color."""
+    times = order // len(SERIES)  # that the colors were gone through; after seven times markers are moved on
     return MARKERS[(form + 3 * times + times // len(MARKERS)) % len(MARKERS)]

@@ -53,8 +53,8 @@ def fitted_slope(points: list[tuple[float, float, float]]) -> tuple[float, float
     if len({x for x, _, _ in usable}) < _FEWEST_SIZES:
         return None
     x, y, se = (np.array(column, dtype=float) for column in zip(*usable, strict=True))
-    centred = np.log(x) - np.log(x).mean()
-    weights = centred / (centred**2).sum()
+    centered = np.log(x) - np.log(x).mean()
+    weights = centered / (centered**2).sum()
     return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))
 
 

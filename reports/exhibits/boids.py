@@ -123,7 +123,7 @@ def _film(view: View, flock: Flock) -> Shown | None:
     if not flock.film:
         return None
     text = (
-        "The first simulation that is labelled as a flock, and the first that is not: frames of 200 boids, "
+        "The first simulation that is labeled as a flock, and the first that is not: frames of 200 boids, "
         "each a line as long as five of its steps. These are simulated; real frames are never shown."
     )
     return Shown(
@@ -208,7 +208,7 @@ def _film_figure(view: View, flock: Flock) -> Figure:
                 low = height - top - (i + 1) * (tall + caption) + caption
                 box = ((gap + j * (one + gap)) / width, low / height, one / width, tall / height)
                 _draw_frame(fig.add_axes(box), frame)
-                name = "labelled as a flock" if frame.label else "not labelled as a flock"
+                name = "labeled as a flock" if frame.label else "not labeled as a flock"
                 fig.text(
                     (gap + j * (one + gap)) / width, (low - 5) / height, f"{name}, frame {frame.frame}",
                     fontsize=_FONT * 0.88, color=palette.MUTED, va="top",

@@ -27,7 +27,7 @@ _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Return the paper's table beside ours, where it has one, and ROC curves.
 
-    ``content`` has ``label_counts``: how many rows are labelled 0, and 1; empty if that is not known.
+    ``content`` has ``label_counts``: how many rows are labeled 0, and 1; empty if that is not known.
     """
     where = view.headline
     if where is None:

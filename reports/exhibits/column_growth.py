@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from reports.analysis.series import View
 from reports.charts import palette
-from reports.charts.chart import labelled_ticks
+from reports.charts.chart import labeled_ticks
 from reports.charts.figures import bare_axes, set_ticks
 from reports.charts.picture import Shown, warned_picture
 from reports.charts.slope_table import fitted_slope
@@ -78,7 +78,7 @@ def _figure(lines: list[GrowthLine], columns: list[int]) -> Figure:
         ax.set_ylim(low, high)
         bare_axes(ax)
         set_ticks(ax, "x", [float(d) for d in columns], [])
-        set_ticks(ax, "y", labelled_ticks(low, high, (1, 2, 5)), [])
+        set_ticks(ax, "y", labeled_ticks(low, high, (1, 2, 5)), [])
         ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.92)
         ends = sorted(lines, key=lambda line: line.points[-1][1])
         for place, line in enumerate(ends):

@@ -20,7 +20,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         f"{content['n_users']} users, cells of {num(content['degrees'])}° with enough rows. From {first[0]} "
         f"to {last[0]} rows a user the standard deviation of users' means falls from {num(first[1])} to "
         f"{num(last[1])} where they live, and from {num(first[2])} to {num(last[2])} if rows are dealt at "
-        "random. Theory promises an error in proportion to the second, of users who are alike. Neighbours "
+        "random. Theory promises an error in proportion to the second, of users who are alike. Neighbors "
         "are not: a radius τ that covers the first buys little with more rows of a user, and one for users "
         "who are alike cuts off those who are not, which is a bias against less noise; the errors weigh it. "
         "Privacy is the same for any τ. Theorem 10 covers users who differ by 1/(mn) or so in total "

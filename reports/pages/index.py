@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 from markupsafe import Markup
 
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.charts import svg
 from reports.charts.picture import banner
 from reports.layouts import layout_of
@@ -58,7 +58,7 @@ def card_from(page: StudyPage, results: pd.DataFrame, figure: bytes | str | None
     figure : bytes, str or None
         Its ``files.get(CARD_FIGURE)``.
     """
-    summary = summarise(results)
+    summary = summarize(results)
     headline = layout_of(page).headline(summary, page)
     text = figure.decode("utf-8") if isinstance(figure, bytes) else figure or ""
     return Card(

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts import svg
 from reports.charts.picture import Picture, banner
@@ -55,7 +55,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
         `report.html`, `report.md`, `summary.csv`, `figures/*.svg`, `figures/*.png`, by relative path. The
         same input gives the same bytes.
     """
-    summary = summarise(results)
+    summary = summarize(results)
     view = View.build(summary, page)
     filling = layout_of(page).fill(view, summary)
     context = _context(results, view, filling.pictures) | filling.context

@@ -93,7 +93,7 @@ def safe_href(address: str) -> str:
 
 
 def stylesheet() -> Markup:
-    """Return the site's CSS with the colours of both themes."""
+    """Return the site's CSS with the colors of both themes."""
     source = html_environment().get_template("style.css").render(light=palette.LIGHT, dark=palette.DARK)
     return Markup(source)
 

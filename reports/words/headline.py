@@ -18,7 +18,7 @@ _MOST_NAMES = 4  # of estimators in a sentence
 
 @dataclass(frozen=True)
 class Tile:
-    """One big number with its caption; `role` and `slot` (an estimator's order) decide its colour."""
+    """One big number with its caption; `role` and `slot` (an estimator's order) decide its color."""
 
     value: str
     caption: str

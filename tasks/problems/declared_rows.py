@@ -1,9 +1,9 @@
 """Rows made up from public declarations and guesses alone: what a table that nobody has read may look like.
 
 A column of numbers follows the beta law on its declared bounds whose mean and standard deviation are its
-centre and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
+center and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
 Categories are equally frequent unless guessed otherwise. Columns are joined by a Gaussian copula, rows of one
-user by a common part of it. A response depends on the standardised covariates, by random effects unless they
+user by a common part of it. A response depends on the standardized covariates, by random effects unless they
 are guessed: where covariates are alike, effects may well be large and opposite. Guesses say how far it is
 from a straight line with even scatter, and whether columns have longer tails than the beta law.
 """
@@ -173,7 +173,7 @@ def _curve(
     effects: Mapping[str, float],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return a standardised curve in the covariates that has no linear part.
+    """Return a standardized curve in the covariates that has no linear part.
 
     Effects that fade towards the ends of a column (they are of ranks, not of values), and a product of two
     random directions.

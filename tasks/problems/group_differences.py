@@ -192,7 +192,7 @@ class GroupDifferences(DatasetProblem):
 
 
 def groups_bytes(prepared: GroupDifference) -> bytes:
-    """Serialise both groups: entries of X are −2, 0 or 2, the rest is small."""
+    """Serialize both groups: entries of X are −2, 0 or 2, the rest is small."""
     facts = {
         **{name: getattr(prepared, name) for name in _FACTS},
         "left_out": [asdict(repair) for repair in prepared.left_out],

@@ -52,7 +52,7 @@ class Guesses(Strict):
     within_users : float
         Correlation of the rows of one user.
     mean, std : dict of str to float
-        By column, where centre and scale of its units are no guess of them.
+        By column, where center and scale of its units are no guess of them.
     effects : dict of str to float
         By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
         unit that is the same for all; those that are not named have none. Empty: random ones.

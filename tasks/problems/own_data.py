@@ -125,13 +125,13 @@ class OwnData(Strict):
     path : str
         A CSV or Parquet file, from the study file's folder.
     rows : int
-        Number of rows: public, since neighbours differ in one row's values.
+        Number of rows: public, since neighbors differ in one row's values.
     privacy_unit : str
         Whose values one row holds; with `user_id`, whose values a user's rows hold.
     user_id : str
         The column that says whose row it is: what is protected is a user with all rows. Empty: a row.
     users : int or None
-        Number of users: public, since neighbours differ in one user's rows.
+        Number of users: public, since neighbors differ in one user's rows.
     missing : {"refuse", "drop"}
         What becomes of rows that lack a cell which is not imputed.
     outside : {"refuse", "clip"}

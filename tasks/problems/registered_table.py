@@ -38,7 +38,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     family : str
         Of the generalized linear model; empty for a linear one.
     units : {"public", "standardised"}
-        By the registry's public centres and scales, or by means and standard deviations of the data, which is
+        By the registry's public centers and scales, or by means and standard deviations of the data, which is
         not private.
     own : OwnData or None
         The study's own table, where it has one; no part of keys, which hold the table's content instead.
@@ -217,7 +217,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     @property
     def _has_intercept(self) -> bool:
-        """Whether a column of ones is fitted: not for a mean, nor where responses are centred by the data."""
+        """Whether a column of ones is fitted: not for a mean, nor for responses centered by the data."""
         return bool(self.response) and (self.protected or bool(self.family))
 
     def full_answer(self, prepared: PreparedTable) -> np.ndarray:

@@ -258,7 +258,7 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
 
 
 def charged_unit(charges: Sequence[Charge]) -> str | None:
-    """Return what neighbours differ in, in all charges: a row, or a user by a column; None without any."""
+    """Return what neighbors differ in, in all charges: a row, or a user by a column; None without any."""
     return charges[0].accounting.get("unit", "row") if charges else None
 
 

@@ -4,7 +4,7 @@ Declared columns are put into public units, (value − center) / scale, categori
 and a regression gets an intercept: all by public constants, so that a row stays a row and the guarantee is
 untouched. A row that the study leaves out for a missing cell becomes a row of zeros, its intercept included:
 it adds nothing to a regression's sums, and the number of rows stays the public one. What is released is
-brought back into the units of the file, which is post-processing. Covariates are centred, so that the
+brought back into the units of the file, which is post-processing. Covariates are centered, so that the
 intercept is the answer where all of them are at their centers.
 """
 

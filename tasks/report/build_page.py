@@ -207,7 +207,7 @@ def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
     columns = problem.columns() if isinstance(problem, DatasetProblem) else ()
     units = [
         Assumption(
-            what=f"Centre and scale of {column.name.replace('_', ' ')}",
+            what=f"Center and scale of {column.name.replace('_', ' ')}",
             value=_in_units(column.center, column.scale, column.unit),
             source=column.bounds_source,
         )

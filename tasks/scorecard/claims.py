@@ -26,7 +26,7 @@ HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """1, 0 or NaN, and the numbers behind it."""
 
     value: float
@@ -37,7 +37,7 @@ class Test(Strict, ABC):
     """How a claim is decided."""
 
     @abstractmethod
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Decide at a calibration."""
 
 
@@ -46,17 +46,17 @@ class Guarantee(Test):
 
     kind: Literal["guarantee"]
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Compare certified with asked ε."""
         rows = evidence.private(claim.estimator, calibration)
         rows = rows[rows["estimator_epsilon"].notna()]
         if claim.panel:
             rows = rows[claim.place().rows_of(rows)]
         if rows.empty:
-            return Judgement(OPEN, "The study has no answer of this kind.")
+            return Judgment(OPEN, "The study has no answer of this kind.")
         shares = rows["estimator_epsilon"] / rows["epsilon"]
         if shares.max() == math.inf:
-            return Judgement(FAILS, "The noise proves no finite ε.")
+            return Judgment(FAILS, "The noise proves no finite ε.")
         worst = rows.iloc[int(shares.to_numpy().argmax())]
         proved = (
             f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
@@ -64,8 +64,8 @@ class Guarantee(Test):
         if shares.max() > 1 + 1e-9:
             where = f"{evidence.symbol} = {setting(worst['n'])}"
             epsilon = f"ε = {num(worst['estimator_epsilon'])} for {setting(worst['epsilon'])}"
-            return Judgement(FAILS, f"{proved}: at {where} only {epsilon}.")
-        return Judgement(HOLDS, f"{proved}.")
+            return Judgment(FAILS, f"{proved}: at {where} only {epsilon}.")
+        return Judgment(HOLDS, f"{proved}.")
 
 
 class ErrorRatio(Test):
@@ -76,7 +76,7 @@ class ErrorRatio(Test):
     than_form: str = ""
     factor: float = 1.0
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
@@ -87,14 +87,14 @@ class ErrorRatio(Test):
             above += [n] if low > 0 else []
             below += [n] if high < 0 else []
         if not ratios:
-            return Judgement(OPEN, "The study has no pair of answers of this kind.")
+            return Judgment(OPEN, "The study has no pair of answers of this kind.")
         text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
         if above:
             listed = words(setting(n) for n in above)
-            return Judgement(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
+            return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
         if 2 * len(below) < len(ratios) or max(ratios) > self.factor:
-            return Judgement(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
-        return Judgement(HOLDS, f"{text}.")
+            return Judgment(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
+        return Judgment(HOLDS, f"{text}.")
 
 
 class GapShrinks(Test):
@@ -103,13 +103,13 @@ class GapShrinks(Test):
     kind: Literal["gap_shrinks"]
     baseline: str
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Compare the gaps at the smallest and at the largest size."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         without = evidence.values(self.baseline, claim.place(""), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
-            return Judgement(OPEN, "The study has fewer than two sizes with both answers.")
+            return Judgment(OPEN, "The study has fewer than two sizes with both answers.")
         (first, early), (last, late) = gaps[0], gaps[-1]
         text = (
             f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "
@@ -117,10 +117,10 @@ class GapShrinks(Test):
         )
         low, high = difference_interval(late, early)
         if high < 0 and mean_interval(late)[0] > 0:
-            return Judgement(HOLDS, f"{text}.")
+            return Judgment(HOLDS, f"{text}.")
         if low > 0 or mean_interval(late)[1] < 0:
-            return Judgement(FAILS, f"{text}.")
-        return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
+            return Judgment(FAILS, f"{text}.")
+        return Judgment(OPEN, f"{text}, which these repetitions can't tell apart.")
 
 
 class BeatsZero(Test):
@@ -128,19 +128,19 @@ class BeatsZero(Test):
 
     kind: Literal["beats_zero"]
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Compare with the zero vector."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         zero = evidence.values("zero", claim.place(""), calibration)
         pairs = list(common_replicates(ours, zero))
         if not pairs:
-            return Judgement(OPEN, "The study has no pair of answers of this kind.")
+            return Judgment(OPEN, "The study has no pair of answers of this kind.")
         ratios = [float(mine.mean() / other.mean()) for _, mine, other in pairs]
         text = f"Mean errors are {span(ratios)} times the zero vector's over {evidence.span_of_sizes(ours)}."
         intervals = [mean_interval(mine - other) for _, mine, other in pairs]
         if any(high < 0 for _, high in intervals):
-            return Judgement(HOLDS, text)
-        return Judgement(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
+            return Judgment(HOLDS, text)
+        return Judgment(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
 
 
 class GrowsAt(Test):
@@ -149,13 +149,13 @@ class GrowsAt(Test):
     kind: Literal["grows_at"]
     epsilon: float
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         stricter = evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon)
         pairs = list(common_replicates(stricter, ours))
         if not pairs:
-            return Judgement(OPEN, "The study has no pair of answers of this kind.")
+            return Judgment(OPEN, "The study has no pair of answers of this kind.")
         ratios = [float(strict.mean() / other.mean()) for _, strict, other in pairs]
         head = setting(evidence.spec.headline.epsilon)
         text = (
@@ -164,10 +164,10 @@ class GrowsAt(Test):
         )
         intervals = [mean_interval(strict - other) for _, strict, other in pairs]
         if any(high < 0 for _, high in intervals):
-            return Judgement(FAILS, f"{text}.")
+            return Judgment(FAILS, f"{text}.")
         if any(low > 0 for low, _ in intervals):
-            return Judgement(HOLDS, f"{text}.")
-        return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
+            return Judgment(HOLDS, f"{text}.")
+        return Judgment(OPEN, f"{text}, which these repetitions can't tell apart.")
 
 
 class Level(Test):
@@ -184,7 +184,7 @@ class Level(Test):
             raise ValueError("a level needs one of at_least and at_most; give just one")
         return self
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Compare with the level at each size."""
         ours = evidence.values(claim.estimator, claim.place(), calibration, metric=self.metric)
         sign = 1 if self.at_most is None else -1
@@ -197,15 +197,15 @@ class Level(Test):
             levels.append(level)
             signs.append(1 if low > 0 else -1 if high < 0 else 0)
         if not signs:
-            return Judgement(OPEN, "The study has no answer of this kind.")
+            return Judgment(OPEN, "The study has no answer of this kind.")
         means = [float(values.mean()) for values in ours.values()]
         kept = all(sign * (mean - level) >= 0 for mean, level in zip(means, levels, strict=True))
         text = f"Means are {span(means)} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
         if -1 in signs:
-            return Judgement(FAILS, f"{text}.")
+            return Judgment(FAILS, f"{text}.")
         if 2 * sum(signs) < len(signs) or not kept:
-            return Judgement(OPEN, f"{text}, which these repetitions can't tell apart.")
-        return Judgement(HOLDS, f"{text}.")
+            return Judgment(OPEN, f"{text}, which these repetitions can't tell apart.")
+        return Judgment(HOLDS, f"{text}.")
 
 
 class Untestable(Test):
@@ -214,9 +214,9 @@ class Untestable(Test):
     kind: Literal["untestable"]
     why: str
 
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgement:
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         """Say why."""
-        return Judgement(OPEN, self.why)
+        return Judgment(OPEN, self.why)
 
 
 AnyTest = Annotated[

@@ -12,7 +12,7 @@ from prefect import task
 
 import dpalgos
 from data.store.folders import atomic_write, sha256_file
-from reports.analysis.results import summarise, to_parquet_bytes, validate_results
+from reports.analysis.results import summarize, to_parquet_bytes, validate_results
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.words.tables import summary_csv
@@ -21,7 +21,7 @@ from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.rules import delta_at
-from tasks.scorecard.claims import OPEN, Claim, Judgement, Scorecard, load_scorecard
+from tasks.scorecard.claims import OPEN, Claim, Judgment, Scorecard, load_scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.study.spec import StudySpec
 
@@ -75,7 +75,7 @@ def write_scorecard(
     )
     files = {
         "results.parquet": to_parquet_bytes(results),
-        "summary.csv": summary_csv(summarise(results)).encode(),
+        "summary.csv": summary_csv(summarize(results)).encode(),
         **render_scorecard(page),
     }
     card = Card(
@@ -107,10 +107,10 @@ def write_scorecard(
     )
 
 
-def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgement]:
+def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     """Return the verdict with the noise as printed and with the least noise that is proved."""
     if evidence is None:
-        missing = Judgement(OPEN, f"The study {claim.study} has not run here.")
+        missing = Judgment(OPEN, f"The study {claim.study} has not run here.")
         return dict.fromkeys(("paper", "tight"), missing)
     verdicts = {
         calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")
@@ -118,7 +118,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgement]:
     if not evidence.on_a_stand_in(claim.place()):
         return verdicts
     return {
-        calibration: Judgement(
+        calibration: Judgment(
             verdict.value, f"{verdict.text} On simulated data that stand in for the real ones."
         )
         for calibration, verdict in verdicts.items()
@@ -126,7 +126,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgement]:
 
 
 def verdict_table(
-    judged: list[tuple[Claim, dict[str, Judgement]]], evidence: dict[str, Evidence], seed: int
+    judged: list[tuple[Claim, dict[str, Judgment]]], evidence: dict[str, Evidence], seed: int
 ) -> pd.DataFrame:
     """Return the verdicts as a results table: ``metric`` is the claim's id, ``value`` 1, 0 or NaN."""
     rows = [

@@ -84,7 +84,7 @@ class EstimatorSpec(Strict):
         return each_once(values)
 
     @model_validator(mode="after")
-    def _fits_the_catalogue(self) -> "EstimatorSpec":
+    def _fits_the_catalog(self) -> "EstimatorSpec":
         estimator = dpalgos.get_estimator(self.name)
         if estimator.private and not self.calibrations:
             raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')

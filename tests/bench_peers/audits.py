@@ -1,4 +1,4 @@
-"""Lower bounds on the ε of ours and of the peers, asked for ε = 1: what runs on two neighbours prove."""
+"""Lower bounds on the ε of ours and of the peers, asked for ε = 1: what runs on two neighbors prove."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def of_ours() -> list[dict]:
 
 
 def of_peers(trials: dict[str, list[list[float]]]) -> list[dict]:
-    """Return the lower bounds that trials on two neighbours prove; half of them choose the event."""
+    """Return the lower bounds that trials on two neighbors prove; half of them choose the event."""
     found = []
     for who, numbers in trials.items():
         first, second = (np.array(each) for each in numbers)

@@ -18,7 +18,7 @@ WHAT = {
     "logistic": "Logistic regression: share misclassified",
 }
 INTRODUCTION = (
-    "All rows of each table, in public units, with public bounds; the same for everybody. Neighbours differ "
+    "All rows of each table, in public units, with public bounds; the same for everybody. Neighbors differ "
     "in one row, replaced; δ = 1/n² where a method has one. Mean ± standard error, median time and peak "
     "allocation of a run, one thread. Settings are defaults or those of the study, not tuned for this "
     "page. jax-privacy gets the noise that our accountant proves for replacing a row, since its own counts "
@@ -28,7 +28,7 @@ INTRODUCTION = (
 NOTES = (
     "Means: the bounds are the same for all; where they hold nothing is clipped, nothing biased. The noise "
     "of box_mean fills the box in which a row moves the means, never more than noise for each column by "
-    "itself. Estimators that look for a centre and a radius (clipped_mean, coinpress_mean) clip skewed "
+    "itself. Estimators that look for a center and a radius (clipped_mean, coinpress_mean) clip skewed "
     "columns, a bias that does not fade with ε; so does dp_mean, with one bound for all columns.",
     "diffprivlib's LinearRegression scales the noise on a column's sum of squares by the square of its lower "
     "bound alone, so that with bounds (0, 1) that sum is released as it is. Its errors below are not those "
@@ -98,7 +98,7 @@ def _audits(audits: list[dict]) -> list[list[str]]:
         "most that as many runs can prove",
     ]
     return [head] + [
-        [_who(a), f"{a['proved']:.2f}", f"{a['most']:.2f} ({a['trials']:,} runs on each neighbour)"]
+        [_who(a), f"{a['proved']:.2f}", f"{a['most']:.2f} ({a['trials']:,} runs on each neighbor)"]
         for a in sorted(audits, key=lambda a: (a["ours"], a["who"]))
     ]
 

@@ -23,7 +23,7 @@ dp.enable_features("contrib")
 
 
 def main(source: str, target: str) -> None:
-    """Run every peer at every ε, or the trials on two neighbours that show what each tells."""
+    """Run every peer at every ε, or the trials on two neighbors that show what each tells."""
     warnings.simplefilter("ignore", DiffprivlibCompatibilityWarning)
     warnings.simplefilter("ignore", RuntimeWarning)  # slopes without bound overflow in its solver
     warnings.simplefilter("ignore", FutureWarning)
@@ -135,7 +135,7 @@ def dp_sgd(
 
 
 def audited(data: dict) -> dict[str, Callable[[float], list[float]]]:
-    """Return, by library, trials on one of two neighbours (0 or 1): a number from each run at ε = 1."""
+    """Return, by library, trials on one of two neighbors (0 or 1): a number from each run at ε = 1."""
 
     def many(run: Callable[[int], float], n_trials: int = TRIALS) -> list[float]:
         return [float(run(seed)) for seed in range(n_trials)]

@@ -44,5 +44,5 @@ def test_the_page_compares_the_best_of_ours_with_the_best_peer():
     text = page.markdown(rows, told)
     assert "| fair | mean | 1 | b 2 | c 8 | 0.25 |" in text
     assert "| fair | mean | 2 | a 3 | c 1 | 3 |" in text
-    assert "| c (peer) | 0.25 | 2.50 (100 runs on each neighbour) |" in text
+    assert "| c (peer) | 0.25 | 2.50 (100 runs on each neighbor) |" in text
     assert page.html(rows, told).count("data:image/svg+xml;base64,") == 1

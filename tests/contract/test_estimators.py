@@ -1,4 +1,4 @@
-"""One suite that every estimator of the catalogue must pass; a new one is covered by being registered."""
+"""One suite that every estimator of the catalog must pass; a new one is covered by being registered."""
 
 import warnings
 
@@ -35,7 +35,7 @@ ALL = [(e, None) for e in EVERY if not e.private] + CALIBRATED
 IDS = {"ids": lambda value: getattr(value, "label", value)}
 every = pytest.mark.parametrize(("estimator", "calibration"), ALL, **IDS)
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
-# What the keywords' parsers and the catalogue say does not depend on form and calibration.
+# What the keywords' parsers and the catalog say does not depend on form and calibration.
 once = pytest.mark.parametrize(
     ("estimator", "calibration"),
     [(e, e.calibrations[0] if e.private else None) for e in dpalgos.catalog()],
@@ -583,7 +583,7 @@ def test_keywords_are_checked(estimator, calibration):
 
 
 @once
-def test_the_catalogue_entry_is_complete(estimator, calibration):
+def test_the_catalog_entry_is_complete(estimator, calibration):
     entry = estimator.to_dict()
     assert estimator.title
     assert estimator.reference

@@ -127,8 +127,8 @@ def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch
     assert lower_cost == pytest.approx(3 * cost)
 
 
-def test_a_public_centre_far_from_its_radius_is_covered(monkeypatch):
-    """float64 resolves centre + mean to 512 only: a row moved it by more than its noise covered."""
+def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
+    """float64 resolves center + mean to 512 only: a row moved it by more than its noise covered."""
     estimator = dpalgos.get_estimator("clipped_mean")
     center, radius, n = 3e18, 131_200.0, 100
     params = build_params(estimator, {**BUDGET, "center": center, "clip_norm": radius})
@@ -148,7 +148,7 @@ def test_a_public_centre_far_from_its_radius_is_covered(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
 def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monkeypatch):
-    """A refusal by the value itself would tell two neighbours on both sides of the limit apart for sure."""
+    """A refusal by the value itself would tell two neighbors on both sides of the limit apart for sure."""
     limit = 2.0**40 * secure.grid_step(1.0, 1)
     asked = []
     for name in ("gaussian_sampler", "laplace_sampler", "box_sampler"):

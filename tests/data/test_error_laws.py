@@ -5,12 +5,12 @@ import pytest
 
 from data.errors import DataError
 from data.simulations import simulator
-from data.simulations.error_laws import centred_noise
+from data.simulations.error_laws import centered_noise
 
 
 @pytest.mark.parametrize(("kind", "skewness"), [("gaussian", 0.0), ("exponential", 2.0)])
 def test_moments(kind, skewness):
-    draws = centred_noise(np.random.default_rng(0), kind, 400_000)
+    draws = centered_noise(np.random.default_rng(0), kind, 400_000)
     assert draws.mean() == pytest.approx(0, abs=0.01)
     assert draws.var() == pytest.approx(1, abs=0.02)
     assert (draws**3).mean() == pytest.approx(skewness, abs=0.15)

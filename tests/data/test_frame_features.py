@@ -107,7 +107,7 @@ def test_a_half_without_frames_is_refused(n: int) -> None:
 
 def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> None:
     dataset, ref = swarm
-    with pytest.raises(DataError, match="units must be one of public, standardised, got 'odd'"):
+    with pytest.raises(DataError, match="units must be one of public, standardized, got 'odd'"):
         scales(ref, dataset, "odd")  # type: ignore[arg-type]
     bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
     with pytest.raises(DataError, match="column 'x' of swarm has no public center and scale"):
@@ -122,7 +122,7 @@ def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> 
         load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
 
 
-def test_a_constant_column_cannot_be_standardised(tmp_path: Path) -> None:
+def test_a_constant_column_cannot_be_standardized(tmp_path: Path) -> None:
     dataset = replace(get_dataset("swarm"), n_rows=1)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path)

@@ -82,7 +82,7 @@ def test_groups_of_unlike_size_have_their_own_means_in_the_target() -> None:
     np.testing.assert_array_equal(prepared.X[31:], -2 * (genotypes.calls[genotypes.group == 1] - 1.0))
 
 
-def test_missing_calls_are_the_centre_and_counted() -> None:
+def test_missing_calls_are_the_center_and_counted() -> None:
     prepared = group_difference(cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1]),
                                 SnpChoice(np.arange(2), True, "note"), max_missing=1.0)  # fmt: skip
     np.testing.assert_array_equal(prepared.X, [[2, 0], [-2, 0], [0, 0], [-2, -2]])

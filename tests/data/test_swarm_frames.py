@@ -75,7 +75,7 @@ def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None
     dataset = small()
     values, labels = made(N)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
-    url = web.serve("/swarm+behaviour.zip", zipped(texts))
+    url = web.serve("/swarm+behavior.zip", zipped(texts))
     for i, name in enumerate(("swarm", "swarm_aligned", "swarm_grouped")):
         dataset = small(name)
         dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
@@ -89,7 +89,7 @@ def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None
         np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
         np.testing.assert_array_equal(y, (labels[:-1] + i) % 2)
         assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
-    assert web.asked == ["/swarm+behaviour.zip"]
+    assert web.asked == ["/swarm+behavior.zip"]
 
 
 def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path: Path) -> None:

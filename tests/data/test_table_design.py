@@ -80,7 +80,7 @@ def test_to_standard_maps_one_and_many_coefficients_alike(table: pd.DataFrame) -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"units": "secret"}, "units must be one of public, standardised, got 'secret'"),
+        ({"units": "secret"}, "units must be one of public, standardized, got 'secret'"),
         ({"covariates": []}, "covariates must be distinct columns"),
         ({"covariates": ["population", "population"]}, "name each once"),
         ({"covariates": [RESPONSE]}, "other than the response"),
@@ -111,7 +111,7 @@ def test_the_dataset_decides_the_units(table: pd.DataFrame) -> None:
 
 
 @given(st.integers(1, 60), st.data(), st.integers(0, 2**32 - 1))
-def test_draws_are_distinct_deterministic_and_independent_of_their_neighbours(
+def test_draws_are_distinct_deterministic_and_independent_of_their_neighbors(
     n_rows: int, data: st.DataObject, seed: int
 ) -> None:
     m = data.draw(st.integers(1, n_rows))

@@ -27,7 +27,7 @@ def genotypes(calls, group):
 CALLS = np.array([[0, 1, 2], [2, MISSING, 0], [1, 1, 1], [2, 2, 0], [2, 0, MISSING]])
 
 
-def test_the_first_group_is_centred_and_the_panel_is_who_is_in_neither():
+def test_the_first_group_is_centered_and_the_panel_is_who_is_in_neither():
     group = traced_group(genotypes(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP]))
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]

@@ -1,4 +1,4 @@
-"""Neighbouring data sets: how far they move what a run would release, over the declared sensitivity."""
+"""Neighboring data sets: how far they move what a run would release, over the declared sensitivity."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from dpalgos.rows.sample import Sample
 
 
 class Neighbors:
-    """Runs an estimator on a data set, and on its neighbours with the same earlier releases."""
+    """Runs an estimator on a data set, and on its neighbors with the same earlier releases."""
 
     def __init__(self, name, d, **keywords):
         self.estimator = dpalgos.get_estimator(name)
@@ -66,7 +66,7 @@ class Neighbors:
         return reached
 
     def check(self, with_response=False, labels=None):
-        """Random neighbours never exceed a sensitivity, and the witness attains every one."""
+        """Random neighbors never exceed a sensitivity, and the witness attains every one."""
         for seed in range(30):
             moved = self.of_random_rows(seed, with_response)
             assert max(moved.values()) <= 1 + 1e-9, moved

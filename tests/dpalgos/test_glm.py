@@ -333,7 +333,7 @@ def test_a_response_beyond_its_bound_counts_as_its_bound(family):
 
 
 class Gradients:
-    """Runs dp_glm and replays it on neighbours, in one family."""
+    """Runs dp_glm and replays it on neighbors, in one family."""
 
     def __init__(self, family, calibration="tight", d=3, n_iterations=5):
         self.family, self.d = family, d
@@ -350,7 +350,7 @@ class Gradients:
         return made
 
     def moves(self, recorded, X, y):
-        """How far each gradient moves on a neighbour, over its declared sensitivity."""
+        """How far each gradient moves on a neighbor, over its declared sensitivity."""
         again = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
         run(self.estimator, Sample(X, y), self.params, again)
         moved = [np.linalg.norm(a - b) for a, b in zip(recorded.values, again.values, strict=True)]

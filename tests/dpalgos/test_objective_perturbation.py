@@ -49,7 +49,7 @@ def log_density(noise, rows, labels, weights, grid):
 
 
 def exact_delta(noise, epsilon, rows, others, labels, common):
-    """The hockey-stick divergence of two neighbours that share ``common`` rows (1, 0) of label 1."""
+    """The hockey-stick divergence of two neighbors that share ``common`` rows (1, 0) of label 1."""
     axes = np.linspace(0, 60, 1501), np.linspace(-25, 25, 801)
     grid = np.meshgrid(*axes, indexing="ij")
     cell = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
@@ -64,7 +64,7 @@ def exact_delta(noise, epsilon, rows, others, labels, common):
 
 @pytest.mark.parametrize("t", [0.3, 0.44, 0.6])
 def test_the_certificate_holds_and_is_near_what_neighbors_attain(t):
-    """Very many common rows hold θ where both neighbours' residuals are 1: then it is a Gaussian release."""
+    """Very many common rows hold θ where both neighbors' residuals are 1: then it is a Gaussian release."""
     epsilon, delta, s = 1.0, 1e-3, np.sqrt(1 - t**2)
     noise = tight_noise(epsilon, delta, one_sided=True)
     exact = exact_delta(noise, epsilon, np.array([t, s]), np.array([t, -s]), (0.0, 0.0), common=1e12)

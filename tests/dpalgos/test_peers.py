@@ -131,7 +131,7 @@ def test_what_the_later_code_of_boosting_proves():
 
 
 def test_an_audit_sees_what_the_later_code_of_boosting_tells(monkeypatch):
-    """Its noise in the place of ours: asked for ε = 1, runs on neighbours prove several times that."""
+    """Its noise in the place of ours: asked for ε = 1, runs on neighbors prove several times that."""
     later = "dpalgos.comparators.boosted_adassp.noise_multiplier"
     monkeypatch.setattr(later, lambda epsilon, delta, n_releases: gaussian_mu(epsilon, delta))
     result = audit_estimator(
@@ -177,7 +177,7 @@ def test_budget_of_coinpress(n_rounds):
     assert 0.5 < certified("coinpress_mean", X, calibration="paper", **keywords).certified_epsilon <= 1
 
 
-def labelled(n, seed=0):
+def labeled(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, len(COEF)))
     return X, (rng.random(n) < expit(2 * X @ COEF)).astype(float)
@@ -188,7 +188,7 @@ IN_TURN = {**LOGISTIC, "batches": "in_turn"}
 
 
 def test_output_perturbation_releases_the_minimum_of_the_regularized_risk():
-    X, y = labelled(500)
+    X, y = labeled(500)
     answer = silent("output_perturbation_glm", X, y, ridge=0.05, **LOGISTIC)
     gradient = X.T @ (expit(X @ answer) - y) / 500 + 0.05 * answer
     assert np.linalg.norm(gradient) < 1e-9
@@ -196,7 +196,7 @@ def test_output_perturbation_releases_the_minimum_of_the_regularized_risk():
 
 @pytest.mark.parametrize("ridge", [0.01, 0.3])
 def test_minima_of_neighbors_are_as_far_apart_as_the_ridge_lets_them(ridge):
-    X, y = labelled(40)
+    X, y = labeled(40)
     far = np.zeros(len(COEF))
     far[0] = 1e6
     minima = []
@@ -209,7 +209,7 @@ def test_minima_of_neighbors_are_as_far_apart_as_the_ridge_lets_them(ridge):
 
 
 def test_output_perturbation_adds_the_noise_of_its_sensitivity():
-    X, y = labelled(2000)
+    X, y = labeled(2000)
     limit = silent("output_perturbation_glm", X, y, ridge=0.05, **LOGISTIC)
     error = typical_error("output_perturbation_glm", X, y, limit, ridge=0.05, **LOGISTIC)
     noise = 2 * (2 * 2.0 / (2000 * 0.05)) / gaussian_mu(1.0, 1e-6)
@@ -217,13 +217,13 @@ def test_output_perturbation_adds_the_noise_of_its_sensitivity():
 
 
 def test_output_perturbation_releases_nothing_short_of_its_minimum():
-    X, y = labelled(500)
+    X, y = labeled(500)
     with pytest.raises(dpalgos.InputError, match="n_iterations must let the solver reach"):
         silent("output_perturbation_glm", X, y, ridge=0.001, n_iterations=1, **LOGISTIC)
 
 
 def test_without_noise_dp_sgd_takes_its_batches_in_turn():
-    X, y = labelled(50)
+    X, y = labeled(50)
     coef = np.zeros(4)
     for step in range(6):
         rows = slice(step % 3, None, 3)
@@ -233,7 +233,7 @@ def test_without_noise_dp_sgd_takes_its_batches_in_turn():
 
 
 def test_a_row_pays_for_the_steps_of_its_own_batch():
-    X, y = labelled(60)
+    X, y = labeled(60)
     for n_batches in (1, 6):
         result = certified("dp_sgd_glm", X, y, n_batches=n_batches, n_epochs=4, **IN_TURN)
         assert len(result.events) == 4 * n_batches
@@ -245,7 +245,7 @@ def test_a_row_pays_for_the_steps_of_its_own_batch():
 
 @pytest.mark.parametrize("changed", range(7))
 def test_a_row_moves_no_gradient_but_that_of_its_batch(changed):
-    X, y = labelled(7)
+    X, y = labeled(7)
     other = X.copy()
     other[changed] = -9.0
     estimator = dpalgos.get_estimator("dp_sgd_glm")
@@ -259,7 +259,7 @@ def test_a_row_moves_no_gradient_but_that_of_its_batch(changed):
 
 
 def test_random_batches_are_the_whole_gradient_on_average():
-    X, y = labelled(300)
+    X, y = labeled(300)
     coef = np.zeros(4)
     for _ in range(6):
         coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300

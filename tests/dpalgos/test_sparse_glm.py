@@ -57,7 +57,7 @@ def labels(family, rng, n):
 
 
 class RandomRows:
-    """Random neighbours whose responses a family allows."""
+    """Random neighbors whose responses a family allows."""
 
     def __init__(self, neighbors, name, family, d=7, **keywords):
         self.check = neighbors(name, d, **BUDGET, **FAMILIES[family], **keywords)
@@ -355,7 +355,7 @@ def test_the_released_noise_of_a_preconditioned_fit_is_all_that_is_asked():
 
 
 def near_copies(n, d=200, n_factors=12, seed=0):
-    """Columns that are noisy sums of a few factors, as neighbouring pixels are, of which labels are made."""
+    """Columns that are noisy sums of a few factors, as neighboring pixels are, of which labels are made."""
     rng = np.random.default_rng(seed)
     factors = rng.standard_normal((n, n_factors))
     loadings = rng.standard_normal((n_factors, d)) * (rng.random((n_factors, d)) < 0.25)

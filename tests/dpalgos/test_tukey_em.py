@@ -73,7 +73,7 @@ def test_far_models_count_down_to_where_a_box_opens(n_spare):
 
 
 def test_the_gap_bounds_what_a_neighbor_tells():
-    """P(S) ≤ e^(2ε₀) P'(S) + G_0 for the worst set S, by sums over a fine grid; G_k for k neighbours on."""
+    """P(S) ≤ e^(2ε₀) P'(S) + G_0 for the worst set S, by sums over a fine grid; G_k for k neighbors on."""
     rng, epsilon, m = np.random.default_rng(1), 1.2, 17
     points = np.linspace(-4, 4, 20_001)[:, None]
     t, largest = m // 4, 0.0

@@ -36,7 +36,7 @@ def completed(file, bounds, categories=None):
     return file
 
 
-def initialised(folder, table, *, bounds=(0, 1), categories=None, name="mine", **options):
+def initialized(folder, table, *, bounds=(0, 1), categories=None, name="mine", **options):
     """Write a table as a CSV file and a completed study of it; return the study's file."""
     path = folder / "table.csv"
     table.to_csv(path, index=False)
@@ -48,7 +48,7 @@ def study_of(make_table, **usual):
     """Return a function that writes the usual table, or another, into a folder with a study of it."""
 
     def study(folder, table=None, **options):
-        return initialised(folder, make_table() if table is None else table, **usual, **options)
+        return initialized(folder, make_table() if table is None else table, **usual, **options)
 
     return study
 

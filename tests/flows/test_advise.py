@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import computed, initialised
+from own_tables import computed, initialized
 
 from data.formats import analyst_file as user_table
 from data.ledger import open_ledger
@@ -34,7 +34,7 @@ def people(n=4000, seed=0):
 
 def study(folder, table=None, **options):
     table = people() if table is None else table
-    return initialised(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
+    return initialized(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_help_is_no_error(dpcost, command):
 
 
 @pytest.mark.parametrize("what", ["studies", "estimators", "datasets"])
-def test_catalogues_are_one_json_document_and_lines_for_people(dpcost, what):
+def test_catalogs_are_one_json_document_and_lines_for_people(dpcost, what):
     status, out, err = dpcost(what, "--json")
     assert (status, err) == (0, "")
     rows = json.loads(out)

@@ -70,7 +70,7 @@ def test_the_housing_study_runs_on_monday_night():
         ({"schedules": [{"cron": "never"}]}, "the schedule of deployment housing"),
         ({"schedules": [{"cron": "0 3 * * 1", "timezone": "Mars"}]}, "the schedule of deployment housing"),
         ({"parameters": {"study": "housing", "profile": "smke"}}, "'smke' is not one of"),
-        ({"parameters": {"study": "housing", "colour": 1}}, "'colour' was unexpected"),
+        ({"parameters": {"study": "housing", "color": 1}}, "'color' was unexpected"),
     ],
 )
 def test_a_wrong_entry_is_refused_in_words(changed, said):

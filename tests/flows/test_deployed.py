@@ -218,7 +218,7 @@ def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     said = {}
     for wrong in (
         *("reps=0", "seed=-1", "workers=-1", "workers=2000", 'workers="all"'),
-        *('profile="smke"', "refresh_task=foo", "colour=1"),
+        *('profile="smke"', "refresh_task=foo", "color=1"),
         *('study="/etc/passwd.toml"', 'out="../out"', 'out="/tmp/out"'),
     ):
         done = subprocess.run(

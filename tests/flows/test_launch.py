@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import initialised
+from own_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch
@@ -121,7 +121,7 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
 
 
 def test_a_faulty_file_of_ones_own_is_told_before_a_server_starts(home, tmp_path, monkeypatch):
-    study = initialised(tmp_path, pd.DataFrame({"age": np.arange(20.0), "cost": np.ones(20)}), bounds=(0, 18))
+    study = initialized(tmp_path, pd.DataFrame({"age": np.arange(20.0), "cost": np.ones(20)}), bounds=(0, 18))
     server = Mock()
     monkeypatch.setattr(launch, "prefect_server", server)
     with pytest.raises(DataError, match="column 'age' is outside its declared bounds"):

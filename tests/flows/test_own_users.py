@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import computed, edited, initialised, refusal, study_of
+from own_tables import computed, edited, initialized, refusal, study_of
 
 from data.formats import analyst_file as user_table
 from data.store.references import UserTableRef
@@ -158,7 +158,7 @@ def test_a_family_is_refused_where_users_are_protected(tmp_path):
 
 
 def test_an_estimator_of_users_needs_a_column_of_ids(tmp_path):
-    file = initialised(tmp_path, visits().drop(columns="patient"), bounds=BOUNDS)
+    file = initialized(tmp_path, visits().drop(columns="patient"), bounds=BOUNDS)
     edited(file, 'name = "dp_mean"', 'name = "user_level_mean"')
     edited(file, "value_bound = 2.0", "value_bound = 2.0, concentration_radius = 1.0")
     assert "got 'user_level_mean', which protects a user; declare user_id in [data]" in refusal(

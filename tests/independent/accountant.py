@@ -1,11 +1,11 @@
 """The ε that a run's events prove, by arithmetic that shares no line with `dpalgos.accounting`.
 
-Gaussian releases are one shift μ = √Σ count/z². Pure releases and selections are dominated by randomised
+Gaussian releases are one shift μ = √Σ count/z². Pure releases and selections are dominated by randomized
 response: their losses ±ε are convolved on a fine grid, and the Gaussian part is integrated in closed form,
 
     δ(ε) = Σ_l P(l) [Φ((l − ε)/μ + μ/2) − e^(ε − l) Φ((l − ε)/μ − μ/2)].
 
-Beside it: Rényi divergences, minimised over a continuous order, and the sum of pure ε.
+Beside it: Rényi divergences, minimized over a continuous order, and the sum of pure ε.
 """
 
 import numpy as np

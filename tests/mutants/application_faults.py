@@ -137,7 +137,7 @@ APPLICATION_FAULTS = {
     "reports/analysis/results.py": (
         Fault(
             "the standard error is the standard deviation",
-            "summarise",
+            "summarize",
             operation("std", "{left}"),
             ("tests/reports/test_results.py",),
         ),

@@ -143,13 +143,13 @@ ESTIMATOR_FAULTS = {
             "a ball's diameter is its radius",
             "mean_sensitivity",
             returns("{all} / 2"),
-            witness("clipped_mean: public centre-tight"),
+            witness("clipped_mean: public center-tight"),
         ),
         Fault(
             "offsets from a public center are not clipped",
             "mean_offset.clipped",
             without("maximum"),
-            neighbors("clipped_mean: public centre-tight"),
+            neighbors("clipped_mean: public center-tight"),
         ),
         Fault(
             "an interval is computed from the rows",
@@ -174,7 +174,7 @@ ESTIMATOR_FAULTS = {
                 argument("gaussian", 0, "{all} + middle"),
                 call("gaussian", "{all} - middle"),
             ),
-            (f"{_HARDENED_LAW}::test_a_public_centre_far_from_its_radius_is_covered",),
+            (f"{_HARDENED_LAW}::test_a_public_center_far_from_its_radius_is_covered",),
         ),
     ),
     "dpalgos/comparators/coinpress_whitened_mean.py": (

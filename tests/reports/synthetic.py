@@ -227,7 +227,7 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         name="housing",
         title="House values in California",
         question=(
-            "How well can a linear regression of house value on five covariates be learnt from m of 20,640 "
+            "How well can a linear regression of house value on five covariates be learned from m of 20,640 "
             "block groups under differential privacy? Private and non-private ones are compared by their "
             "distance from the regression on all rows."
         ),
@@ -238,8 +238,8 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         metric="l2_error",
         metric_label="‖β̂ − β_full‖₂ in z-scores",
         panels_and_forms={
-            "public": "Centres and scales are public numbers from the registry; the guarantee covers them.",
-            "paper": "Standardised with the mean and deviation of all rows, as the paper did. Not private.",
+            "public": "Centers and scales are public numbers from the registry; the guarantee covers them.",
+            "paper": "Standardized with the mean and deviation of all rows, as the paper did. Not private.",
             "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
         },
         guides=(

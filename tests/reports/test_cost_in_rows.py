@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.numbers import num
 
@@ -26,7 +26,7 @@ def view_of(results, page, privacy):
     beside = [privacy(m, e) for m, e in zip(rows["n"], rows["epsilon"], strict=True)]
     error = (within**2 + [p * p if math.isfinite(p) else 0.0 for p in beside]) ** 0.5
     rows["value"] = error.where(rows["estimator"] != "zero", 9.0)
-    return View.build(summarise(rows), replace(page, population=(POPULATION, "rows")))
+    return View.build(summarize(rows), replace(page, population=(POPULATION, "rows")))
 
 
 def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):

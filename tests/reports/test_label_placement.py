@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts import palette
-from reports.charts.chart import CARD, PANEL, WIDE, Frame, LineFigure, error_limits, labelled_ticks
+from reports.charts.chart import CARD, PANEL, WIDE, Frame, LineFigure, error_limits, labeled_ticks
 from reports.charts.figures import draw
 from reports.charts.label_placement import clearest, interpolate_log, spread
 from reports.numbers import setting
@@ -60,7 +60,7 @@ def ticks(sizes, size):
     return Frame(figure, size).x_ticks
 
 
-def test_sizes_are_labelled_where_their_numbers_fit():
+def test_sizes_are_labeled_where_their_numbers_fit():
     for size in (WIDE, PANEL):
         assert ticks((25.0, 50.0, 100.0), size) == [25, 50, 100]
         assert ticks((20000.0, 50000.0), size) == [20000, 50000]
@@ -78,7 +78,7 @@ def test_sizes_are_labelled_where_their_numbers_fit():
 )
 @pytest.mark.parametrize("steps", [(1,), (1, 3), (1, 2, 5)])
 def test_at_least_three_labels_tell_the_scale_of_a_logarithmic_axis(low, high, steps):
-    ticks = labelled_ticks(low, high, steps)
+    ticks = labeled_ticks(low, high, steps)
     assert 3 <= len(ticks) == len({setting(tick) for tick in ticks})
     assert all(low <= tick <= high for tick in ticks)
     assert ticks == sorted(ticks)
@@ -99,7 +99,7 @@ def test_a_long_axis_name_stays_within_the_figure_and_says_the_direction_where_i
 
 
 def test_limits_do_not_squash(results, page):
-    view = View.build(summarise(results), page)
+    view = View.build(summarize(results), page)
     series = view.series(view.headline)
     low, high = error_limits([series])
     private = [p.mean for s in series if s.role == "private" for p in s.points if p.answered]
@@ -109,7 +109,7 @@ def test_limits_do_not_squash(results, page):
     assert error_limits([]) == (0.1, 1.0)
 
 
-def test_colours_are_stable_and_distinct():
+def test_colors_are_stable_and_distinct():
     assert [palette.slot(i) for i in (0, 6, 7)] == [0, 6, 0]
     assert palette.marker(0, 0) != palette.marker(7, 0)
     assert palette.marker(2, 0) != palette.marker(2, 1)
@@ -120,7 +120,7 @@ def test_colours_are_stable_and_distinct():
 
 def test_a_long_name_of_the_error_axis_ends_within_the_figure(results, page):
     label = "ℓ2 distance to the full-sample coefficients, per standard deviation of a column and of another"
-    view = View.build(summarise(results), replace(page, metric_label=label))
+    view = View.build(summarize(results), replace(page, metric_label=label))
     series = view.series(view.headline)
     spec = LineFigure(series, (), (0.01, 1.0), (100.0, 20_000.0), (), "m", label)
     for size in (CARD, PANEL, WIDE):

@@ -12,7 +12,7 @@ import pytest
 
 from reports import plots
 from reports.analysis.ranking import rank
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts.picture import Shown
 from reports.pages import study as study_report
@@ -154,7 +154,7 @@ def test_inline_figures_follow_the_theme(files):
     assert "var(--nonprivate)" in html
 
 
-def test_worse_than_zero_is_grey_and_best_is_bold(files):
+def test_worse_than_zero_is_gray_and_best_is_bold(files):
     html = files["report.html"].decode()
     table = html[html.index('<table class="errors">') : html.index("</table>")]
     assert table.count('class="best"') == 9
@@ -204,7 +204,7 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     assert unprotected.any()
     changed.loc[unprotected, ["certified_epsilon", "estimator_epsilon"]] = np.inf
     changed.loc[unprotected, "value"] = 1e-6
-    view = View.build(summarise(changed), page)
+    view = View.build(summarize(changed), page)
     series = {s.label: s for s in view.series(view.headline) if s.role == "unprotected"}
     assert series
     for size in view.sizes:

@@ -9,7 +9,7 @@ from reports.analysis.results import (
     COLUMNS,
     SUMMARY_COLUMNS,
     ResultsError,
-    summarise,
+    summarize,
     to_parquet_bytes,
     validate_results,
 )
@@ -53,7 +53,7 @@ def test_columns_are_the_contracts():
 def test_a_table_without_rows_is_valid(results):
     nothing = results.head(0)
     assert validate_results(nothing).empty
-    assert list(summarise(nothing).columns) == list(SUMMARY_COLUMNS)
+    assert list(summarize(nothing).columns) == list(SUMMARY_COLUMNS)
 
 
 def test_valid_table_comes_back_in_order_and_typed(small):
@@ -92,7 +92,7 @@ def test_a_private_row_may_certify_nothing_where_its_estimator_proves_something(
     tight = small["calibration"] == "tight"
     small.loc[tight, "certified_epsilon"] = math.inf
     validate_results(small)
-    found = summarise(small)
+    found = summarize(small)
     assert np.isinf(found.loc[found["calibration"] == "tight", "certified_epsilon"]).all()
     assert np.isfinite(found.loc[found["calibration"] == "tight", "estimator_epsilon"]).all()
 
@@ -133,13 +133,13 @@ def test_parquet_round_trip_and_bytes(small):
     pd.testing.assert_frame_equal(back, validate_results(small))
 
 
-def test_summarise_by_hand(small):
+def test_summarize_by_hand(small):
     base = small[small["calibration"] == "tight"].head(1)
     rows = pd.concat([base] * 5, ignore_index=True).assign(replicate=range(5))
     rows["value"] = [1.0, 2.0, 3.0, 10.0, math.nan]
     rows.loc[4, ["status", "message"]] = ["failed", "singular"]
     rows.loc[2, ["certified_epsilon", "estimator_epsilon"]] = 0.1
-    out = summarise(validate_results(rows))
+    out = summarize(validate_results(rows))
     assert list(out.columns) == list(SUMMARY_COLUMNS)
     row = out.iloc[0]
     assert len(out) == 1
@@ -151,14 +151,14 @@ def test_summarise_by_hand(small):
     assert row["certified_epsilon"] == base["certified_epsilon"].iloc[0]
 
 
-def test_summarise_keeps_cells_with_missing_privacy_apart(results):
-    out = summarise(results)
+def test_summarize_keeps_cells_with_missing_privacy_apart(results):
+    out = summarize(results)
     assert len(out) == results.groupby(["cell", "metric"]).ngroups
     assert out["n_ok"].sum() + out["n_failed"].sum() == len(results)
     assert not out.duplicated(["cell", "metric"]).any()
 
 
 def test_one_replicate_has_no_standard_error(standin_results):
-    out = summarise(standin_results)
+    out = summarize(standin_results)
     assert out["se"].isna().all()
     assert out.loc[out["n_ok"] > 0, "mean"].notna().all()

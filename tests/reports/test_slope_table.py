@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts.slope_table import fitted_slope, slope_table
 
@@ -23,7 +23,7 @@ def test_its_error_is_what_repetitions_show():
 
 
 def test_the_table_has_every_answer_but_zero(results, page):
-    view = View.build(summarise(results), page)
+    view = View.build(summarize(results), page)
     (shown,) = slope_table(view)
     assert {row[0] for row in shown.rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
     assert shown.rows

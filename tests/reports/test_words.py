@@ -9,7 +9,7 @@ import pytest
 
 from reports import numbers
 from reports.analysis.ranking import rank
-from reports.analysis.results import summarise
+from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts.limit_table import limit_table
 from reports.page import Finding, Guide
@@ -21,7 +21,7 @@ from reports.words.tables import error_table, failures
 
 @pytest.fixture(scope="module")
 def view(results, page):
-    return View.build(summarise(results), page)
+    return View.build(summarize(results), page)
 
 
 def mean(results, **where):
@@ -86,7 +86,7 @@ def test_headline_is_computed_from_the_table(results, view):
 
 def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_error(results, page):
     def of(population):
-        return View.build(summarise(results), replace(page, population=(population, "rows")))
+        return View.build(summarize(results), replace(page, population=(population, "rows")))
 
     e, best = (
         series_of(results, page, name).mean_at(20_000) for name in ("ols", "preconditioned_regression")
@@ -106,7 +106,7 @@ def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_err
 
 
 def series_of(results, page, name):
-    view = View.build(summarise(results), page)
+    view = View.build(summarize(results), page)
     return next(s for s in view.series(view.headline) if s.info.name == name)
 
 
@@ -117,7 +117,7 @@ def test_estimators_that_repetitions_cannot_tell_apart_are_named(results, page):
     at = (near["n"] == 20_000) & (near["epsilon"] == 0.5) & (near["panel"] == "public")
     for more, told in ((0.001, True), (0.5, False)):
         near.loc[other & at, "value"] = near.loc[best & at, "value"].to_numpy() + more
-        choice = build_headline(View.build(summarise(near), page)).choice
+        choice = build_headline(View.build(summarize(near), page)).choice
         sentence = "At m = 20,000 these repetitions cannot tell the best from AdaSSP, tight noise:"
         assert (sentence in choice) == told
 
@@ -126,7 +126,7 @@ def test_of_many_estimators_that_cannot_be_told_apart_four_are_named(results, pa
     near = results.copy()
     near.loc[(near["privacy_model"] != "none") & (near["n"] == 20_000), "value"] = 0.2
     near.loc[near["replicate"] == 0, "value"] += 0.01
-    choice = build_headline(View.build(summarise(near), page)).choice
+    choice = build_headline(View.build(summarize(near), page)).choice
     named, _, others = choice.partition("cannot tell the best from ")[2].partition(" and ")
     assert named.count(" noise") == 4
     assert re.match(r"\d+ others: the errors", others)
@@ -156,14 +156,14 @@ def test_limits_of_several_data_sets_are_a_table(page):
 
 def test_limits_in_the_table_are_no_bullet(results, page):
     moved = replace(page.findings[0], panel="CEU")
-    head = build_headline(View.build(summarise(results), replace(page, findings=(moved,))))
+    head = build_headline(View.build(summarize(results), replace(page, findings=(moved,))))
     assert not any("own limit" in text for text in head.limits)
 
 
 def test_worse_than_zero_is_said_plainly(results, page):
     worse = results.copy()
     worse.loc[worse["privacy_model"] != "none", "value"] *= 100
-    head = build_headline(View.build(summarise(worse), page))
+    head = build_headline(View.build(summarize(worse), page))
     assert "No private estimator is worth its noise here" in head.verdict
     assert "zero vector beats them all" in head.choice
 
@@ -172,13 +172,13 @@ def test_printed_noise_too_small_is_said(results, page):
     weak = results.copy()
     weak.loc[weak["calibration"] == "paper", ["certified_epsilon", "estimator_epsilon"]] = 0.61
     weak = weak[(weak["epsilon"] == 0.5) | weak["epsilon"].isna()]
-    head = build_headline(View.build(summarise(weak), page))
+    head = build_headline(View.build(summarize(weak), page))
     assert "Too small for the ε = 0.5 that was asked" in head.noise
     assert "proves only ε = 0.610" in head.noise
 
 
 def test_headline_falls_back_to_what_ran(standin_results, page):
-    view = View.build(summarise(standin_results), page)
+    view = View.build(summarize(standin_results), page)
     assert view.headline_size == 20600
     assert "m = 20,600" in build_headline(view).sentence
 
@@ -216,7 +216,7 @@ def test_what_an_answer_remarks_becomes_a_footnote(results, page):
     flagged = results.copy()
     cell = results.loc[results["estimator"] == "preconditioned_regression", "cell"].iloc[0]
     flagged.loc[flagged["cell"] == cell, "message"] = "outside the proof"
-    view = View.build(summarise(flagged), page)
+    view = View.build(summarize(flagged), page)
     keys = [text for where in view.settings for _, text in error_table(view, where).key]
     assert keys.count("outside the proof") == 1
 
@@ -261,9 +261,9 @@ def test_whole_numbers_and_small_ratios_are_written_out():
 
 
 def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
-    ranked = rank(View.build(summarise(results), page).series(None) or (), 20000)
+    ranked = rank(View.build(summarize(results), page).series(None) or (), 20000)
     assert ranked.weaker is None
-    weak = build_headline(View.build(summarise(results), page)).tiles[0].caption
+    weak = build_headline(View.build(summarize(results), page)).tiles[0].caption
     best = next(info for info in page.estimators if info.title in weak)
     others = tuple(
         replace(info, privacy_model="none" if info.privacy_model == "none" else "local")
@@ -271,7 +271,7 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
         else info
         for info in page.estimators
     )
-    view = View.build(summarise(results), replace(page, estimators=others))
+    view = View.build(summarize(results), replace(page, estimators=others))
     head = build_headline(view)
     assert best.title not in head.tiles[0].caption
     assert f"With a weaker promise ({best.title}" in head.sentence
@@ -282,7 +282,7 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
 
 def test_a_panel_without_the_headlines_epsilon_is_drawn_at_its_nearest(results, page):
     paper = results["panel"].eq("paper") & results["epsilon"].notna()
-    summary = summarise(results[~paper | results["epsilon"].eq(2.0)])
+    summary = summarize(results[~paper | results["epsilon"].eq(2.0)])
     view = View.build(summary, page)
     where = view.nearest("paper")
     assert where.epsilon == 2.0 != view.headline.epsilon

@@ -71,8 +71,8 @@ def test_a_block_is_a_valid_table_in_the_order_of_its_cells(design):
 
 def test_nothing_is_certified_where_the_data_decided_their_own_preparation(design):
     both = block(cell("ols"), cell("adassp"))
-    standardised = replace(both, problem=both.problem.model_copy(update={"units": "standardised"}))
-    rows = validate_results(compute_block(standardised, design))
+    standardized = replace(both, problem=both.problem.model_copy(update={"units": "standardised"}))
+    rows = validate_results(compute_block(standardized, design))
     private = rows["estimator"] == "adassp"
     assert np.isinf(rows["certified_epsilon"][private]).all()
     assert rows["certified_epsilon"][~private].isna().all()

@@ -8,7 +8,7 @@ import pytest
 
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
-from tasks.scorecard.claims import Claim, Judgement, load_scorecard
+from tasks.scorecard.claims import Claim, Judgment, load_scorecard
 from tasks.scorecard.evidence import Evidence, Place, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, verdict_table, write_scorecard
 
@@ -99,7 +99,7 @@ def test_claims_differ_in_their_id():
 def test_a_smaller_error_at_every_size_holds_and_one_larger_fails():
     test = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
     small = {"dp_mean": {100: 1.0, 1000: 0.5}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
-    assert verdict(test, small) == Judgement(
+    assert verdict(test, small) == Judgment(
         1.0, "Mean errors are 0.500–0.625 times the other's over n = 100–1,000."
     )
     mixed = {"dp_mean": {100: 1.0, 1000: 0.9}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
@@ -162,7 +162,7 @@ def test_a_guarantee_is_what_the_noise_proves():
     test, errors = {"kind": "guarantee"}, {"dp_mean": {100: 1.0}}
     assert verdict(test, errors, certified=0.5).value == 1.0
     failed = verdict(test, errors, calibration="paper", certified=0.52)
-    assert failed == Judgement(
+    assert failed == Judgment(
         0.0, "The noise proves 104 % of the ε that was asked: at n = 100 only ε = 0.520 for 0.5."
     )
     assert math.isnan(verdict(test, {"zero": {100: 1.0}}).value)

@@ -99,7 +99,7 @@ def test_the_report_speaks_of_simulated_data(out):
             "σ = 1",
         ):
             assert said in text, said
-        for unsaid in ("Rows:", "dropped or repaired", "preparation", "δ·m", "m = ", "Deleting", "Licence"):
+        for unsaid in ("Rows:", "dropped or repaired", "preparation", "δ·m", "m = ", "Deleting", "License"):
             assert unsaid not in text, unsaid
     headline = (out / "report.md").read_text()
     assert "n = 800, the best private estimate (Private mean, R as printed, " in headline

@@ -47,8 +47,8 @@ WRONG = {
     "unknown key": ("question =", "qestion =", "question is missing; add it"),
     "another key": (
         "question =",
-        "colour = 1\nquestion =",
-        "colour is not a known key; choose one of: name,",
+        "color = 1\nquestion =",
+        "color is not a known key; choose one of: name,",
     ),
     "near key": ("[grid]", "[grid]\nepsilons = [1.0]", "grid.epsilons is not a known key; did you mean 'eps"),
     "unknown estimator": (ADASSP, 'name = "adasp"', "got 'adasp'; did you mean 'adassp'?"),

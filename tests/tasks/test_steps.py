@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from reports.analysis.results import summarise, validate_results
+from reports.analysis.results import summarize, validate_results
 from reports.analysis.series import View
 from tasks.report.budget_split import budget_split
 from tasks.report.build_page import build_page
@@ -91,7 +91,7 @@ def test_the_budget_is_split_at_the_largest_number(study):
 def test_every_number_in_a_figure_is_a_cells(study, results):
     page = build_page(study, results, PAGE)
     assert (page.x_column, page.x_symbol, page.rows_symbol) == ("steps", "T", "n")
-    view = View.build(summarise(results), page)
+    view = View.build(summarize(results), page)
     series = {(s.info.name, s.calibration): s for s in view.series(view.headline)}
     assert view.headline_size == 4
     for calibration in ("tight", "paper"):

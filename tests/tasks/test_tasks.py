@@ -76,7 +76,7 @@ def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, 
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     assert fetch.fn("swarm", offline=True).origin == "stand-in"
     (tmp_path / "swarm").mkdir()
-    (tmp_path / "swarm" / "swarm+behaviour.zip").write_text("<!DOCTYPE html>")
+    (tmp_path / "swarm" / "swarm+behavior.zip").write_text("<!DOCTYPE html>")
     with pytest.raises(CorruptSource, match="HTML page"):
         fetch.fn("swarm", offline=True)
 

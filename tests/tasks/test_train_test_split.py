@@ -1,4 +1,4 @@
-"""Classification of labelled frames: metrics, batches of replicates, and the study's cells."""
+"""Classification of labeled frames: metrics, batches of replicates, and the study's cells."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Planted faults: estimators of the catalogue with their privacy broken in one known way."""
+"""Planted faults: estimators of the catalog with their privacy broken in one known way."""
 
 import importlib
 from collections.abc import Callable
@@ -191,7 +191,7 @@ def free_of_charge(transcript):
 
 
 ROW_MOMENTS = "dpalgos.steps.row_moments"
-# With a small ball the sensitivity hardly varies, and one pair of neighbours attains it at every step.
+# With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}
 PUBLIC_LEVELS = {"clip": (1.0, 1.0)}
@@ -222,7 +222,7 @@ FAULTS = [
     Fault("rows of a user clipped one by one", "user_level_mean", rows_clipped_one_by_one, keywords=PER_USER),
     Fault("range not charged", "user_level_mean", range_not_charged, gross=True),
     Fault(
-        "a user counted as two neighbours",
+        "a user counted as two neighbors",
         "user_level_mean",
         tampering(gaussian=half_sensitivity),
         keywords=PER_USER,

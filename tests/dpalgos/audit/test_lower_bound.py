@@ -160,7 +160,7 @@ def test_top_k_with_values(overspent):
 
 @pytest.mark.parametrize("capped", [False, True])
 def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
-    """Scores 0, 1, 2 whose chances a neighbour moves by the ε of a score, the middle one the other way."""
+    """Scores 0, 1, 2 whose chances a neighbor moves by the ε of a score, the middle one the other way."""
     if capped:
         monkeypatch.setattr(
             random_stopping, "number_of_draws", lambda *asked: min(number_of_draws(*asked), 50)

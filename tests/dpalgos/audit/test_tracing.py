@@ -268,7 +268,7 @@ def test_a_mean_with_a_tenth_of_its_noise_breaks_the_ceiling():
 
 
 def test_the_gaussian_mechanism_meets_its_ceiling():
-    # Worst-case neighbours: the attack of section 2.3 knows the rest, and the likelihood ratio is N(±μ/2, 1).
+    # Worst-case neighbors: the attack of section 2.3 knows the rest, and the likelihood ratio is N(±μ/2, 1).
     mu = gaussian_mu(0.5, 1e-3)
     rng = np.random.default_rng(0)
     members, outsiders = mu + rng.standard_normal((2000, 50)), rng.standard_normal((2000, 50))
@@ -290,7 +290,7 @@ def test_the_aucs_are_the_areas_under_the_rates(epsilon, delta):
     assert (gaussian <= tpr_ceiling(rates, epsilon, delta) + 1e-9).all()  # it is (ε, δ)-DP
 
 
-def test_the_bounds_are_attained_by_randomised_response_with_leaks():
+def test_the_bounds_are_attained_by_randomized_response_with_leaks():
     epsilon, delta = 1.0, 0.1
     share = (1 - delta) / (1 + np.exp(epsilon))
     assert tpr_ceiling(0.0, epsilon, delta) == pytest.approx(delta)

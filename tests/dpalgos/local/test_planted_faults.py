@@ -40,7 +40,7 @@ def audited(name, epsilon=2.0, n_trials=20_000, noise=None, **keywords):
 
 
 @pytest.mark.parametrize("kind", [HalfSpaceRandomizer, CapRandomizer])
-def test_sound_randomizers_are_centred(kind):
+def test_sound_randomizers_are_centered(kind):
     assert means(kind) < 4.5
 
 

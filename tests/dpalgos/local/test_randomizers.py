@@ -173,7 +173,7 @@ def test_zero_is_reported_symmetrically(kind):
         assert binomtest(int((reports[:, axis] > 0).sum()), len(reports), 0.5).pvalue > 1e-4
 
 
-def test_one_dimension_is_randomised_response():
+def test_one_dimension_is_randomized_response():
     randomizer = HalfSpaceRandomizer(epsilon=1.0, radius=2.0, size=1)
     reports = np.concatenate(list(draw(randomizer, np.array([2.0]), 30_000)))
     size = 2.0 * (np.e + 1) / (np.e - 1)

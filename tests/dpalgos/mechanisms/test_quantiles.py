@@ -16,12 +16,12 @@ RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
 
 
 def log_density(z, values, level, epsilon, lower, upper):
-    """Unnormalised log density of the exponential mechanism, from its definition."""
+    """Unnormalized log density of the exponential mechanism, from its definition."""
     below = (np.clip(values, lower, upper)[:, None] < np.atleast_1d(z)).sum(axis=0)
     return -(epsilon / 2) * np.abs(below - level * len(values))
 
 
-def normaliser(values, level, epsilon, lower, upper):
+def normalizer(values, level, epsilon, lower, upper):
     edges = np.unique(np.concatenate([[lower, upper], np.clip(values, lower, upper)]))
     middles = (edges[1:] + edges[:-1]) / 2
     return (np.diff(edges) * np.exp(log_density(middles, values, level, epsilon, lower, upper))).sum()
@@ -36,14 +36,14 @@ def test_the_law_is_the_exponential_mechanism(transcripts):
     jumps = np.unique(np.clip(values, -5, 5))
 
     def distribution(epsilon):
-        total = normaliser(values, 0.4, epsilon, -5, 5)
+        total = normalizer(values, 0.4, epsilon, -5, 5)
         edges = np.unique(np.concatenate([[-5, 5], jumps]))
         middles = (edges[1:] + edges[:-1]) / 2
         mass = np.diff(edges) * np.exp(log_density(middles, values, 0.4, epsilon, -5, 5)) / total
         return lambda z: np.interp(z, edges, np.concatenate([[0], np.cumsum(mass)]))
 
     check = quad(lambda z: np.exp(log_density(z, values, 0.4, 0.5, -5, 5))[0], -5, 5, points=jumps[1:-1])
-    assert normaliser(values, 0.4, 0.5, -5, 5) == pytest.approx(check[0], rel=1e-6)
+    assert normalizer(values, 0.4, 0.5, -5, 5) == pytest.approx(check[0], rel=1e-6)
     assert kstest(drawn, distribution(0.5)).pvalue > 1e-3
     for wrong in (2 / 3, 3 / 2):
         assert kstest(drawn, distribution(0.5 / wrong)).pvalue < 1e-9
@@ -56,7 +56,7 @@ def test_the_range_of_log_ratios_never_exceeds_epsilon_and_the_witness_attains_i
 
     def range_of_ratios(values, other, level):
         before, after = (
-            log_density(grid, data, level, epsilon, -5, 5) - np.log(normaliser(data, level, epsilon, -5, 5))
+            log_density(grid, data, level, epsilon, -5, 5) - np.log(normalizer(data, level, epsilon, -5, 5))
             for data in (values, other)
         )
         return np.ptp(after - before)

@@ -16,7 +16,7 @@ def geometric(stop, most=None):
 
 
 def worst_ratio(draws, epsilon):
-    """Largest log-ratio of the density of a released score, when a neighbour moves every score's law by ε.
+    """Largest log-ratio of the density of a released score, when a neighbor moves every score's law by ε.
 
     q Σ_k k w_k (1 − x)^(k−1): q the density of the score, x the chance that a draw is better.
     """

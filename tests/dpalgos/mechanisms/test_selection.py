@@ -1,4 +1,4 @@
-"""The exponential mechanism: its law, cost, neighbours."""
+"""The exponential mechanism: its law, cost, neighbors."""
 
 import numpy as np
 import pytest

@@ -104,7 +104,7 @@ def test_the_law_detects_a_wrong_scale(transcripts, wrong):
 
 @pytest.mark.parametrize("monotone", [False, True])
 def test_the_range_of_log_ratios_is_what_the_event_says(transcripts, monotone):
-    """Exactly, over all corners of the box of neighbours: at most ε0, and attained."""
+    """Exactly, over all corners of the box of neighbors: at most ε0, and attained."""
     sensitivity, multiplier = 0.4, 3.0
     transcript = transcripts.seeded()
     gumbel_top_k(

@@ -146,7 +146,7 @@ def test_intervals_of_one_column_cover(aggregation):
     assert 0.88 < np.nanmean(hits) < 0.997
 
 
-def test_the_catalogue_says_that_the_unit_is_the_user():
+def test_the_catalog_says_that_the_unit_is_the_user():
     entry = dpalgos.get_estimator("user_level_mean")
     assert (entry.relation, entry.unit_of_privacy, entry.privacy_model) == (Relation.USER, "user", "user")
     events = mean_of(np.zeros((4, 2)), [0, 0, 1, 1], concentration_radius=1.0, range_failure=1).events
