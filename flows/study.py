@@ -43,6 +43,7 @@ from tasks.bring.parquet import parquet
 from tasks.cache.keys import CacheKey, cache_key
 from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
 from tasks.faults import guarded
+from tasks.limits import Profile
 from tasks.problems.abilities import HasExhibits
 from tasks.problems.own_data import OwnData
 from tasks.problems.problem import DatasetProblem, modules_of
@@ -57,7 +58,6 @@ from tasks.run.run_block import data_limit, run_block
 from tasks.study.block import Block
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
-from tasks.work_units import Profile
 
 Designs = dict[str, Record | None]  # by panel
 

@@ -18,6 +18,10 @@ class SpecError(ValueError):
     """A study file is wrong; the message names the file, the key, its value and what is allowed."""
 
 
+NO_MEMORY = (
+    "there is not enough memory, or ulimit -v allows no more; free some, or take fewer --workers or a "
+    "smaller study"
+)
 MENDABLE = (InputError, DataError, SpecError)
 
 P = ParamSpec("P")
@@ -60,6 +64,8 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except MENDABLE:
             raise
+        except MemoryError:
+            raise SpecError(NO_MEMORY) from None
         except OSError as error:
             if error.filename and error.strerror:  # its message is these two
                 raise

@@ -11,12 +11,9 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-
-Profile = Literal["smoke", "standard", "paper"]
-PROFILES: tuple[Profile, ...] = ("smoke", "standard", "paper")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,16 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson
+from flows.cli.options import AsJson, StudyArgument, whole_number
+from tasks.limits import MAX_REPLICATES
 
 
 def advise(
-    study: Annotated[str, typer.Argument(help="A study's name, or the path of its file.")],
+    study: StudyArgument,
     error: Annotated[
         float | None,
         typer.Option(help="That is wanted; twice what chance costs without privacy if left out."),
     ] = None,
-    reps: Annotated[int, typer.Option(help="Repetitions of each forecast.")] = 30,
+    reps: Annotated[
+        int, typer.Option(parser=whole_number(1, MAX_REPLICATES), help="Repetitions of each forecast.")
+    ] = 30,
     dataset: Annotated[
         str | None, typer.Option(help="The ledger's name for the data; the study's by default.")
     ] = None,
@@ -31,10 +34,7 @@ def advise(
     from tasks.advise import advise as foresee
     from tasks.advise import release_costs
     from tasks.faults import SpecError
-    from tasks.study.spec import MAX_REPLICATES
 
-    if not 1 <= reps <= MAX_REPLICATES:
-        raise SpecError(f"--reps must be 1 to {MAX_REPLICATES:,}, got {reps}; pass e.g. --reps 100")
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")
     spec = find_study(study)

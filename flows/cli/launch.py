@@ -1,6 +1,5 @@
 """Start studies from the command line: check the options, bring a server, run, wait for the records."""
 
-import difflib
 import importlib.util
 import logging
 import os
@@ -26,9 +25,6 @@ from flows.studies.find_study import SCORECARD, find_study
 from tasks.bring.analyst_parquet import stored_own_table
 from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
-from tasks.run.memory import MAX_WORKERS
-from tasks.study.spec import MAX_REPLICATES
-from tasks.work_units import PROFILES
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
@@ -46,30 +42,6 @@ _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEV
 
 class OptionError(SpecError):
     """An option of the command line is wrong."""
-
-
-def check_options(options: dict[str, Any], *, workers: int | None, engine: str) -> None:
-    """Refuse wrong options before anything is started."""
-    profile = options["profile"]
-    if profile not in PROFILES:
-        nearest = difflib.get_close_matches(str(profile), PROFILES, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise OptionError(f"--profile must be one of {', '.join(PROFILES)}, got {profile!r}{hint}")
-    for name, value, least, most in (
-        ("--reps", options.get("reps"), 1, MAX_REPLICATES),
-        ("--workers", workers, 1, MAX_WORKERS),
-        ("--seed", options.get("seed"), 0, None),
-    ):
-        if value is not None and value < least:
-            raise OptionError(
-                f"{name} must be a whole number of at least {least}, got {value}; "
-                f"pass e.g. {name} {max(least, 3)}, or leave it out"
-            )
-        if value is not None and most is not None and value > most:
-            raise OptionError(
-                f"{name} must be at most {most:,}, got {value}; more would fill the memory and show no more"
-            )
-    check_engine(engine)
 
 
 def check_engine(engine: str) -> None:

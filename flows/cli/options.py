@@ -1,5 +1,6 @@
 """Options that several commands share, and how a catalog is printed."""
 
+import difflib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,23 +8,51 @@ from typing import Annotated, Any
 
 import typer
 
+from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES
 
-def whole_number(text: str) -> int:
-    """Return the whole number that was typed, or refuse it in words."""
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"must be a whole number, got {text!r}; pass e.g. 3") from None
+
+def whole_number(least: int = 0, most: int | None = None) -> Any:
+    """Return the parser of an option that takes a whole number, for ``typer.Option``."""
+    allowed = f"a whole number of at least {least}" + (f" and at most {most:,}" if most else "")
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+            if least <= number and (most is None or number <= most):
+                return number
+        except ValueError:
+            pass
+        raise typer.BadParameter(f"must be {allowed}, got {text!r}; pass e.g. {max(least, 3)}")
+
+    return parse
+
+
+def _profile(text: str) -> str:
+    if text in PROFILES:
+        return text
+    nearest = difflib.get_close_matches(text, PROFILES, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    raise typer.BadParameter(f"must be one of {', '.join(PROFILES)}, got {text!r}{hint}")
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-ProfileOption = Annotated[str, typer.Option(help="One of smoke, standard, paper.")]
+StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
+ProfileOption = Annotated[str, typer.Option(parser=_profile, help="One of smoke, standard, paper.")]
+LastProfile = Annotated[str | None, typer.Option(parser=_profile, help="The last run's by default.")]
 Reps = Annotated[
-    int | None, typer.Option(parser=whole_number, help="Replicates per cell, instead of the profile's.")
+    int | None,
+    typer.Option(
+        parser=whole_number(1, MAX_REPLICATES), help="Replicates per cell, instead of the profile's."
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(parser=whole_number, help="From which all randomness is derived.")]
+Seed = Annotated[
+    int | None, typer.Option(parser=whole_number(), help="All randomness of the run derives from it.")
+]
 Workers = Annotated[
-    int | None, typer.Option(parser=whole_number, help="Blocks at a time; the number of cores by default.")
+    int | None,
+    typer.Option(
+        parser=whole_number(1, MAX_WORKERS), help="Blocks at a time; the number of cores by default."
+    ),
 ]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of the reports; reports/out by default.")]

@@ -12,12 +12,12 @@ from flows.studies.find_study import find_study
 from tasks.bring.analyst_parquet import own_parquet
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
+from tasks.limits import Profile
 from tasks.problems.problem import DatasetProblem
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.threads import one_blas_thread
 from tasks.study.block import Block
 from tasks.study.spec import StudySpec
-from tasks.work_units import Profile
 
 # What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and
 # end, the data, the page. Fitted to runs of four studies, of which it was 6 to 9.

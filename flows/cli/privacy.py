@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson
+from flows.cli.options import AsJson, whole_number
+from tasks.limits import MAX_TRIALS
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
@@ -81,10 +82,15 @@ def release(
 
 def audit(
     estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
-    trials: Annotated[int, typer.Option(help="Runs on each of two neighboring data sets.")] = 100_000,
+    trials: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number(1000, MAX_TRIALS), help="Runs on each of two neighboring data sets."
+        ),
+    ] = 100_000,
     epsilon: Epsilon = 0.5,
     delta: Delta = 1e-5,
-    seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
+    seed: Annotated[int, typer.Option(parser=whole_number(), help="Of the trials.")] = 0,
     interval: Annotated[
         float | None, typer.Option(help="Audit answers with intervals at this confidence level, e.g. 0.95.")
     ] = None,
@@ -96,19 +102,10 @@ def audit(
     from dpalgos import InputError, get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
     from flows.record.progress import counter
-    from tasks.study.spec import MAX_TRIALS
 
     chosen = get_estimator(estimator)
     if not chosen.private:
         raise InputError(f"estimator must be a private one for an audit, got {estimator!r}")
-    if trials < 1000:
-        raise InputError(f"--trials must be at least 1000, got {trials}; fewer cannot show anything")
-    if trials > MAX_TRIALS:
-        raise InputError(
-            f"--trials must be at most {MAX_TRIALS:,}, got {trials}; more take hours and show hardly more"
-        )
-    if seed < 0:
-        raise InputError(f"--seed must be a whole number of at least 0, got {seed}; pass e.g. --seed 1")
     found = []
     asked: dict[str, Any] = {}
     if interval is not None:

@@ -14,7 +14,7 @@ from flows.server.supervision import Say, ServerError, supervised_processes
 PATIENCE = 90.0  # `make serve` ends its worker, its server and its database one after another
 
 
-def stop(home: Path, say: Say = print) -> int:
+def stop_all(home: Path, say: Say = print) -> int:
     """End every process of a home and return how many were asked to; runs go on where they stopped next time.
 
     Parameters

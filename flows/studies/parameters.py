@@ -20,9 +20,7 @@ from flows.studies.find_study import SCORECARD, study_names
 from flows.studies.parameter_words import check_in_words
 from flows.studies.task_choice import TaskName
 from tasks.faults import SpecError
-from tasks.run.memory import MAX_WORKERS
-from tasks.study.spec import MAX_REPLICATES
-from tasks.work_units import Profile
+from tasks.limits import MAX_REPLICATES, MAX_WORKERS, Profile
 
 DEFAULT_SEED = 20191112
 

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 from tasks.faults import SpecError
+from tasks.limits import PROFILES, Profile
 from tasks.study.spec import StudySpec
-from tasks.work_units import PROFILES, Profile
 
 TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
 TASKS: tuple[str, ...] = get_args(TaskName)

@@ -1,12 +1,11 @@
 """Fetch a dataset's raw file into the store."""
 
-from functools import partial
 from typing import Any
 
 from prefect import runtime, task
 
 from data.errors import Unreachable
-from data.fetch.raw_files import RawFile, fetch_anew, mirror_from_environment, stand_in
+from data.fetch.raw_files import RawFile, fetch_anew, fetch_or_stand_in, mirror_from_environment, stand_in
 from data.fetch.raw_files import fetch as fetch_raw
 from data.registry import get_dataset
 from data.store.folders import home
@@ -31,24 +30,29 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
 )
 @guarded
 def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> RawFile:
+    """Return the raw file's record as :func:`raw_file`; faults that may pass are tried again."""
+    last_try = (runtime.task_run.run_count or 1) > _RETRIES
+    return raw_file(dataset, offline, progress=progress, again=again, last_try=last_try)
+
+
+def raw_file(
+    dataset: str, offline: bool, *, progress: bool = False, again: bool = False, last_try: bool = True
+) -> RawFile:
     """Return the raw file's record: from the store, the mirror or the official address, else a stand-in.
 
-    Only faults that may pass are tried again, never wrong bytes or bad input. With ``again`` the store is
-    not looked at, and keeps what it has where no other place delivers.
+    With ``again`` the store is not looked at, and keeps what it has where no other place delivers. Unless
+    this is the last try, a fault that may pass is raised.
     """
-    get = partial(
-        fetch_raw,
-        get_dataset(dataset),
-        home=home(),
-        mirror=mirror_from_environment(),
-        offline=offline,
-        progress=progress,
-    )
-    if again:
-        return fetch_anew(*get.args, **get.keywords)
+    places: dict[str, Any] = {
+        "home": home(),
+        "mirror": mirror_from_environment(),
+        "offline": offline,
+        "progress": progress,
+    }
+    entry = get_dataset(dataset)
     try:
-        return get()
+        return (fetch_anew if again else fetch_raw)(entry, **places)
     except Unreachable as fault:
-        if fault.transient and (runtime.task_run.run_count or 1) <= _RETRIES:
+        if fault.transient and not last_try:
             raise
-        return stand_in(get_dataset(dataset), fault)
+        return fetch_or_stand_in(entry, **places) if again else stand_in(entry, fault)

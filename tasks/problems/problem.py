@@ -18,9 +18,10 @@ import numpy as np
 import dpalgos
 from data.registry import Column, Dataset, get_dataset
 from data.store.references import DatasetRef
+from tasks.limits import Profile
 from tasks.problems.abilities import UsesModules
 from tasks.strict import Strict
-from tasks.work_units import Cell, Profile, Replicates, replicate_generator
+from tasks.work_units import Cell, Replicates, replicate_generator
 
 # Elements of all data sets that the cells of one block read, so that it lasts seconds.
 ELEMENTS_PER_BLOCK = 400_000_000

@@ -12,10 +12,11 @@ from data.prepare.prepared_table import PreparedTable, draw_training_rows
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design
+from tasks.limits import Profile
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTableProblem
-from tasks.work_units import Profile, Replicates
+from tasks.work_units import Replicates
 
 if TYPE_CHECKING:
     from reports.page import Finding

@@ -13,9 +13,9 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json
 from data.store.references import DatasetRef
 from tasks.cache.records import Record
+from tasks.limits import Profile
 from tasks.report.budget_split import budget_split
 from tasks.study.spec import StudySpec
-from tasks.work_units import Profile
 
 NOT_FOR_PUBLICATION = (
     "NOT FOR PUBLICATION: errors are distances to the true answer on data of your own, and answers without "

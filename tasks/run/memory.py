@@ -5,8 +5,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-MAX_WORKERS = 1024  # blocks at a time, at most, whatever a person asks for
-
 _SHARE = 0.5  # of the machine's memory, for data
 
 

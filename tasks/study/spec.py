@@ -11,6 +11,7 @@ from data.errors import DataError
 from data.registry import Dataset
 from data.store.references import DatasetRef
 from tasks.faults import SpecError
+from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.problems.abilities import ChecksEstimators, ChoosesSmokeSizes, DeletesRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.own_data import OwnData
@@ -19,10 +20,7 @@ from tasks.rules import delta_at
 from tasks.strict import Strict
 from tasks.study.block import Block
 from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
-from tasks.work_units import PROFILES, Cell, Profile, Replicates
-
-MAX_REPLICATES = 100_000
-MAX_TRIALS = 10_000_000  # of an audit
+from tasks.work_units import Cell, Replicates
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import DataError
-from flows.cli.init_study import init_study
+from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.bring.analyst_parquet import own_parquet
 from tasks.cache.keys import UNCACHED

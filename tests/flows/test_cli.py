@@ -13,59 +13,58 @@ def dpcost(command_line):
     return command_line
 
 
+# What is typed, and what the sentence must name: the argument, and the value or the nearest right one.
 WRONG = {
-    "no command of this name": (["rnu"], "No such command 'rnu'"),
-    "no study": (["run"], "Missing argument"),
-    "unknown study": (["run", "housng"], "did you mean 'housing'?"),
-    "unknown second study": (["run", "housing", "housng"], "did you mean 'housing'?"),
-    "missing file": (["run", "nowhere.toml"], "nowhere.toml cannot be read"),
-    "unknown profile": (
-        ["run", "housing", "--profile", "standrd"],
-        "got 'standrd'; did you mean 'standard'?",
-    ),
-    "reps 0": (["run", "housing", "--reps", "0"], "--reps must be a whole number of at least 1, got 0"),
-    "reps without end": (["run", "housing", "--reps", "1000000000"], "--reps must be at most 100,000, got"),
-    "workers": (["run", "housing", "--workers", "99999"], "--workers must be at most 1,024, got 99999"),
-    "reps text": (["run", "housing", "--reps", "x"], "--reps must be a whole number, got 'x'"),
-    "reps fraction": (["run", "housing", "--reps", "1.5"], "--reps must be a whole number, got '1.5'"),
-    "workers 0": (["run", "housing", "--workers", "0"], "--workers must be a whole number of at least 1"),
-    "seed -1": (["run", "housing", "--seed", "-1"], "--seed must be a whole number of at least 0, got -1"),
-    "engine": (["run", "housing", "--engine", "spark"], "'dask' or 'dask://HOST:PORT', got 'spark'"),
-    "engine without address": (["run", "housing", "--engine", "dask://"], "got 'dask://'"),
-    "engine without port": (["run", "housing", "--engine", "dask://here"], "got 'dask://here'"),
-    "no such option": (["run", "housing", "--rep", "3"], "No such option: --rep"),
-    "rerun nothing": (["rerun", "housing"], "Missing option '--task'"),
-    "rerun unknown": (["rerun", "housing", "--task", "run_blok"], "did you mean 'run_block'?"),
-    "rerun cell of another task": (
-        ["rerun", "housing", "--task", "collect", "--cell", "x"],
-        "--cell goes with --task run_block, got --task collect",
-    ),
-    "audit seed -1": (["audit", "dp_mean", "--seed", "-1"], "--seed must be a whole number of at least 0"),
-    "audit epsilon": (["audit", "dp_mean", "--epsilon", "1e300"], "epsilon must lie between 1e-09 and 1e+06"),
-    "a line break": (["run", "a\nb"], "a\\nb"),
-    "ingest unknown": (["ingest", "housng"], "did you mean 'housing'?"),
-    "report unknown": (["report", "housng"], "did you mean 'housing'?"),
-    "compare nothing": (["compare", "nowhere", "nowhere"], "holds no results.parquet"),
+    "rnu": ("rnu",),
+    "run": ("studies",),
+    "run housng": ("'housng'", "'housing'"),
+    "run housing housng": ("'housng'", "'housing'"),
+    "run nowhere.toml": ("nowhere.toml",),
+    "run housing --profile standrd": ("--profile", "'standrd'", "'standard'"),
+    "run housing --reps 0": ("--reps", "'0'"),
+    "run housing --reps 1000000000": ("--reps", "100,000", "'1000000000'"),
+    "run housing --workers 99999": ("--workers", "1,024", "'99999'"),
+    "run housing --reps x": ("--reps", "'x'"),
+    "run housing --reps 1.5": ("--reps", "'1.5'"),
+    "run housing --workers 0": ("--workers", "'0'"),
+    "run housing --seed -1": ("--seed", "'-1'"),
+    "run housing --engine spark": ("--engine", "'spark'"),
+    "run housing --engine dask://": ("--engine", "'dask://'"),
+    "run housing --engine dask://here": ("--engine", "'dask://here'"),
+    "run housing --rep 3": ("--rep",),
+    "plan housing --profile 3": ("--profile", "'3'"),
+    "rerun housing": ("--task",),
+    "rerun housing --task run_blok": ("--task", "'run_block'"),
+    "rerun housing --task collect --cell x": ("--cell", "collect"),
+    "audit dp_mean --seed -1": ("--seed", "'-1'"),
+    "audit dp_mean --trials 10": ("--trials", "'10'"),
+    "audit dp_mean --epsilon 1e300": ("epsilon", "1e+300"),
+    "audit dp_mean --interval nan": ("interval", "nan"),
+    "advise housing --reps 0": ("--reps", "'0'"),
+    "advise housing --error nan": ("--error", "nan"),
+    "run a\nb": ("a\\nb",),
+    "ingest housng": ("'housng'", "'housing'"),
+    "report housng": ("'housng'", "'housing'"),
+    "compare nowhere nowhere": ("nowhere",),
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_input_is_one_sentence_and_status_2(dpcost, case, home):
-    arguments, sentence = WRONG[case]
-    status, out, err = dpcost(*arguments)
+@pytest.mark.parametrize("command", WRONG)
+def test_wrong_input_is_one_sentence_and_status_2(dpcost, command, home):
+    status, out, err = dpcost(*command.split(" "))
     assert status == 2
     assert out == ""
     assert err.startswith("dpcost: ")
     assert err.count("\n") == 1
-    assert sentence in err
+    assert [part for part in WRONG[command] if part not in err] == []
     assert not home.exists()
 
 
 def test_a_study_file_that_is_wrong_is_refused_before_anything_starts(dpcost, tmp_path, home):
     (tmp_path / "mine.toml").write_text("title = 3")
     status, _, err = dpcost("run", tmp_path / "mine.toml")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "mine.toml: title must be a text, got 3" in err
+    assert status == 2
+    assert [part for part in ("mine.toml", "title", "got 3", "question") if part not in err] == []
     assert not home.exists()
 
 

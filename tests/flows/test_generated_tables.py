@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from own_tables import completed, computed
 
-from flows.cli.init_study import init_study
+from flows.cli.init import init_study
 from tasks.faults import MENDABLE
 
 SECRET = 31337.625  # a number that only the data hold

@@ -10,20 +10,9 @@ from own_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch
-from flows.cli.launch import OptionError, check_engine, check_folder, check_options
+from flows.cli.launch import OptionError, check_engine, check_folder
 from flows.engines import dask_cluster
 from flows.server.supervision import ServerError
-
-
-def test_right_options_pass():
-    options = {"profile": "smoke", "reps": None, "seed": 0}
-    check_options(options, workers=None, engine="local")
-    check_options(options | {"reps": 1, "seed": 2**80}, workers=1, engine="local")
-
-
-def test_a_profile_of_any_type_is_one_sentence():
-    with pytest.raises(OptionError, match="--profile must be one of smoke, standard, paper, got 3"):
-        check_options({"profile": 3}, workers=None, engine="local")
 
 
 def test_dask_has_to_be_installed(monkeypatch):

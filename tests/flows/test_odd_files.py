@@ -11,7 +11,7 @@ from test_local_cli import write_config
 
 from data.errors import StoreError
 from data.store.folders import check_output
-from flows.cli.init_study import init_study
+from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.faults import SpecError
 

@@ -9,7 +9,7 @@ from data.formats import analyst_file as user_table
 from data.store.references import UserTableRef
 from data.tables.analyst_table import count_users, read_declared
 from data.tables.declared_column import DeclaredColumn
-from flows.cli.init_study import init_study
+from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.release.config import ReleaseConfig, read_config
 

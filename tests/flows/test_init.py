@@ -9,7 +9,7 @@ import pytest
 from own_tables import completed, computed, edited, manifest_of, refusal, reported, study_of
 
 import dpalgos
-from flows.cli.init_study import init_study
+from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.bring.analyst_parquet import own_parquet
 from tasks.problems.own_data import OwnColumn

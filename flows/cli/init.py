@@ -1,0 +1,202 @@
+"""``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from flows.cli.options import whole_number
+
+FEWEST_ROWS = 10
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_FAMILIES = ("linear", "logistic", "poisson", "multinomial")
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+class _Model(NamedTuple):
+    """What a study fits: in words, the study's task, the estimator for publication, and what it needs."""
+
+    answer: str
+    task: str
+    release: str
+    family: str = ""
+    has_bounds: bool = False
+
+
+# Names are those of the branches in the templates.
+_MODELS = {
+    "mean": _Model("means", "mean", "dp_mean", has_bounds=True),
+    "sparse mean": _Model("means of which few are far from zero", "mean", "dp_sparse_mean", has_bounds=True),
+    "user mean": _Model("means in which each user counts once", "mean", "user_level_mean", has_bounds=True),
+    "user linear": _Model(
+        "linear regression in which each user counts once",
+        "linear_regression",
+        "user_level_regression",
+        has_bounds=True,
+    ),
+    "linear": _Model("linear regression", "linear_regression", "preconditioned_regression"),
+    "sparse linear": _Model(
+        "linear regression on few of the columns",
+        "linear_regression",
+        "screened_sparse_regression",
+        has_bounds=True,
+    ),
+    "logistic": _Model("logistic regression", "glm", "preconditioned_glm", "logistic"),
+    "poisson": _Model("Poisson regression", "glm", "preconditioned_glm", "poisson"),
+    "multinomial": _Model("multinomial regression", "glm", "preconditioned_glm", "multinomial"),
+}
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
+    response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
+    family: Annotated[
+        str,
+        typer.Option(help="linear, logistic, poisson or multinomial; by the response's type if left out."),
+    ] = "",
+    user_id: Annotated[
+        str, typer.Option(help="The column of user ids, where a user has several rows: users are protected.")
+    ] = "",
+    sparsity: Annotated[
+        int | None,
+        typer.Option(parser=whole_number(1), help="How many entries of the answer are not zero."),
+    ] = None,
+) -> None:
+    """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
+    options: dict[str, Any] = {"response": response, "family": family, "user_id": user_id}
+    for line in init_study(name, data, sparsity=sparsity, folder=Path(), **options):
+        typer.echo(line)
+
+
+def init_study(
+    name: str,
+    data: Path,
+    *,
+    response: str = "",
+    family: str = "",
+    user_id: str = "",
+    sparsity: int | None = None,
+    folder: Path,
+) -> tuple[str, ...]:
+    """Write ``NAME.toml`` and ``NAME-release.toml`` into a folder and return what to do next, in lines.
+
+    Without a response the study is about means; without a family, a response of text is explained by
+    logistic, one of numbers by linear regression.
+
+    Raises
+    ------
+    SpecError, DataError
+        In one sentence.
+    """
+    from jinja2 import Environment, FileSystemLoader
+
+    from data.store.folders import atomic_write
+    from data.tables.analyst_table import count_users, table_schema
+    from dpalgos import get_estimator
+    from flows.studies.find_study import SCORECARD, study_names
+    from tasks.faults import SpecError
+    from tasks.release.table import AT_CENTERS
+    from tasks.study.study_file import STUDY_FILE_VERSION
+
+    files = [folder / f"{name}.toml", folder / f"{name}-release.toml"]
+    if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
+        raise SpecError(
+            "NAME must be lower-case letters, digits, '_' and '-', beginning with a letter, and none of the "
+            f"studies that come with the project, got {name!r}; take e.g. my-study"
+        )
+    for file in files:
+        if file.exists():
+            raise SpecError(f"{file} is there already; choose another name, or move it away")
+    schema, rows = table_schema(data)
+    chosen = _model(schema, response, family, user_id, sparsity)
+    users = count_users(data, user_id) if user_id else None
+    for found, unit in ((rows, "rows"), (users, "users")):
+        if found is not None and found < FEWEST_ROWS:
+            raise SpecError(f"{data} has {found} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
+    used = {column: kind for column, kind in schema.items() if kind != "empty" and column != user_id}
+    covariates = {column: kind for column, kind in used.items() if column != response}
+    if not covariates:
+        raise SpecError(f"{data} has no column with values next to the response; bring at least one")
+    model, n = _MODELS[chosen], rows if users is None else users
+    facts = {
+        **model._asdict(),
+        "name": name,
+        "model": chosen,
+        "version": STUDY_FILE_VERSION,
+        "file": data.name,
+        "path": str(data if data.is_absolute() else os.path.relpath(data, folder)),
+        "rows": rows,
+        "users": users,
+        "units": "rows" if users is None else "users",
+        "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
+        "response": _toml(response) if response else "",
+        "user_id": _toml(user_id) if user_id else "",
+        "sparsity": sparsity,
+        "empty": [_toml(column) for column, kind in schema.items() if kind == "empty"],
+        "columns": [(_toml(column), kind) for column, kind in used.items()],
+        "covariates": [_toml(column) for column in covariates],
+        "numbers": [_toml(column) for column, kind in covariates.items() if kind != "text"],
+        "texts": [_toml(column) for column, kind in covariates.items() if kind == "text"],
+        "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
+        "at_centers": AT_CENTERS,
+    }
+    templates = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    templates.filters["toml"] = _toml
+    for file, template in zip(files, ("study", "release"), strict=True):
+        text = templates.get_template(f"{template}.toml.jinja").render(facts)
+        atomic_write(file, text.encode())
+    counted = f"{rows:,} rows " + (f"of {users:,} users were counted" if users else "were counted")
+    return (
+        f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}',
+        f"{files[1]}: for publication, with dpcost release {model.release}; its head says how",
+        f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
+    )
+
+
+def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
+    """Return the name of the model that the options ask for."""
+    from tasks.faults import SpecError
+
+    if family not in ("", *_FAMILIES):
+        raise SpecError(f"--family must be {', '.join(_FAMILIES[:-1])} or {_FAMILIES[-1]}, got {family!r}")
+    if family and not response:
+        raise SpecError(f"--family {family} needs --response; name the column to explain")
+    for option, column in (("--response", response), ("--user-id", user_id)):
+        if column and column not in schema:
+            raise SpecError(
+                f"{option} must be one of the {len(schema)} columns of the file, got {column!r}; check it"
+            )
+        if column and schema[column] == "empty":
+            raise SpecError(f"{option} must be a column with values, got {column!r}, which is empty")
+    if response and response == user_id:
+        raise SpecError(f"--user-id must be another column than --response, got {user_id!r} for both")
+    kind = schema.get(response, "")
+    if kind == "text" and family in ("linear", "poisson"):
+        raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; take logistic")
+    chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
+    if user_id and sparsity is not None:
+        raise SpecError("--sparsity and --user-id do not go together; leave one out")
+    for option, asked, prefix in (
+        ("--user-id", bool(user_id), "user"),
+        ("--sparsity", sparsity is not None, "sparse"),
+    ):
+        if asked and f"{prefix} {chosen}" not in _MODELS:
+            raise SpecError(f"{option} is for means and linear regression, got {chosen}; leave it out")
+        if asked:
+            return f"{prefix} {chosen}"
+    return chosen
+
+
+def _toml(value: str) -> str:
+    """Return a text as TOML writes it."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,182 @@
+"""The commands that run studies, and that show what ran."""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from data.store.folders import home
+from flows.cli.options import (
+    AsJson,
+    Engine,
+    LastProfile,
+    Offline,
+    Out,
+    ProfileOption,
+    Reps,
+    Seed,
+    StudyArgument,
+    Workers,
+)
+from flows.record.progress import say
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (run, plan, rerun, ingest, report, compare, status, stop):
+        app.command()(command)
+
+
+def run(
+    studies: Annotated[list[str], typer.Argument(help="Study names, or paths of study files.")],
+    profile: ProfileOption = "standard",
+    reps: Reps = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    engine: Engine = "local",
+    out: Out = None,
+    offline: Offline = False,
+) -> None:
+    """Run studies, ingest to report."""
+    command = shlex.join(["dpcost", *sys.argv[1:]])
+    options = {"profile": profile, "reps": reps, "seed": seed, "offline": offline, "command": command}
+    _run_studies(studies, options, workers=workers, engine=engine, out=out)
+
+
+def plan(
+    study: StudyArgument,
+    profile: ProfileOption = "standard",
+    reps: Reps = None,
+    workers: Workers = None,
+    offline: Offline = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how long a study will take and how much memory: from short runs of it on this machine."""
+    from flows.cli.plan import described, plan_study
+
+    found = plan_study(study, profile=profile, reps=reps, workers=workers, offline=offline)
+    typer.echo(json.dumps(found, indent=1) if as_json else described(found))
+
+
+def rerun(
+    study: StudyArgument,
+    task: Annotated[
+        str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, audit, collect or render.")
+    ],
+    cell: Annotated[str | None, typer.Option(help="Key of one cell, with --task run_block.")] = None,
+    profile: LastProfile = None,
+    reps: Reps = None,
+    seed: Seed = None,
+    out: Out = None,
+    offline: Offline = False,
+) -> None:
+    """Run one task, or one cell of it, again; everything else comes from the cache."""
+    from flows.last_run import rerun_options
+
+    options = rerun_options(study, task, cell, out, profile=profile, reps=reps, seed=seed)
+    _run_studies([study], {**options, "offline": offline}, workers=None, engine="local", out=out)
+
+
+def ingest(
+    datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
+    offline: Offline = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Anew, whatever is stored; it stays if nothing else is found.")
+    ] = False,
+) -> None:
+    """Fetch, verify and convert datasets to Parquet, and no more."""
+    from data.fetch.ingest import to_parquet
+    from data.registry import get_dataset, load_registry
+    from data.store.folders import private_folder
+    from tasks.bring.fetch import raw_file
+
+    wanted = [get_dataset(name) for name in datasets or sorted(load_registry())]
+    private_folder(home())
+    for dataset in wanted:
+        raw = raw_file(dataset.name, offline, progress=sys.stderr.isatty(), again=again)
+        ref = to_parquet(dataset, raw, home=home(), again=again)
+        repaired = (
+            "; ".join(f"{repair.count} rows: {repair.reason}" for repair in ref.repairs) or "no row dropped"
+        )
+        rows = f"{ref.n_rows:,} of {ref.rows_read:,} rows"
+        typer.echo(f"{dataset.name}: {rows}, {ref.data_source}, {repaired} → {ref.path}")
+        for reason in ref.reasons:
+            say(f"  {reason}")
+
+
+def report(
+    studies: Annotated[list[str] | None, typer.Argument(help="All that have results by default.")] = None,
+    out: Out = None,
+) -> None:
+    """Rebuild reports from stored results; computes no estimator."""
+    from flows.last_run import rebuild_reports
+
+    index, rebuilt = rebuild_reports(studies, out)
+    typer.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="Folder of a study's report, or its results.parquet.")],
+    second: Annotated[Path, typer.Argument(help="Another such folder, e.g. of another --out.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what differs between two runs, beyond their error bars."""
+    from flows.record.stored_results import read_results
+    from reports.analysis.compare import compare_results, describe
+
+    tables = read_results(first), read_results(second)
+    differences = compare_results(*tables)
+    typer.echo(json.dumps(differences, indent=1) if as_json else describe(differences))
+
+
+def status(as_json: AsJson = False) -> None:
+    """Show what ran, and what is stored."""
+    from flows.record.status import recent_runs, totals
+
+    runs, stored = recent_runs(home()), totals(home())
+    if as_json:
+        typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
+        return
+    width = 2 + max((len(item["study"]) for item in runs), default=0)
+    for item in runs:
+        remark = f", {item['publication']}" if item["publication"] else ""
+        started = item["started"][:16].replace("T", " ")
+        typer.echo(f"{started}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}")
+    if not runs:
+        typer.echo("nothing has run yet; start with: dpcost run housing")
+    for kind, total in stored.items():
+        typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
+
+
+def stop() -> None:
+    """End all that runs for DPCOST_HOME: the standing server with its worker and database, and runs."""
+    from flows.cli.stop import stop_all
+
+    if not stop_all(home(), say):
+        typer.echo(f"nothing was running for {home()}")
+
+
+def _run_studies(
+    studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
+) -> None:
+    from flows.cli.launch import check_engine, launch
+    from flows.last_run import reports_of_scorecard
+    from flows.studies.find_study import SCORECARD, find_study, with_evidence
+    from tasks.faults import SpecError
+
+    check_engine(engine)
+    studies = with_evidence(list(dict.fromkeys(studies)))
+    names = [study if study == SCORECARD else find_study(study).name for study in studies]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SpecError(
+            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
+            "run one after another with different --out, or rename one"
+        )
+    if SCORECARD in studies:
+        out = reports_of_scorecard(names, options["profile"], out)
+    index = launch(studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
+    typer.echo(index)
