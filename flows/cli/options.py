@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES
+from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES, Profile
 
 
 def whole_number(least: int = 0, most: int | None = None) -> Any:
@@ -37,7 +37,7 @@ def _profile(text: str) -> str:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
-ProfileOption = Annotated[str, typer.Option(parser=_profile, help="One of smoke, standard, paper.")]
+ProfileOption = Annotated[Profile, typer.Option(parser=_profile, help="One of smoke, standard, paper.")]
 LastProfile = Annotated[str | None, typer.Option(parser=_profile, help="The last run's by default.")]
 Reps = Annotated[
     int | None,
