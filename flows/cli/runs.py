@@ -154,7 +154,7 @@ def status(as_json: AsJson = False) -> None:
 
 def stop() -> None:
     """End all that runs for DPCOST_HOME: the standing server with its worker and database, and runs."""
-    from flows.cli.stop import stop_all
+    from flows.server.stop import stop_all
 
     if not stop_all(home(), say):
         typer.echo(f"nothing was running for {home()}")

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.cli.stop import stop
 from flows.server import postgres, serve
 from flows.server.private_server import ServerProcess, answers, free_port, own_authentication
+from flows.server.stop import stop
 from flows.server.supervision import ServerError, supervised_processes
 
 STUDY = """
