@@ -78,7 +78,7 @@ class Estimator:
         of that label attains its sensitivity, given what was published (recorded on one row, or a few
         people); the executable half of the privacy argument.
     public : str
-        What must be public beside its required keywords; empty if nothing.
+        What must be public in addition to its required keywords; empty if nothing.
     check_data : callable or None
         ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
         a release calls it before it charges anything. The estimator does not rely on that.
@@ -87,11 +87,11 @@ class Estimator:
     no_interval : str
         Why it has no intervals, where its keywords have no ``interval``.
     no_release : str
-        Why its answers cannot be released, where that is so: what they would tell beside their events.
+        Why its answers cannot be released, where that is so: what they would disclose besides their events.
     order : int
         Stable number that decides its color in figures; a new estimator takes the next free one.
     forms : mapping of str to Form
-        Settings that tests and audits cover beside the example.
+        Settings that tests and audits cover in addition to the example.
     form : str
         Which of them this entry stands for; empty for the estimator itself.
     protected : bool

@@ -181,7 +181,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
 def _made_up(
     estimator: Estimator, n_rows: int, n_features: int, n_users: int | None, streamed: bool
 ) -> Sample:
-    """Return made-up numbers that pass for all rows there are: how a budget is spent may follow that."""
+    """Return made-up rows of the planned shape, whose number decides how a budget is spent."""
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
     ids = None
     if estimator.relation is Relation.USER:

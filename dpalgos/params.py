@@ -17,7 +17,7 @@ from dpalgos.release.checks import check_bound
 
 Check = Callable[[str, Any], Any]
 
-# What whoever runs an estimator decides; no configuration of its settings may.
+# Decided by the caller of an estimator; no configuration of its settings may decide it.
 _OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
 
 

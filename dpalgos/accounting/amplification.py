@@ -1,7 +1,7 @@
-"""What local reports would give centrally, if somebody shuffled them or let a server see only their sum.
+"""Central guarantees of local reports that are shuffled, or of which a server sees only the sum.
 
-Never the guarantee itself: both need trust in whoever shuffles or aggregates, which local privacy does
-without.
+Never the guarantee itself: both need trust in the party that shuffles or aggregates, which local privacy
+does without.
 
 Shuffling (Feldman, McMillan & Talwar 2021, Theorem 3.1). For n people with ε₀-DP reports the shuffled
 reports of neighbors are at most as far apart as
@@ -16,8 +16,10 @@ standard deviations from its mean counts as lost.
 
 Sums of Gaussian reports: n independent noises add up, μ of the sum is μ of a report over √n, exactly.
 
-References ---------- Feldman, McMillan & Talwar (2021), Hiding among the clones. Their closed form, Theorem
-3.2, is some times larger.
+References
+----------
+Feldman, McMillan & Talwar (2021), Hiding among the clones. Their closed form, Theorem 3.2, is some times
+larger.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""A budget (ε, δ), split among the parts of a pipeline, that refuses to be overspent.
+"""A budget (ε, δ), split into named shares among the parts of a pipeline.
 
 Shares are of the quantity that adds up: μ² where every release is Gaussian (exact), else ρ of
 zero-concentrated DP. What the parts really spend is certified from their events at the end.

@@ -1,4 +1,4 @@
-"""The least noise that the accountant proves, for pipelines that no formula inverts.
+"""Calibration by search: the least noise at which the accountant proves (ε, δ).
 
 Where every release is Gaussian, :func:`dpalgos.accounting.gaussian_dp.noise_multiplier` is exact. A mixture
 of Gaussian releases and selections is planned by zero-concentrated DP
@@ -96,12 +96,7 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releas
 class TunedNoise:
     """The noise of a pipeline that makes selections in order to tune, and fits.
 
-    Attributes
-    ----------
-    selection_epsilon : float
-        ε0 of each selection.
-    fit_factors : tuple of float
-        For each fit, the factor on the noise that would make it (ε, δ)-DP by itself.
+    ε0 of each selection and, for each fit, the factor on the noise that would make it (ε, δ)-DP by itself.
     """
 
     selection_epsilon: float
@@ -123,19 +118,10 @@ def tuned_noise(
     ----------
     fit : callable
         Factor → the events of a fit whose noise is multiplied by it; (ε, δ)-DP at 1.
-    epsilon, delta : float
-        What is asked.
     selection_share : float
-        Share of ρ that the selections divide evenly, in (0, 1).
-    n_selections : int
-        How many there are, each of bounded range.
+        Share of ρ that ``n_selections`` selections of bounded range divide evenly, in (0, 1).
     fit_shares : sequence of float
         Shares of the fits; one fit with what the selections leave, if omitted.
-
-    Raises
-    ------
-    InputError
-        If a share is not positive, or they sum to more than 1.
     """
     shares = tuple(fit_shares) or (1 - selection_share,)
     named = {"selections": selection_share, **{f"fit {k + 1}": share for k, share in enumerate(shares)}}

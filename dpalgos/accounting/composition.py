@@ -1,4 +1,4 @@
-"""From the events of a run to the ε that they prove.
+"""Composition: the ε that the events of a run prove.
 
 Purely Gaussian runs compose exactly (Gaussian DP). Everything else gets the best of three valid
 bounds: Rényi DP over a fixed grid of orders, of which zero-concentrated DP is the linear case;
@@ -80,7 +80,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
 
 
 def by_group(events: Sequence[Event]) -> list[list[Event]]:
-    """Return what each of the disjoint groups of people is told of: its own events and those about all.
+    """Return, for each disjoint group of people, its own events and those about everyone.
 
     Groups whose events cost the same are returned once.
     """
@@ -131,8 +131,8 @@ def total_mu(events: Sequence[GaussianEvent | SampledGaussianEvent]) -> float:
 def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
     """Return how the budget is split among the labels of the events; the shares sum to 1.
 
-    Shares of μ² for a purely Gaussian run, else of the Rényi divergence at the order that gives the
-    certified ε. Failure events, which spend δ, are left out. Of disjoint groups of people the first is told.
+    Shares of μ² for a purely Gaussian run, else of the Rényi divergence at the order that gives the certified
+    ε. Failure events, which spend δ, are left out. Of disjoint groups of people the first one counts.
     """
     if any(event.group is not None for event in events):
         events = by_group(events)[0]
@@ -184,7 +184,7 @@ def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, lis
 
 
 def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
-    """Return what the accountant reads of the events: numbers by name, without labels and sensitivities."""
+    """Return the numbers of the events that decide their cost."""
     silent = ("label", "relation", "group", "sensitivity", "l2_sensitivity")
     return tuple(
         (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))

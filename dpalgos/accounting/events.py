@@ -1,4 +1,4 @@
-"""What a private run releases, said exactly; frozen facts without behavior.
+"""Events: frozen records of what a private run has released.
 
 Every event names its neighboring relation; only events under the same one compose. An event's
 privacy cost depends on the ratio of noise to sensitivity only; the sensitivity itself is kept for

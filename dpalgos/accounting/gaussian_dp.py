@@ -18,16 +18,9 @@ _SMALLEST_EPSILON = 1e-6
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return the least δ at which μ-Gaussian DP gives (ε, δ)-DP.
+    """Return the least δ at which μ-Gaussian DP gives (ε, δ)-DP, μ being sensitivity over noise.
 
     δ(ε; μ) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2), evaluated in logarithms.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε ≥ 0.
-    mu : float
-        ℓ2 sensitivity over noise standard deviation, ≥ 0.
     """
     if mu == 0:
         return 0.0
@@ -56,14 +49,9 @@ DELTAS = (1e-100, 0.9)
 
 @lru_cache(maxsize=4096)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ for which μ-Gaussian DP gives (ε, δ)-DP.
+    """Return the largest μ for which μ-Gaussian DP gives (ε, δ)-DP; refuse an (ε, δ) that is no budget.
 
     The inverse of :func:`gaussian_epsilon`, rounded down by a relative 1e-10.
-
-    Raises
-    ------
-    InputError
-        If ε is not positive and finite, or δ is not in (0, 1).
     """
     check_budget(epsilon, delta)
     if epsilon < _SMALLEST_EPSILON:

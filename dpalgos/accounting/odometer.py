@@ -26,14 +26,8 @@ from dpalgos.errors import InputError
 class Spending:
     """What one release, or several together, cost.
 
-    Attributes
-    ----------
-    rho : float
-        Zero-concentrated DP.
-    pure_epsilon : float
-        Sum of ε if every release is pure, else infinite.
-    failure : float
-        δ of steps that may fail.
+    Zero-concentrated DP ``rho``; the sum of ε if every release is pure, else infinity; δ of steps that may
+    fail.
     """
 
     rho: float = 0.0
@@ -63,13 +57,7 @@ class Spending:
 
 
 def spending(events: Sequence[Event]) -> Spending:
-    """Return what a run's events cost in the terms of the odometer.
-
-    Raises
-    ------
-    InputError
-        If an event has no zero-concentrated cost.
-    """
+    """Return what a run's events cost; refuse one without a zero-concentrated cost."""
     if any(event.group is not None for event in events):
         groups = [spending(those) for those in by_group(events)]
         return Spending(

@@ -55,7 +55,7 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
 
 
 def _dominating_pair(cost: Cost, interval: float) -> "PrivacyLossDistribution":
-    """Return the losses of all: a shift by √count/z, or a binomial, rounded up once; or a power."""
+    """Return the privacy losses of all releases of a cost: composed exactly, then rounded up to the grid."""
     # Half a second to import, and most runs are purely Gaussian.
     from dp_accounting.pld import privacy_loss_distribution as pld
 

@@ -1,4 +1,4 @@
-"""What one neighbor differs in: the unit of privacy and the neighboring relation, as types."""
+"""The neighboring relation and the unit of privacy, as types."""
 
 from enum import Enum
 
@@ -32,5 +32,5 @@ class Relation(Enum):
 
     @property
     def neighboring_relation(self) -> str:
-        """How it differs."""
+        """How neighboring datasets differ in it."""
         return self.value[2]

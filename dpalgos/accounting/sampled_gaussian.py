@@ -1,4 +1,4 @@
-"""Sums over a random part of the rows with Gaussian noise: what secrecy of the part adds to privacy.
+"""Accounting of Gaussian sums over a random sample of the rows that stays secret.
 
 Every row is drawn with probability q, independently (Poisson sampling), and the sum of vectors of the rows
 drawn, each of ℓ2 norm at most C, is released with noise N(0, σ² I). Who was drawn stays secret. The noise

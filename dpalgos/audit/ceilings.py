@@ -1,4 +1,4 @@
-"""What privacy allows an attack to reach, and what theory predicts that it reaches.
+"""Upper bounds that privacy puts on an attack's true positive rate and AUC.
 
 A test of one record against a fresh one is a test between neighboring data sets, so that its true positive
 rate β at false positive rate α is bounded by the trade-off of the guarantee; the bound holds for the average

@@ -1,4 +1,4 @@
-"""From counts of a distinguisher's successes to a lower bound on ε, and what it can see at best.
+"""Lower bounds on ε from counts of a distinguisher's successes, and the faults that they can detect.
 
 A mechanism that is (ε, δ)-DP puts probabilities p on D and q on D' of any event with p ≤ e^ε q + δ. So a
 confidence interval on p and one on q prove, with that confidence,

@@ -1,4 +1,4 @@
-"""An empirical lower bound on ε: neighbors that are hard to hide, an adversary who sees every release.
+"""Audits: an empirical lower bound on ε, by an adversary who sees every release of many runs.
 
     1. scout    a few runs on every pair of neighbors: which one or two promise most?
     2. choose   n/2 runs on these: which pair, which distinguisher, which direction, which threshold?
@@ -93,7 +93,7 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """One word or four for people."""
+        """``violated``, or ``no violation found``."""
         return "violated" if self.violated else "no violation found"
 
     def to_dict(self) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _scout(
     noise: NoiseFactory,
     bounds: _Bounds,
 ) -> list[tuple[Pair, Discriminant]]:
-    """Return the pair that the declared noise should hide least, and the one told apart best so far."""
+    """Return the pair that the declared noise should hide least, and the one that runs distinguish best."""
     n = max(_SCOUT_TRIALS, bounds.n_trials // 50)
     found = []
     for pair in candidates:
@@ -265,7 +265,7 @@ def _scout(
 def _audit_failure(
     estimator: Estimator, params: Params, pair: Pair, rng: np.random.Generator, bounds: _Bounds
 ) -> AuditResult:
-    """Tell the neighbors apart by whether a run fails with an error that is not about the input."""
+    """Audit by whether a run fails with an error that is not about the input."""
     n = min(bounds.n_trials, _FAILURE_TRIALS)
     counts = [sum(fails(estimator, params, p, rng) for _ in range(n)) for p in (pair, pair.swapped)]
     few = dataclasses.replace(bounds, n_trials=n)
@@ -336,7 +336,7 @@ def _choose(scores: Scores, bounds: _Bounds) -> _Event:
 def _best_threshold(
     name: str, hits: FloatArray, misses: FloatArray, bounds: _Bounds, *, reverse: bool
 ) -> _Event:
-    """Try thresholds at tail fractions of either sample (both sorted)."""
+    """Return the event of the best threshold at tail fractions of either sample (both sorted)."""
     n = len(hits)
     tails = np.geomspace(min(_LEAST_COUNT / n, 0.5), 0.5, 40)
     positions = np.unique((n * np.concatenate([1 - tails, tails])).astype(int).clip(0, n - 1))

@@ -1,4 +1,4 @@
-"""Neighbors that are hard to hide: where an audit looks."""
+"""Pairs of neighboring datasets that an audit tries."""
 
 import dataclasses
 from collections.abc import Sequence

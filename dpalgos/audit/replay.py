@@ -16,7 +16,7 @@ from dpalgos.typing import FloatArray
 
 
 class RecordingTranscript(Transcript):
-    """Also keeps the private values and what was published; for audits and tests, never for release.
+    """A transcript that also keeps private values and what was published; for audits and tests only.
 
     With a ``script``, what an earlier run published, it publishes that instead of noise; with ``drawn``,
     which rows an earlier run drew, it draws the same.

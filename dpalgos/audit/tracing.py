@@ -58,15 +58,7 @@ class Attack(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoundedMeanAttack:
-    """A = ⟨x − μ, M⟩ for entries in {−σ, σ}, M clamped to ±σ (paper A, section 2.3).
-
-    Attributes
-    ----------
-    mean : (d,) array
-        μ.
-    value_bound : float
-        σ.
-    """
+    """A = ⟨x − μ, M⟩ for entries in {−σ, σ}, M clamped to ±σ (paper A, section 2.3); σ is ``value_bound``."""
 
     mean: FloatArray
     value_bound: float
@@ -96,14 +88,8 @@ class BoundedMeanAttack:
 class MeanAttack:
     """A = ⟨(x − μ)_S, M − μ⟩ for rows with uncorrelated entries (paper A, (3.2); paper B, (4.2), times σ²).
 
-    Attributes
-    ----------
-    mean : (d,) or (d, R) array
-        μ, or what each replicate takes for it.
-    noise_std : float or (d,) array
-        σ of the entries.
-    support : (d,) bool array or None
-        S; None: all coordinates.
+    ``mean`` is μ, (d,), or (d, R) of what each replicate takes for it; ``noise_std`` is σ of the entries; a
+    ``support`` of None stands for all coordinates.
     """
 
     mean: FloatArray
@@ -136,24 +122,17 @@ class MeanAttack:
 class LinearModelAttack:
     """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩ / c, for regression and generalized linear models.
 
-    Paper A, (4.2) and (4.5): the identity as ψ' and c = 1. Paper B, (4.7) and (4.9): c = c(σ).
+    Paper A, (4.2) and (4.5): the identity as ψ' (``mean_response``) and c = 1. Paper B, (4.7) and (4.9): c =
+    c(σ), the ``dispersion``. A ``support`` of None stands for all coordinates.
 
     Attributes
     ----------
-    coef : (d,) array
-        β.
     information : (d,) or (d, d) array
         Covariance of the score (y − ψ'(x'β)) x / c, or its diagonal if it is diagonal: σ² E[xx'] for
         regression with c = 1, the Fisher information E[ψ''(x'β) xx'] / c for a generalized linear model.
     score_sum : float
         Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression with c = 1, and
         1 for a true score.
-    mean_response : callable
-        ψ', from linear predictors to means; the identity for regression.
-    dispersion : float
-        c.
-    support : (d,) bool array or None
-        S; None: all coordinates.
     """
 
     coef: FloatArray

@@ -29,7 +29,7 @@ NoiseFactory = Callable[[np.random.Generator, int], Noise]
 
 
 class BatchNoise(Noise):
-    """One generator for all trials: a million generators would cost more than a million trials."""
+    """Noise of many trials from one generator, since a million generators cost more than a million trials."""
 
     def __init__(self, rng: np.random.Generator, n_replicates: int) -> None:
         super().__init__([rng])
@@ -71,14 +71,9 @@ class ReleasedVector:
 
 @dataclass(frozen=True)
 class Runs:
-    """A chunk of runs on one of the data sets, under both hypotheses.
+    """A chunk of runs on one of the data sets, under both hypotheses, and the final estimates (d, R).
 
-    Attributes
-    ----------
-    first, second : list of ReleasedVector
-        The releases with the private values of D and of D'; the same published ones.
-    answer : (d, R) array
-        The final estimates.
+    ``first`` and ``second`` are the releases with the private values of D and of D'; the same published ones.
     """
 
     first: list[ReleasedVector]
@@ -98,12 +93,12 @@ class Pair:
 
     @property
     def swapped(self) -> "Pair":
-        """The same two, D' first."""
+        """The pair with D' first."""
         return Pair(self.label, self.other_X, self.other_y, self.X, self.y)
 
 
 class AuditTranscript(RecordingTranscript):
-    """Records the events of each release beside it."""
+    """A transcript that keeps each release with its events."""
 
     def __init__(self, noise: Noise, relation: Relation, script: Sequence[FloatArray] | None = None) -> None:
         super().__init__(noise, relation, script)
@@ -129,10 +124,7 @@ def trials(
 ) -> Iterator[tuple[Runs, Runs]]:
     """Yield chunks of runs on D and as many on D', of bounded memory, ``n_trials`` of each in all.
 
-    Raises
-    ------
-    RuntimeError
-        If the number of releases depends on the private data.
+    Raises RuntimeError if the number of releases depends on the private data.
     """
     left, chunk = n_trials, _FIRST_CHUNK
     while left > 0:
@@ -149,7 +141,7 @@ def trials(
 def events_of(
     estimator: Estimator, params: Params, candidates: Sequence[Pair], rng: np.random.Generator
 ) -> list[Event]:
-    """Return the events of a run, as an accountant sees them; of the first that does not fail."""
+    """Return the events of the first run over some pairs that does not fail."""
     for pair in candidates:
         try:
             return _run(estimator, params, pair, 1, rng, BatchNoise)[0].events

@@ -39,7 +39,7 @@ def curvature_cap(family: Family) -> float:
 
 @dataclass(frozen=True, eq=False)
 class BoundedGLM:
-    """Rows of a generalized linear model, as :class:`dpalgos.intervals.newton.BoundedScores` wants them."""
+    """Rows of a generalized linear model with bounded curvatures and scores."""
 
     sample: Sample
     family: Family

@@ -19,16 +19,9 @@ def clipped_score_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean of s s' over clipped scores s, (R, d, d), and the share of rows clipped, (R,).
 
-    A row that was as long as B_x, or with a score beyond B_x B_y, counts once; one of which only the response
-    was truncated to ±B_y counts half, since its covariates are those of any row.
-
-    Parameters
-    ----------
-    sample : Sample
-    coef : (d, R) array
-        β, public or released.
-    covariate_bound, response_bound : float
-        B_x and B_y.
+    B_x and B_y are the covariate and the response bound, ``coef`` (d, R) is public or released. A row that
+    was as long as B_x, or with a score beyond B_x B_y, counts once; one of which only the response was
+    truncated to ±B_y counts half, since its covariates are those of any row.
     """
     d, bound = sample.n_features, covariate_bound * response_bound
     first, second = np.triu_indices(d)

@@ -1,4 +1,4 @@
-"""Intervals of means of entries that are cut to an interval of their column: what is released for them.
+"""Released squares for intervals of means whose entries are truncated to an interval per column.
 
 With c_j the middle of column j's interval and h_j half of its width, per column
 
@@ -26,14 +26,10 @@ CUBE_SHARE = 0.15  # of ε, where noise is of pure ε; a share of μ² is worth 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EntrySquares:
-    """What was released of the entries beside their means.
+    """Released squares of entries (d, R), their noise, and the share of entries beyond the interval, (d, R).
 
-    Attributes
-    ----------
-    squares, std : (d, R) array
-        Mean squared offsets from the middle of the interval, and the noise in them.
-    share : (d, R) array
-        Of entries beyond the interval, less two standard deviations of its noise; at least 0.
+    ``squares`` are means of squared offsets from the middle of the interval; two standard deviations of its
+    noise have been taken off ``share``.
     """
 
     squares: FloatArray
@@ -50,12 +46,12 @@ def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
 
 
 def relative_squares(middle: FloatArray, half: FloatArray) -> Callable[[FloatArray, float], FloatArray]:
-    """Return what makes ((clip(x) − c)/h)², within [0, 1], of rows (n, d); c and h are (d,)."""
+    """Return the function of rows (n, d) with values ((clip(x) − c)/h)² in [0, 1]; c and h are (d,)."""
     return _Squares(tuple(middle.tolist()), tuple(half.tolist()))
 
 
 def beyond(middle: FloatArray, half: FloatArray) -> Callable[[FloatArray, float], FloatArray]:
-    """Return what makes 1 of entries beyond c ± h, else 0."""
+    """Return the function of rows that is 1 for entries beyond c ± h, else 0."""
     return _Beyond(tuple(middle.tolist()), tuple(half.tolist()))
 
 
@@ -89,16 +85,9 @@ def release_squares(
     n_rows: FloatArray,
     multiplier: float,
 ) -> EntrySquares:
-    """Release both with Gaussian noise.
+    """Release mean relative squares and shares of entries beyond the interval with Gaussian noise.
 
-    Parameters
-    ----------
-    squares, shares : (d, R) arrays
-        Mean relative squares, and shares of entries beyond the interval: private.
-    half : (d, R) or (d, 1) array
-        h, public or released.
-    multiplier : float
-        Noise standard deviation over sensitivity.
+    ``half``, (d, R) or (d, 1), is h, public or released; ``multiplier`` is noise over sensitivity.
     """
     sensitivity = square_sensitivity(len(squares), n_rows)
     both = np.concatenate([squares, shares])

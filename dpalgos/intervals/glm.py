@@ -43,18 +43,10 @@ def curvature_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
 
 
 class ReleasedCurvature(NamedTuple):
-    """A mean curvature with its noise, and its inverse.
+    """A released mean curvature: its eigenvalues, raised to what stands out from the noise, and its inverse.
 
-    Attributes
-    ----------
-    eigenvalues, vectors : (R, d), (R, d, d) arrays
-        Of what was released.
-    raised : (R, d) array
-        The eigenvalues, at least what stands out from the noise.
-    inverse : (R, d, d) array
-        By the raised eigenvalues.
-    noise_std : (R,) array
-        σ, of the noise in svec.
+    ``vectors`` (R, d, d) are the eigenvectors, ``inverse`` uses the raised eigenvalues, and ``noise_std``
+    (R,) is σ of the noise in svec.
     """
 
     eigenvalues: FloatArray
@@ -99,20 +91,12 @@ def last_step(
     wanted: FloatArray,
     multiplier: Callable[[str], float],
 ) -> FloatArray:
-    """Return β̂ (d, R), whose half widths are told.
+    """Return β̂ (d, R), and note the half-widths of its intervals.
 
     Parameters
     ----------
-    transcript : Transcript
-    level : float
-        Confidence.
-    family : Family
-        Without classes.
-    scores : WhitenedScores
-    theta : (d, R) array
-        θ, released.
-    score, score_std, score_level : (d, R), (R,) and (R,) arrays
-        The released mean score at θ, its noise, and the norm to which scores were clipped.
+    theta, score, score_std, score_level : (d, R), (d, R), (R,) and (R,) arrays
+        θ, the mean score released at it, its noise, and the norm to which scores were clipped.
     middle : (R,) array
         A typical predictor, released or public.
     wanted : (R,) array

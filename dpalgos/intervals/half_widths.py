@@ -1,12 +1,12 @@
-"""Intervals that count the noise: half widths from released and public quantities alone.
+"""Intervals that count the noise: half-widths from released and public quantities alone.
 
     estimate_j ± min( t_ν √T_j, z √(T_j + u_j) )
     T_j = (known variance of the noise) + (released sampling variance)
 
 u_j is the standard deviation of T_j itself: what is released of the sampling variance is noisy, too.
-Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small beside T_j; elsewhere
+Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small against T_j; elsewhere
 they ask for too much, and the normal quantile z on one standard deviation more suffices
-(:func:`half_widths`). A coordinate without an honest interval is flagged: its half width is NaN, and a note
+(:func:`half_widths`). A coordinate without an honest interval is flagged: its half-width is NaN, and a note
 says why. An estimator that has intervals takes the keyword ``interval`` (by :class:`IntervalParams`),
 reserves :data:`INTERVAL_SHARE` of its μ², and ends with :func:`note_interval`. With an interval the answer is
 its midpoint: nothing is shrunk.
@@ -45,7 +45,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 INTERVAL_SHARE = 0.1
 HALF_WIDTH = "half_width"
-ENDS = "interval_ends"  # (2, d, R), in the place of half widths, where the answer is not the midpoint
+ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
 NOTE = "interval_note"
 SCORE_MOMENTS = "score moments"
@@ -111,22 +111,16 @@ def interval_notes(
     flagged: BoolArray,
     reason: str,
 ) -> dict[str, FloatArray | str]:
-    """Return the half widths of an answer's intervals, (d, R), as notes on a run.
+    """Return the half-widths of an answer's intervals, (d, R), as notes on a run.
 
     Parameters
     ----------
-    level : float
-        Confidence, e.g. .95.
-    variance : (d, R) array
-        T: of every coordinate's error.
-    variance_std : (d, R) array or float
-        u: standard deviation of T.
+    variance, variance_std : (d, R) arrays
+        T, of every coordinate's error, and its standard deviation u.
     sampling : (d, R) array
-        The part of T that is not noise: all that an interval by the book would count, told for comparison.
-    flagged : (d, R) bool array
-        Coordinates without an honest interval.
-    reason : str
-        Why those are flagged.
+        The part of T that is not noise: all that an interval by the book would count, shown for comparison.
+    flagged, reason : (d, R) bool array, str
+        Coordinates without an honest interval, and why.
     """
     notes: dict[str, FloatArray | str] = {
         NAIVE_HALF_WIDTH: np.asarray(ndtri((1 + level) / 2) * np.sqrt(sampling)),
@@ -138,11 +132,11 @@ def interval_notes(
 
 
 def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | float) -> FloatArray:
-    """Return the half widths of intervals of normal errors whose variance is known up to normal noise.
+    """Return the half-widths of intervals of normal errors whose variance is known up to normal noise.
 
-    With T̂ = N + max(S + uξ, 0) for noise of variance N and sampling error of variance S, half widths
+    With T̂ = N + max(S + uξ, 0) for noise of variance N and sampling error of variance S, half-widths
     z √(T̂ + u) cover at least ``level`` for all N, S and u: what is added makes up for ξ < 0. So do t_ν √T̂
-    where u is small beside T̂, and are narrower there.
+    where u is small against T̂, and are narrower there.
     """
     least = np.maximum(variance_std, np.finfo(float).tiny)
     relative = np.maximum(variance_std / np.maximum(variance, least), 1e-3)
@@ -152,7 +146,7 @@ def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | f
 
 
 def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:
-    """Note the half widths of an answer's intervals, with the arguments of :func:`interval_notes`.
+    """Note the half-widths of an answer's intervals, with the arguments of :func:`interval_notes`.
 
     All of them must follow from released and public quantities.
     """
@@ -183,16 +177,10 @@ def score_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreMoments:
-    """Second moments of clipped vectors, as released.
+    """Released second moments of clipped vectors, or their diagonal, and the share of vectors clipped, (R,).
 
-    Attributes
-    ----------
-    moments : (R, d, d) array, or (d, R)
-        Mean of g g', no eigenvalue below zero; or its diagonal alone.
-    clipped, clipped_std : (R,) arrays
-        Share of rows that were clipped, and the noise in it.
-    std : (R,) array
-        Of the noise in x'Mx for ‖x‖ = 1.
+    No eigenvalue of ``moments`` is below zero; ``std`` (R,) is the noise in x'Mx for ‖x‖ = 1, ``clipped_std``
+    that in the share.
     """
 
     moments: FloatArray
@@ -214,18 +202,10 @@ def release_score_moments(
     n_rows: FloatArray,
     multiplier: Callable[[str], float],
 ) -> ScoreMoments:
-    """Release second moments of vectors of norm at most C, and the share of vectors that were clipped.
+    """Release second moments of vectors of norm at most ``bound``, and the share of vectors clipped.
 
-    Parameters
-    ----------
-    moments : (R, d, d) array, or (d, R)
-        Mean of g g', or its diagonal alone.
-    clipped : (R,) array
-        Share of vectors that clipping made shorter.
-    bound : (R,) array
-        C, public or released.
-    multiplier : callable
-        Part of :func:`interval_shares` → its noise multiplier.
+    ``multiplier`` maps a part of :func:`interval_shares` to its noise multiplier; ``bound`` (R,) is public or
+    released.
     """
     full, square = moments.ndim == 3, np.asarray(bound) ** 2
     value = svec(moments) / square if full else moments / square
@@ -262,16 +242,10 @@ def note_mean_interval(
     share: FloatArray,
     n_rows: FloatArray,
 ) -> None:
-    """Tell the half widths of a mean, the average of offsets from a public or released center.
+    """Note the half-widths of a mean, the average of offsets from a public or released center.
 
-    Parameters
-    ----------
-    squares : (d, R) array
-        Released means of squared offsets, and ``squares_std`` (R,) or (d, R) their noise.
-    offset : (d, R) array
-        The released mean offset, and ``noise_std`` (R,) or (d, R) its noise.
-    share : (R,) or (d, R) array
-        Of rows clipped, as :class:`ScoreMoments` has it.
+    ``squares`` are released means of squared offsets, ``offset`` (d, R) is the released mean offset; each
+    comes with its noise, (R,) or (d, R). ``share`` of rows clipped is as in :class:`ScoreMoments`.
     """
     noise = np.asarray(noise_std) ** 2
     spread = np.maximum(squares - offset**2 + noise, 0.0)

@@ -1,4 +1,4 @@
-"""A last Newton step on released curvature, with intervals: what all models of bounded scores share.
+"""A last Newton step on released curvature, with intervals, for all models of bounded scores.
 
     β̂ = θ − Ĥ⁻¹ ĝ,   Ĥ = mean of the units' curvatures + noise,   ĝ = mean of their scores + noise
 
@@ -75,23 +75,17 @@ def step_with_interval(
     ridge: FloatArray | float = 0.0,
     label: str = CURVATURE,
 ) -> FloatArray:
-    """Return β̂ (d, R), whose half widths are told.
+    """Return β̂ (d, R), and note the half-widths of its intervals.
 
     Parameters
     ----------
-    model : BoundedScores
-    theta, gradient : (d, R) arrays
-        θ and ĝ, released.
-    gradient_std : (R,) array
-        Standard deviation of the noise in ĝ.
+    theta, gradient, gradient_std : (d, R), (d, R) and (R,) arrays
+        θ and ĝ, released, and the noise in ĝ.
     multiplier : callable
         Part of the budget → its noise multiplier: the curvature, and those of
         :func:`dpalgos.intervals.half_widths.release_score_moments`.
     output_std, ridge : (R,) arrays or float
-        Standard deviation of noise in θ itself, of which ĝ does not know, and the ridge with which θ was
-        found.
-    label : str
-        Of the release of the curvature.
+        Noise in θ itself, of which ĝ does not know, and the ridge with which θ was found.
     """
     n_units = model.n_units
     curvature = release_curvature(

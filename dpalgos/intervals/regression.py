@@ -14,14 +14,14 @@ robust to errors whose spread depends on the row) the variance is that of Â⁻�
     T_j = l_j'(S/n + s² I) l_j + (σ²/2) (‖Δ‖² ‖a_j‖² + (a_j'Δ)²),   a_j: row j of Â⁻¹
 
 with l_j what brings scores to coefficient j, s the scores' noise and N of standard deviation σ in svec (σ on
-the diagonal, σ/√2 beside it). To second order Â⁻¹ N Δ has the mean (σ²/2) Â⁻¹ (tr(Â⁻¹) I + Â⁻¹) Δ, whose
+the diagonal, σ/√2 off it). To second order Â⁻¹ N Δ has the mean (σ²/2) Â⁻¹ (tr(Â⁻¹) I + Â⁻¹) Δ, whose
 square is added.
 
 Where rows are clipped to a norm c_x it is those that say most: a clipped row along coefficient j has a score
 of c_x times a residual, which is more than the 4 standard deviations that clipped scores are taken to be
 moved by, where most rows are much shorter. The larger of both counts
 (:mod:`dpalgos.intervals.half_widths`), and only
-half a standard deviation of its noise is taken off the share: the errors of such answers are so large beside
+half a standard deviation of its noise is taken off the share: the errors of such answers are so large against
 it that rows without a long one are hardly ever flagged.
 
 A direction whose eigenvalue in Â is not well above the noise's
@@ -47,13 +47,7 @@ def resolved_floor(d: int, gram_std: FloatArray) -> FloatArray:
 def unresolved_coordinates(eigenvalues: FloatArray, vectors: FloatArray, gram_std: FloatArray) -> BoolArray:
     """Return which coefficients, (d, R), take part in a direction whose eigenvalue noise may have made.
 
-    Parameters
-    ----------
-    eigenvalues : (R, d) array
-    vectors : (R, d, d) array
-        Of released second moments, as columns; what brings them to coefficients applied, where need be.
-    gram_std : (R,) array
-        σ.
+    ``vectors`` (R, d, d) are eigenvectors of released second moments, as columns; ``gram_std`` (R,) is σ.
     """
     floor = resolved_floor(eigenvalues.shape[1], gram_std)
     squares = vectors**2 / (vectors**2).sum(axis=2, keepdims=True)
@@ -77,21 +71,16 @@ def note_step_interval(
     outer: FloatArray | None = None,
     row_bound: float = 0.0,
 ) -> None:
-    """Tell the half widths of β̃ + Â⁻¹ĝ.
+    """Note the half-widths of β̃ + Â⁻¹ĝ.
 
     Parameters
     ----------
-    inverse : (R, d, d) array
-        Â⁻¹, as it was applied.
-    lever : (R, d, d) array
-        What brings scores, in the coordinates in which they were released, to coefficients.
+    inverse, lever : (R, d, d) arrays
+        Â⁻¹, and what brings scores, in the coordinates in which they were released, to coefficients.
     step : (d, R) array
         Δ.
     gram_std, score_std : (R,) arrays
         σ and s.
-    scores : ScoreMoments
-        Of the scores.
-    n_rows : (R,) array
     unresolved : (d, R) bool array
         Of :func:`unresolved_coordinates`.
     bias : (d, R) array or float

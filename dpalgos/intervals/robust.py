@@ -15,7 +15,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-# (X (n, d), y (n,) or None) -> half widths (d,)
+# (X (n, d), y (n,) or None) -> half-widths (d,)
 HalfWidths = Callable[[FloatArray, FloatArray | None], FloatArray]
 
 
@@ -27,7 +27,7 @@ class RobustIntervalParams(Params):
 
 
 def note_robust_interval(sample: Sample, transcript: Transcript, half_widths: HalfWidths) -> None:
-    """Tell the half widths of each replicate's answer, (d, R); NaN where they are not defined."""
+    """Note the half-widths of each replicate's answer, (d, R); NaN where they are not defined."""
     X, y = sample.X, sample.y
     with np.errstate(all="ignore"):
         if sample.row_mask is None:
@@ -39,7 +39,7 @@ def note_robust_interval(sample: Sample, transcript: Transcript, half_widths: Ha
 
 
 def mean_half_widths(level: float) -> HalfWidths:
-    """Return the half widths of means by Student's t."""
+    """Return the half-widths of means by Student's t."""
 
     def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
         from statsmodels.stats.weightstats import DescrStatsW
@@ -53,7 +53,7 @@ def mean_half_widths(level: float) -> HalfWidths:
 
 
 def least_squares_half_widths(level: float) -> HalfWidths:
-    """Return the half widths of least squares by HC3."""
+    """Return the half-widths of least squares by HC3."""
 
     def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
         from statsmodels.regression.linear_model import OLS
@@ -67,7 +67,7 @@ def least_squares_half_widths(level: float) -> HalfWidths:
 
 
 def glm_half_widths(level: float, family: str) -> HalfWidths:
-    """Return the half widths of maximum likelihood by the sandwich; NaN for classes, which have none here."""
+    """Return the half-widths of maximum likelihood by the sandwich; NaN for classes."""
 
     def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
         from statsmodels.genmod import families

@@ -1,4 +1,4 @@
-"""What passes between devices and a server: one report of fixed size per person, and means of honest lengths.
+"""Messages from devices to the server: one report of fixed size per person, and robust means of them.
 
 A device (:func:`device_reports`) sees one row and what is public. A server (:func:`mean_reports`) sees
 reports and what is public. A device may send anything of the right form, so that the server shortens vectors
@@ -20,17 +20,7 @@ from dpalgos.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class GroupMeans:
-    """What a server keeps of a group's reports.
-
-    Attributes
-    ----------
-    parts : list of (p, 1) arrays
-        The mean of each part.
-    n_reports : int
-        How many there were.
-    n_shortened : int
-        How many of them were longer than an honest report.
-    """
+    """The means (p, 1) of each part of a group's reports, how many there were, and how many were too long."""
 
     parts: list[FloatArray]
     n_reports: int
@@ -49,19 +39,9 @@ def report_epsilon(algorithm: LocalAlgorithm, state: PublicState, delta: float) 
 
 
 def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray, y: FloatArray) -> FloatArray:
-    """Draw the reports of people (m, d) with responses (m,) from the operating system's randomness.
+    """Draw the reports of people (m, d) with responses (m,), (m, p), from the operating system's randomness.
 
-    Rows and responses are clipped here.
-
-    Returns
-    -------
-    (m, p) array
-        A report per person.
-
-    Raises
-    ------
-    InputError
-        If the randomizer is for research only.
+    Rows and responses are clipped here. Randomizers that are for research only are refused.
     """
     pieces = []
     for part in algorithm.client(state):
@@ -77,10 +57,7 @@ def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray,
 def mean_reports(algorithm: LocalAlgorithm, state: PublicState, reports: FloatArray) -> GroupMeans:
     """Return the means of a group's reports (n, p), those too long shortened.
 
-    Raises
-    ------
-    InputError
-        If there are none, or they have another size or numbers that are not finite.
+    Reports of another size, and numbers that are not finite, are refused.
     """
     expected = report_size(algorithm, state)
     if reports.ndim != 2 or len(reports) == 0 or reports.shape[1] != expected:

@@ -69,7 +69,7 @@ class GradientParams(LocalParams):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDefaults:
-    """What an algorithm takes where a keyword is None."""
+    """Values of the keywords that are None."""
 
     n_rounds: int
     working_sparsity: int
@@ -165,7 +165,7 @@ class GradientRounds:
 def gradient_rounds(
     params: GradientParams, n_features: int, n_people: int, defaults: GradientDefaults
 ) -> GradientRounds:
-    """Return the iteration with every setting decided."""
+    """Return the iteration, with defaults where a keyword is None."""
     check_how_many("sparsity", params.sparsity, n_features)
     working = params.working_sparsity or min(defaults.working_sparsity, n_features)
     return GradientRounds(

@@ -4,7 +4,7 @@ A randomizer adds noise of one size to every entry of a vector of norm ≤ 1. Th
 
     ( x_j² − c,  √s x_j x_k for j < k ) / b,   b the largest norm,
 
-so that noise σ on it is b σ on the diagonal of xx' and b σ/√s beside it. The center c and the weight s are
+so that noise σ on it is b σ on the diagonal of xx' and b σ/√s off it. The center c and the weight s are
 public. (c, s) = (0, 2) keeps the Frobenius norm, with b = r². Among x with ‖x‖ ≤ r and |x_j| ≤ τ there are
 better: squares lie in [0, τ²], hence around c; and √s x_j x_k may be shrunk until the diagonal binds.
 
@@ -27,14 +27,8 @@ from dpalgos.typing import BoolArray, FloatArray
 class GramReport:
     """How xx' is written as a vector of norm at most 1.
 
-    Attributes
-    ----------
-    n_features : int
-        d.
-    row_bound, covariate_bound : float
-        r and τ: rows must be clipped to both.
-    center, weight : float
-        c and s ≤ 2.
+    Rows must be clipped to r, ``row_bound``, and τ, ``covariate_bound``; c and s ≤ 2 are ``center`` and
+    ``weight``.
     """
 
     n_features: int
@@ -50,7 +44,7 @@ class GramReport:
 
     @cached_property
     def largest_norm(self) -> float:
-        """b."""
+        """Largest norm b of the unscaled vector."""
         return float(np.sqrt(self._squared_norms.max()))
 
     @property
@@ -63,12 +57,12 @@ class GramReport:
 
     @property
     def diagonal(self) -> float:
-        """What noise on the vector is multiplied by on the diagonal of xx'."""
+        """Noise scale of the diagonal entries."""
         return self.largest_norm
 
     @property
     def off_diagonal(self) -> float:
-        """The same beside the diagonal."""
+        """Noise scale of the off-diagonal entries."""
         return self.largest_norm / float(np.sqrt(self.weight))
 
     def vectors(self, X: FloatArray) -> FloatArray:

@@ -142,7 +142,7 @@ def _answered(
     n_reports: int,
     response_level: float,
 ) -> PublicState:
-    """Return the estimate, with the half widths of its intervals where they were asked for."""
+    """Return the estimate, with the half-widths of its intervals where they were asked for."""
     state = regression(gram, cross, noise, params, n_reports)
     if params.interval is None:
         return state

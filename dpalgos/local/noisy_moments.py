@@ -1,4 +1,4 @@
-"""From noisy second moments to coefficients: what the server of paper C's Algorithms 1 and 3 does.
+"""Coefficients from noisy second moments: the server of paper C's Algorithms 1 and 3.
 
     θ̂ = S( Σ̂₊⁻¹ v̂ ),   Σ̂₊: eigenvalues below low/4 raised to it
 
@@ -76,7 +76,7 @@ def check_no_selection(params: ThresholdParams, interval: float | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class MomentNoise:
-    """Standard deviations of one report's noise: in Σ on and beside the diagonal, and in v."""
+    """Standard deviations of one report's noise: on and off the diagonal of Σ, and in v."""
 
     diagonal: float
     off_diagonal: float
@@ -125,7 +125,7 @@ def regression_interval(
     level: float,
     sampling: Callable[[FloatArray], FloatArray],
 ) -> dict[str, FloatArray | str]:
-    """Return the half widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`.
+    """Return the half-widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`.
 
     ``sampling`` returns, for directions l (R, d, d) by rows, bounds (d, R) on the variance that l'(v̂ − Σ̂θ)
     has without the reports' noise.
@@ -201,14 +201,14 @@ def _thresholded(coef: FloatArray, noise: MomentNoise, params: ThresholdParams, 
 def _standard_error(inverse: FloatArray, coef: FloatArray, noise: MomentNoise) -> FloatArray:
     """Return the standard errors for a single report, (d, R).
 
-    With a² on the diagonal and b² beside it, the noise of Σ̂θ has covariance
+    With a² on the diagonal and b² off it, the noise of Σ̂θ has covariance
     b²(‖θ‖² I + θθ') + (a² − 2b²) diag(θ²).
     """
-    on, beside = noise.diagonal**2, noise.off_diagonal**2
+    on, off = noise.diagonal**2, noise.off_diagonal**2
     theta = coef.T
-    covariance = beside * theta[:, :, None] * theta[:, None, :]
+    covariance = off * theta[:, :, None] * theta[:, None, :]
     d = np.arange(theta.shape[1])
     covariance[:, d, d] += (
-        noise.cross**2 + beside * (theta**2).sum(axis=1, keepdims=True) + (on - 2 * beside) * theta**2
+        noise.cross**2 + off * (theta**2).sum(axis=1, keepdims=True) + (on - 2 * off) * theta**2
     )
     return np.asarray(np.sqrt(np.einsum("rij,rjk,rik->ir", inverse, covariance, inverse)))

@@ -1,4 +1,4 @@
-"""Local privacy as a protocol: what devices send, what a server makes of it, and a run of both for research.
+"""Protocol of local privacy: what devices send, what the server computes, and a simulation of both.
 
 An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
 
@@ -37,17 +37,10 @@ Notes = Mapping[str, FloatArray | str]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportPart:
-    """One vector of a report.
+    """One vector of a report: its name, what protects it, and how it follows from a person's row.
 
-    Attributes
-    ----------
-    label : str
-        What it tells of.
-    randomizer : Randomizer
-        What protects it.
-    vectors : callable
-        ``(X (m, d), y (m,)) -> (m, p, R) or (m, p, 1)``: the private vectors of m people, of norm at most the
-        randomizer's radius whatever the rows are.
+    ``vectors`` maps rows X (m, d) and responses y (m,) to the private vectors of m people, (m, p, R) or (m,
+    p, 1), of norm at most the randomizer's radius whatever the rows are.
     """
 
     label: str
@@ -57,18 +50,9 @@ class ReportPart:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublicState:
-    """What everyone knows after a round.
+    """What everyone knows after ``n_rounds`` rounds: the estimate so far, (d, R), and notes for its reader.
 
-    Attributes
-    ----------
-    n_rounds : int
-        How many there have been.
-    coef : (d, R) array
-        The estimate so far.
-    standard_error : (d, R) array
-        Of each coefficient, from the noise of the reports, which is known; other errors are not in it.
-    notes : mapping
-        What a reader of the estimate has to be told; arrays are per replicate.
+    ``standard_error`` (d, R) is that of the noise of the reports, which is known; other errors are not in it.
     """
 
     n_rounds: int
@@ -95,21 +79,16 @@ class LocalAlgorithm(Protocol):
 
 
 def first_state(n_features: int, n_replicates: int = 1) -> PublicState:
-    """Return what is known before anyone has reported: nothing."""
+    """Return the public state before anyone has reported: coefficients of zero."""
     zero: FloatArray = np.zeros((n_features, n_replicates))
     return PublicState(n_rounds=0, coef=zero, standard_error=zero)
 
 
 def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
-    """Return the people of each round: disjoint, exhaustive, in an order that looks at nobody.
+    """Return the indices of the people of each round: a partition that depends on their number alone.
 
-    Groups of ⌊n/T⌋ people in a fixed random order, lest files that are sorted make groups that differ; the
-    last one takes the remainder.
-
-    Raises
-    ------
-    InputError
-        If a group would be empty.
+    Groups of ⌊n/T⌋ people in a fixed random order, since a sorted file would make groups that differ; the
+    last one takes the remainder. An empty group is refused.
     """
     if n_people < n_rounds:
         raise InputError(
@@ -133,18 +112,10 @@ def round_of_person(person_id: str, n_rounds: int) -> int:
 def run_rounds(
     sample: Sample, transcript: Transcript, algorithm_for: Callable[[int], LocalAlgorithm], delta: float
 ) -> FloatArray:
-    """Play devices and server on the rows of a sample, and return the final estimate, (d, R).
+    """Simulate devices and server on the rows of a sample, and return the final estimate, (d, R).
 
-    Parameters
-    ----------
-    sample : Sample
-        A row is a person.
-    transcript : Transcript
-        Every group's reports are released through it.
-    algorithm_for : callable
-        Number of people → the algorithm.
-    delta : float
-        At which the notes state what shuffling the reports, or showing only their sum, would give centrally.
+    ``algorithm_for`` maps a number of people to the algorithm. Notes state what shuffling the reports, or
+    showing only their sum, would give centrally at ``delta``.
     """
     y = sample.response()
     if sample.row_mask is None:
@@ -166,7 +137,7 @@ def run_rounds(
 def neighbors(
     n_people: int, person: tuple[FloatArray, float], other: tuple[FloatArray, float], who: int = -1
 ) -> Neighbors:
-    """Return n people alike, (row, response) each, and the same with another in the place of one of them."""
+    """Return n equal people, (row, response) each, and the same with one of them replaced."""
     X, y = np.tile(person[0], (n_people, 1)), np.full(n_people, person[1])
     other_X, other_y = X.copy(), y.copy()
     other_X[who], other_y[who] = other

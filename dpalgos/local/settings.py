@@ -136,15 +136,7 @@ def mechanism_choice(*more: str) -> Any:
 
 
 def check_printed(params: PrivateParams, printed: str, **settings: object) -> None:
-    """Refuse settings that calibration='paper' does not have.
-
-    Parameters
-    ----------
-    printed : str
-        The mechanism as printed.
-    **settings
-        Those that exist for ``"tight"`` alone: keyword → value, None if it was not given.
-    """
+    """Refuse what ``calibration="paper"`` does not have: other mechanisms, settings of ``"tight"`` alone."""
     if params.calibration != "paper":
         return
     mechanism = getattr(params, "mechanism", "auto")

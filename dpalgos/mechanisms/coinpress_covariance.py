@@ -35,7 +35,7 @@ def whitening(
     n_rounds: int,
     label: str,
 ) -> FloatArray:
-    """Release A, (R, d, d), of which A x has a covariance near I, or less where n is small.
+    """Release matrices A (R, d, d) such that A x has a covariance near I, or less where n is small.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Finds privately where most values of a column lie: the center of one bin of a public range.
+"""A private range: the middle of one bin of a public interval near which most values of a column lie.
 
     P(bin b) ∝ exp(−ε c_b / 2),   c_b = max(#values below bin b, #values above it)
 
@@ -227,7 +227,7 @@ def bin_middles(bins: FloatArray | IntArray, bound: float, bin_width: float | Fl
 
 
 def _distinct(columns: Sequence[_Columns]) -> Iterator[tuple[_Columns, IntArray]]:
-    """Yield what replicates have in common once, with the replicates that have it."""
+    """Yield each distinct object once, with the replicates that share it."""
     replicates: dict[tuple[int, float, float], list[int]] = {}
     for r, column in enumerate(columns):
         replicates.setdefault(column.key, []).append(r)

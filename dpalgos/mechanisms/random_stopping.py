@@ -1,4 +1,4 @@
-"""Chooses the best of K candidates by private scores, drawn afresh until chance says stop.
+"""Selection among K candidates by private scores, drawn afresh a random number of times.
 
     repeat:  J uniform among the K;  V = a fresh ε₁-DP score of candidate J;  stop with probability γ
     release the candidate with the least V, and that V

@@ -1,4 +1,4 @@
-"""Newton-like steps that look at no row: the curvature of a generalized linear model among normal rows.
+"""Newton-like steps by the curvature that a generalized linear model has on normal rows.
 
 If white rows u ~ N(m, I − m m') and θ is the coefficient, η = u'θ is normal with mean m'θ and variance s² =
 ‖θ‖² − (m'θ)², and with v = (θ − m m'θ)/s and z = (η − m'θ)/s
@@ -26,22 +26,9 @@ _NARROWEST = 1e-6  # spread of a predictor that counts as none
 def newton_step(
     family: Family, theta: FloatArray, center: FloatArray, score: FloatArray, ridge: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (H(θ) + ridge)⁻¹ score, and the factor by which that multiplies isotropic noise, (R,).
+    """Return the step (H(θ) + ridge)⁻¹ score, and the root mean square factor on isotropic noise, (R,).
 
-    Parameters
-    ----------
-    family : Family
-    theta, score : (d, R) or (d, K, R) array
-    center : (d, R) array
-        m, of norm at most 1.
-    ridge : (R,) array
-        Added to the curvature in every direction.
-
-    Returns
-    -------
-    step : array in the shape of θ
-    amplification : (R,) array
-        Root mean square over the coordinates.
+    ``center`` (d, R) is m, of norm at most 1; ``ridge`` (R,) is added to the curvature in every direction.
     """
     if family.classes:
         p = family.mean(np.einsum("ir,ikr->kr", center, theta)[None])[0]

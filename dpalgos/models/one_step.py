@@ -16,18 +16,8 @@ def one_step_factor(
     """Return by how much a single step from zero falls short of β, (R,); post-processing.
 
     For normal rows E x (y − ψ'(0)) = E ψ''(η) m β, η ~ N(0, m ‖β‖²) (Stein's identity), so that a step ends
-    at β E ψ''(η) / ψ''(0). ‖β‖² is what is released of it, less the noise. 1 for families without a bound on
-    ψ''.
-
-    Parameters
-    ----------
-    family : Family
-    coef : (k, R) array
-        Where the step ends, released.
-    noise_std : (R,) array
-        Of its noise, public.
-    second_moment : float
-        m, public.
+    at β E ψ''(η) / ψ''(0). ‖β‖² is what is released of it (``coef``), less the noise; m is the public
+    ``second_moment``. 1 for families without a bound on ψ''.
     """
     if not np.isfinite(family.curvature_bound):
         return np.ones_like(noise_std)

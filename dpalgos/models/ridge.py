@@ -27,20 +27,10 @@ _ROUNDING = 1e-13
 
 
 class RidgeRisk:
-    """The risk of each replicate's rows plus a ridge and a tilt, for families without classes.
+    """The risk of each replicate's rows plus a ridge κ > 0 and a tilt c, for families without classes.
 
-    Parameters
-    ----------
-    family : Family
-        Whose loss; residuals are clipped to the family's public bound.
-    sample : Sample
-        Rows, responses and masks; labels outside the family are refused.
-    row_bound : float
-        Rows are clipped to this ℓ2 norm.
-    ridge : (R,) array
-        κ > 0.
-    tilt : (d, R) array
-        c.
+    Rows are clipped to the ℓ2 norm ``row_bound``, residuals to the family's public bound; labels outside the
+    family are refused.
     """
 
     def __init__(
@@ -88,17 +78,8 @@ def minimize_by_products(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the coefficients (d, R) at which Newton's method ends, and the gradient there.
 
-    Parameters
-    ----------
-    risk : RidgeRisk
-    start : (d, R) array
-        Where it starts.
-    tolerance : (R,) array
-        Norm of the gradient at which a replicate is done.
-    most_steps : int
-        Newton steps at most; whether the tolerance was reached is for the caller to see.
-    step_size : float
-        Factor on a Newton step before it is halved.
+    A replicate is done where the gradient's norm is at most ``tolerance`` (R,); after ``most_steps`` steps it
+    is for the caller to see. ``step_size`` is a factor on a Newton step before it is halved.
     """
     coef = start
     predictor = risk.predictor(coef)

@@ -30,7 +30,7 @@ _CLOSE = 1e-9  # a last Newton step this short leaves an error of its square
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some replicates, rows among which theirs are, and 1 where a replicate uses a row, else 0."""
+    """Some replicates, the rows they use, and weights that are 1 where a replicate uses a row."""
 
     replicates: slice
     X: FloatArray
@@ -39,20 +39,10 @@ class _Part:
 
 
 class Risk:
-    """The risk of each replicate's rows.
+    """The risk of each replicate's rows, plus a ridge κ and a tilt c in the shape of the coefficients.
 
-    Parameters
-    ----------
-    family : Family
-        Whose loss; residuals are clipped to the family's public bound.
-    sample : Sample
-        Rows, responses and masks; labels outside the family are refused.
-    row_bound : float, optional
-        The ℓ2 norm to which rows are clipped.
-    ridge : float or (R,) array
-        κ.
-    tilt : array in the shape of the coefficients, optional
-        c.
+    Rows are clipped to the ℓ2 norm ``row_bound`` if one is given, residuals to the family's public bound;
+    labels outside the family are refused.
     """
 
     def __init__(
@@ -165,14 +155,7 @@ def wide_gradient(
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β (d, R) → the gradient of the mean loss, for wide designs: one pass in the design's precision.
 
-    Parameters
-    ----------
-    sample, design : Sample, Design
-        The rows, and how they are truncated.
-    family : Family
-        One without classes.
-    largest_residual : callable, optional
-        β → (R,); residuals are clipped to it.
+    The family has no classes; residuals are clipped to ``largest_residual``, β → (R,), if it is given.
     """
     y, limits = family.encode(sample.response()), np.finfo(design.dtype)
     y = np.clip(y, limits.min, limits.max).astype(limits.dtype)
@@ -190,13 +173,9 @@ def wide_gradient(
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """Where Newton's method ended.
+    """Where Newton's method ended, and for each replicate whether that is a minimum, (R,).
 
-    Attributes
-    ----------
-    coef : array in the shape of the coefficients
-    found : (R,) bool array
-        Whether it is a minimum: the last step was short, and the risk is not flat.
+    It is one if the last step was short and the risk is not flat.
     """
 
     coef: FloatArray

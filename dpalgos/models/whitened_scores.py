@@ -19,21 +19,9 @@ _Prepared = tuple[FloatArray, FloatArray]
 
 
 class WhitenedScores:
-    """The scores of every replicate, of which only norms and a clipped mean are ever formed.
+    """The scores of every replicate on rows W x_i, of which only norms and a clipped mean are ever formed.
 
-    Parameters
-    ----------
-    sample : Sample
-        Rows x_i and responses.
-    family : Family
-        Whose mean ψ'.
-    whitening : (R, d, d) array
-        W, symmetric, per replicate; released or public.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Of θ: (d, R), or (d, K, R) with classes.
+    ``whitening`` (R, d, d) is W, symmetric, released or public; ``shape`` is that of θ, (d, R) or (d, K, R).
     """
 
     def __init__(self, sample: Sample, family: Family, whitening: FloatArray) -> None:
@@ -82,14 +70,7 @@ class WhitenedScores:
 
 
 class CurvatureAt:
-    """The parts ψ''(u'θ) u u' of the Hessian at one θ.
-
-    Parameters
-    ----------
-    scores : WhitenedScores
-    parts : Grouped
-        Rows' ψ'', and ψ''‖u‖², 0 where a replicate does not use the row.
-    """
+    """The parts ψ''(u'θ) u u' of the Hessian at one θ: each row's ψ'' and ψ''‖u‖², 0 if not used."""
 
     def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
         self._scores, self._parts = scores, parts
@@ -107,14 +88,7 @@ class CurvatureAt:
 
 
 class ScoresAt:
-    """The scores at one θ, whose residuals are made once where rows are held.
-
-    Parameters
-    ----------
-    scores : WhitenedScores
-    parts : Grouped
-        Residuals, and the norms of scores, 0 where a replicate does not use the row.
-    """
+    """The scores at one θ: residuals, made once where rows are held, and norms, 0 where a row is not used."""
 
     def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
         self._scores, self._parts = scores, parts

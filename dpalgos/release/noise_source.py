@@ -86,7 +86,7 @@ class Noise:
         return self._draw("random", shape)
 
     def box(self, size: int) -> FloatArray:
-        """Draw vectors of density ∝ e^(−‖z‖∞), (size, R): uniform in a cube of Gamma(size + 1) half width."""
+        """Draw vectors of density ∝ e^(−‖z‖∞), (size, R): uniform in a cube of Gamma(size + 1) half-width."""
         half_width = np.abs(self.laplace(size + 1)).sum(axis=0)
         return np.asarray(half_width * (2 * self.uniform(size) - 1))
 

@@ -44,14 +44,7 @@ A = TypeVar("A", FloatArray, BoolArray)
 class ColumnPiece(NamedTuple):
     """Some rows as an array (m,) per column, in the precision in which they are read.
 
-    Attributes
-    ----------
-    rows : slice
-        Which rows.
-    columns : list of (m,) arrays
-    squares : (m,) float64 array
-        Squared ℓ2 norms of the rows; whoever takes the piece may write here.
-    responses : (m,) array or None
+    ``squares`` (m,) are the rows' squared ℓ2 norms, in an array that the reader of the piece may overwrite.
     """
 
     rows: slice
@@ -63,14 +56,8 @@ class ColumnPiece(NamedTuple):
 class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
-    Attributes
-    ----------
-    shape : (n, d)
-    dtype : float32 or float64
-    largest : float
-        Largest magnitude of an entry, infinite where it is not known.
-    streamed : bool
-        Whether the rows are read anew for every pass.
+    ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
+    read anew for every pass.
     """
 
     streamed = False
@@ -192,7 +179,7 @@ class StreamedRows(Rows):
         """Yield the rows and their responses, in arrays that the next piece may overwrite."""
         size = min(self.block_size, len(self))
         buffer = np.empty((size, self.shape[1]), self.dtype, order="F" if self._by_columns else "C")
-        beside = np.empty(size)
+        kept = np.empty(size)
         start, filled = 0, 0
         for values, responses in self._given():
             self._check_values(_arrays(values))
@@ -208,13 +195,13 @@ class StreamedRows(Rows):
                     continue
                 _fill(buffer[filled : filled + step], values, chosen)
                 if responses is not None:
-                    beside[filled : filled + step] = responses[chosen]
+                    kept[filled : filled + step] = responses[chosen]
                 filled += step
                 if filled == size:
-                    yield self._put_together(start, buffer, beside)
+                    yield self._put_together(start, buffer, kept)
                     start, filled = start + size, 0
         if filled:
-            yield self._put_together(start, buffer[:filled], beside[:filled])
+            yield self._put_together(start, buffer[:filled], kept[:filled])
 
     def column_pieces(self) -> Iterator[ColumnPiece]:
         """Yield the rows, at most a block of them, as columns; squares are overwritten by the next piece.
@@ -245,8 +232,8 @@ class StreamedRows(Rows):
         if n != len(self):
             raise InputError(f"X must give the same rows in every pass, got {len(self)} and then {n}")
 
-    def _put_together(self, start: int, buffer: FloatArray, beside: FloatArray) -> Piece:
-        return slice(start, start + len(buffer)), buffer, beside if self.responds else None
+    def _put_together(self, start: int, buffer: FloatArray, kept: FloatArray) -> Piece:
+        return slice(start, start + len(buffer)), buffer, kept if self.responds else None
 
     def _check_parts(self, values: Given, responses: FloatArray | None) -> None:
         """Refuse other columns than before, and responses that come only sometimes or are not finite."""
@@ -269,7 +256,7 @@ class StreamedRows(Rows):
             )
 
     def array(self) -> FloatArray:
-        """Refuse."""
+        """Raise :class:`StreamRefused`."""
         raise StreamRefused(
             "X must be an array in memory for this estimator, got a stream of blocks; "
             "only estimators that pass over the rows take one"
@@ -278,7 +265,7 @@ class StreamedRows(Rows):
 
 def _parted(piece: object) -> tuple[Given, FloatArray | None]:
     """Return a block of a stream as rows or columns and, if they come along, responses."""
-    rows, beside = piece if isinstance(piece, tuple) else (piece, None)
+    rows, given = piece if isinstance(piece, tuple) else (piece, None)
     values: Given
     if isinstance(rows, Mapping):
         values = [_in_place("X", column, 1) for column in rows.values()]
@@ -289,7 +276,7 @@ def _parted(piece: object) -> tuple[Given, FloatArray | None]:
         values = _in_place("X", rows, 2)
     if not isinstance(piece, tuple):
         return values, None
-    responses = _in_place("y", beside, 1)
+    responses = _in_place("y", given, 1)
     if _height(values) != len(responses):
         raise InputError(
             f"y must have one entry per row of X, got {len(responses)} entries for {_height(values)} rows"

@@ -25,22 +25,11 @@ _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowSum:
-    """A sum over the rows that an estimator asks for: of x_i f_i, in each of R columns.
+    """A sum over the rows that an estimator asks for: of x_i f_i, in each of R = ``n_columns`` columns.
 
-    Attributes
-    ----------
-    n_columns : int
-        R.
-    dtype : float32 or float64
-        Of the products within a block; blocks are summed in double precision.
-    bound : number or None
-        Entries are truncated to ± this.
-    factors : callable
-        ``(predictors (m, R) or None, slice of the m rows) -> (m, R)``: the f_i.
-    coef : (k, R) array, optional
-        Where predictors are wanted.
-    used : (k,) int array, optional
-        The columns that ``coef`` belongs to; all if omitted.
+    Entries are truncated to ± ``bound`` and multiplied in ``dtype`` within a block; blocks are summed in
+    double precision. ``factors`` maps predictors (m, R), or None, and the slice of the m rows to the f_i (m,
+    R). Predictors are made where ``coef`` (k, R) is given, on the columns ``used`` (k,), by default all.
     """
 
     n_columns: int
@@ -52,7 +41,7 @@ class RowSum:
 
     @property
     def entries(self) -> tuple[str, float | None]:
-        """What decides the entries that are multiplied."""
+        """Precision and bound, which decide the entries that are multiplied."""
         return self.dtype.str, None if self.bound is None else float(self.bound)
 
 
@@ -117,7 +106,7 @@ def _stacked(entries: Sequence[FloatArray], coef: FloatArray, used: IntArray | N
 
 
 class PassAbandoned(BaseException):
-    """Ends an estimator whose companions were interrupted."""
+    """Ends a function because another one was interrupted."""
 
 
 @dataclass(eq=False)
@@ -134,13 +123,7 @@ class _Run:
 
 
 class SharedPasses:
-    """Runs functions side by side, with one pass over the rows for all that wait for one.
-
-    Parameters
-    ----------
-    rows : Rows
-        The design that they share.
-    """
+    """Runs functions side by side, with one pass over the rows for all that wait for one."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -150,13 +133,7 @@ class SharedPasses:
         self._own = threading.local()
 
     def run(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
-        """Return what each function returns, and its seconds: its own, and its part of the passes.
-
-        Raises
-        ------
-        BaseException
-            What the first of the functions raised, if one did.
-        """
+        """Return what each function returns, and its seconds; raise what the first failing one raised."""
         runs = [_Run(function) for function in functions]
         threads = [threading.Thread(target=self._begin, args=(run,), daemon=True) for run in runs]
         for thread in threads:
@@ -179,7 +156,7 @@ class SharedPasses:
         return [(run.result, run.seconds) for run in runs]
 
     def sum(self, wanted: RowSum) -> FloatArray:
-        """Return a sum (R, d) as soon as all companions wait; at once for who is not run here."""
+        """Return a sum (R, d) as soon as all functions wait for one; at once outside of :meth:`run`."""
         run = getattr(self._own, "run", None)
         if run is None:
             return row_sums(self._rows, [wanted])[0]

@@ -37,14 +37,7 @@ U = TypeVar("U")
 class Group:
     """Some replicates and rows that they use: all of them, or where rows are streamed one block of them.
 
-    Attributes
-    ----------
-    replicates : slice
-        Which replicates.
-    rows : (n_group,) index array or slice
-        Which rows of the sample.
-    weights : (n_group, R_group) or (n_group, 1) array
-        1 where a replicate uses a row, else 0.
+    ``weights`` (n_group, R_group), or (n_group, 1), are 1 where a replicate uses a row, else 0.
     """
 
     replicates: slice
@@ -207,7 +200,7 @@ class Sample:
         return self.y
 
     def mean_of(self, made: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return the means over each replicate's rows of what is made of X or of a block of it, (k, R)."""
+        """Return the means over each replicate's rows of a function of X, or of a block of it, (k, R)."""
         if not self.rows.streamed:
             return self.means(made(self.X))
         total: FloatArray | float = 0.0
@@ -241,7 +234,7 @@ class Sample:
         return self._clipped_means[clip, bound]
 
     def gram(self, bound: float | None, dtype: np.dtype[np.floating]) -> FloatArray:
-        """Return X'X / n of rows truncated to ± ``bound``, (d, d), once for all who ask; needs no mask.
+        """Return X'X / n of all rows truncated to ± ``bound``, (d, d), computed once.
 
         In single precision products of a block are summed in it, and blocks in double precision
         (`dpalgos.rows.blocks`).
@@ -261,7 +254,7 @@ class Sample:
         y: FloatArray,
         mean_product: Callable[[FloatArray], FloatArray],
     ) -> FloatArray:
-        """Return X'y / n of rows truncated to ± ``bound``, once for the same responses."""
+        """Return X'y / n of rows truncated to ± ``bound``, computed once for the same responses."""
         key = (bound, dtype, y.shape, y.tobytes())
         if key not in self._crosses:
             self._crosses[key] = mean_product(y)
@@ -312,7 +305,7 @@ class Sample:
             yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
-        """Return the groups with what is made of each; ``together``: those of :meth:`together`."""
+        """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""
         groups = self.together if together or self.rows.streamed else self.groups
         kept = None if self.rows.streamed else [(group, made(group)) for group in groups()]
         return Grouped(groups, made, kept)
@@ -356,7 +349,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Grouped(Generic[T]):
-    """Groups of rows with what is made of each: made once where rows are held, in every pass where streamed.
+    """Groups of rows with a value for each: computed once where rows are held, in every pass if streamed.
 
     Several groups may hold rows of one replicate: what is summed over rows has to be summed over groups.
     """
@@ -371,7 +364,7 @@ class Grouped(Generic[T]):
         return ((group, self.made(group)) for group in self.groups())
 
     def then(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
-        """Return the groups with what is made of each and of what was made of it before."""
+        """Apply a function to each group and its previous value."""
         kept = None if self.kept is None else [(group, made(group, old)) for group, old in self.kept]
         return Grouped(self.groups, lambda group: made(group, self.made(group)), kept)
 

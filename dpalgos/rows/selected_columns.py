@@ -14,14 +14,8 @@ T = TypeVar("T")
 class SelectedColumns(Sample):
     """A sample with k columns per replicate, for estimators that take their rows in groups.
 
-    Parameters
-    ----------
-    sample : Sample
-        Responses, and which rows each replicate uses.
-    columns : sequence of R arrays (n_r, k)
-        Of each replicate's own rows; held in memory.
-    used : sequence of R slices or masks (n,)
-        Those rows.
+    ``columns`` holds an array (n_r, k) of each replicate's own rows, ``used`` a slice or mask (n,) of those
+    rows.
     """
 
     def __init__(
@@ -53,5 +47,5 @@ class SelectedColumns(Sample):
             yield Group(slice(r, r + 1), index, X, y[rows], np.ones((len(X), 1)))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> Grouped[T]:
-        """Return the replicates with what is made of each."""
+        """Apply a function to each replicate."""
         return Grouped(self.groups, made, [(group, made(group)) for group in self.groups()])

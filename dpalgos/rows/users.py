@@ -25,21 +25,9 @@ _MISSING = {
 
 
 class UserRows:
-    """The rows that one replicate uses, sorted by user.
+    """The rows that one replicate uses, sorted by user; ``n_rows`` (n_users,) counts those of each user.
 
-    Parameters
-    ----------
-    X : (n, d) array
-    y : (n,) array or None
-    codes : (n,) int array
-        Whose row it is; any numbers.
-
-    Attributes
-    ----------
-    X, y : arrays
-        Sorted by user.
-    n_rows : (n_users,) int array
-        Rows of each user, at least one.
+    ``codes`` (n,) are any numbers, the same for rows of one user.
     """
 
     def __init__(self, X: FloatArray, y: FloatArray | None, codes: IntArray) -> None:

@@ -13,27 +13,11 @@ Residual = Callable[[FloatArray, slice], FloatArray]
 
 
 class Design:
-    """The rows of a sample with entries truncated to a box, as matrix products for all replicates at once.
+    """The rows of a sample, truncated to ± ``bound``, as matrix products for all replicates at once.
 
-    Products go block by block (`dpalgos.rows.blocks`), summed in double precision. Truncated rows are
-    made where a product needs them, and not at all if no entry leaves the box.
-
-    Parameters
-    ----------
-    sample : Sample
-        Whose rows.
-    bound : float or None
-        Entries are truncated to ± this; None: as they are.
-    single : bool
-        Whether rows of single precision are multiplied in it. A private estimator that asks for it multiplies
-        its sensitivities by :attr:`rounding`.
-
-    Attributes
-    ----------
-    dtype : float32 or float64
-        Of the products within a block.
-    rounding : float
-        Factor on the sensitivity of :meth:`mean_score` and :meth:`mean_product` (`dpalgos.rows.blocks`).
+    Products go block by block (`dpalgos.rows.blocks`), summed in double precision. Truncated rows are made
+    where a product needs them, and not at all if no entry leaves the box. With ``single``, rows of single
+    precision are multiplied in it, and a private estimator multiplies its sensitivities by :attr:`rounding`.
     """
 
     def __init__(self, sample: Sample, bound: float | None = None, *, single: bool = False) -> None:
@@ -65,11 +49,8 @@ class Design:
     def mean_score(self, coef: FloatArray, residual: Residual) -> FloatArray:
         """Return the mean of x_i r_i(x_i'β) over each replicate's rows, (d, R): a gradient in one pass.
 
-        Parameters
-        ----------
-        coef : (d, R) array
-        residual : callable
-            ``(linear predictors (m, R), slice of the m rows) -> (m, R)``; row i must depend on row i only.
+        ``residual`` maps linear predictors (m, R) and the slice of the m rows to (m, R); row i depends on row
+        i only.
         """
         used, coef = self._used(coef)
         return self._mean(coef.shape[1], residual, coef, used)

@@ -27,14 +27,10 @@ def unit_mean_sensitivity(n_rows: FloatArray) -> FloatArray:
 
 
 def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the means, (d, R).
+    """Return the means (d, R) of vectors clipped to balls of ``radius`` (R,) around ``center`` (d, R).
 
-    Parameters
-    ----------
-    vectors : sequence of R arrays (n_r, d)
-        One per replicate, which may be one and the same: then all are two matrix products.
-    center : (d, R) array
-    radius : (R,) array
+    ``vectors`` holds an array (n_r, d) per replicate, which may be one and the same: then all are two
+    products.
     """
     means = np.empty_like(center)
     for X, replicates in distinct(vectors):

@@ -1,6 +1,6 @@
-"""How far noise of density ∝ e^(−‖z‖∞) in k dimensions reaches along one axis; Laplace noise for k = 1.
+"""Coordinates of noise with density ∝ e^(−‖z‖∞) in k dimensions: Laplace noise for k = 1.
 
-z is uniform in a cube of half width r ~ Gamma(k + 1), so that for one coordinate
+z is uniform in a cube of half-width r ~ Gamma(k + 1), so that for one coordinate
 
     E z² = (k + 1)(k + 2)/3,   P(|z| > t) = P(r > t) − t E[1/r; r > t] = Q(k + 1, t) − (t/k) Q(k, t)
 

@@ -20,14 +20,8 @@ def clipped_residual_gradient(
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β (d, R) ↦ g(β), (d, R).
 
-    Parameters
-    ----------
-    sample : Sample
-        Rows, responses, and which rows each replicate uses.
-    bound : float or callable
-        b: one for all rows, or what makes one for each of some rows (m, d), (m,).
-    row_bound : float, optional
-        The ℓ2 norm to which rows are clipped.
+    ``bound`` is b: a number, or a function that returns one for each of some rows (m, d). Rows are clipped to
+    the ℓ2 norm ``row_bound`` if it is given.
     """
 
     def prepared(group: Group) -> tuple[FloatArray, float | FloatArray]:

@@ -1,4 +1,4 @@
-"""Rotates vectors at random, by a Hadamard transform with random signs, so that no coordinate is special.
+"""Random rotations of vectors: a Hadamard transform with random signs.
 
     U x = H diag(ω) (x, 0) / √D,   D = the next power of two ≥ d,   ω uniform signs (public randomness)
 
@@ -20,20 +20,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class HadamardRotation:
-    """A rotation of vectors of length d, padded with zeros to a power of two.
-
-    Parameters
-    ----------
-    n_features : int
-        d.
-    seed : int
-        Public; decides the signs, once for all data.
-
-    Attributes
-    ----------
-    size : int
-        D.
-    """
+    """A rotation of vectors of length d, padded with zeros to a power of two; ``seed`` decides the signs."""
 
     def __init__(self, n_features: int, seed: int) -> None:
         self.n_features = n_features

@@ -46,21 +46,8 @@ def row_moments(
 ) -> FloatArray:
     """Return the sums of z z' over each replicate's rows, (R, d + 1, d + 1), z = (x, ``response_scale`` y).
 
-    Parameters
-    ----------
-    sample : Sample
-        n rows of d columns with responses.
-    row_bound : float, optional
-        The ℓ2 norm to which rows are clipped.
-    response_bound : float, optional
-        Responses are truncated to ± this.
-    response_scale : float
-        What truncated responses are multiplied with.
-
-    Raises
-    ------
-    InputError
-        There are no responses.
+    Rows are clipped to the ℓ2 norm ``row_bound``, responses truncated to ± ``response_bound``, if these are
+    given.
     """
     sample.check_response()
     if sample.rows.streamed:

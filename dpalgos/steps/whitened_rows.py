@@ -16,12 +16,7 @@ from dpalgos.typing import FloatArray
 class WhitenedRows:
     """The rows u_i = W x_i of every replicate, of which only norms and products are ever formed.
 
-    Parameters
-    ----------
-    sample : Sample
-        Rows x_i and responses.
-    whitening : (R, d, d) array
-        W, symmetric, per replicate; released or public.
+    ``whitening`` (R, d, d) is W, symmetric, released or public.
     """
 
     def __init__(self, sample: Sample, whitening: FloatArray) -> None:

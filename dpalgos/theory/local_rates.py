@@ -35,7 +35,7 @@ def gradient_upper(n: int, d: int, k: int, epsilon: float) -> float:
 
 
 def local_rates(n: int, d: int, k: int, epsilon: float, delta: float) -> dict[str, float]:
-    """Return the rates by what figures call them."""
+    """Return the rates by their names in figures."""
     return {
         "Algorithm 1's rate, constant 1": private_moments_upper(n, d, k, epsilon, delta),
         "Algorithm 2's rate, constant 1": gradient_upper(n, d, k, epsilon),

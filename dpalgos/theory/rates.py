@@ -168,7 +168,7 @@ def dense_rates(task: str, n: int, d: int, epsilon: float, delta: float) -> dict
 
 
 def sparse_rates(task: str, n: int, d: int, s: int, epsilon: float, delta: float) -> dict[str, float]:
-    """Return the same for s-sparse parameters; the lower bound is the one that the attack supports."""
+    """Return the papers' rates of s-sparse parameters; the lower one is what the attack proves."""
     upper = sparse_mean_upper if task == "mean" else sparse_linear_regression_upper
     lower = sparse_lower(n, d, s, epsilon, version="supported")
     return {UPPER: float(upper(n, d, s, epsilon, delta)), LOWER: float(lower)}

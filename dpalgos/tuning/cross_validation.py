@@ -5,7 +5,7 @@
 a loss truncated to an interval of length L (τ, or 2τ for a loss of either sign); s is drawn by the
 exponential mechanism on −CV.
 
-As printed the models are not private and the mechanism is told that CV moves by τ/n. But a row is in one
+As printed the models are not private and the mechanism assumes that CV moves by τ/n. But a row is in one
 fold and trains the models of the other four: replacing it moves its own loss *and* the losses of 4n/5 rows,
 by τ (4/5 + 1/n) in all, .81 τ for n = 100 (attained). So the printed way is under-noised by a factor of about
 .8 n; with the true sensitivity the mechanism would choose at random. :func:`as_printed` records an
@@ -70,19 +70,8 @@ def chosen_by_cross_validation(
 ) -> FloatArray:
     """Return the last fit's model of the chosen sparsity, (d, R).
 
-    Parameters
-    ----------
-    sample : Sample
-    fits : sequence of six callables
-        Rows → a released path (d, R) at the largest sparsity: one for each fold, and the last.
-    loss : Loss
-        Of a row under a model.
-    grid : tuple of int
-        Numbers to choose from.
-    epsilon : float
-        ε0 of the choice.
-    transcript : Transcript
-        Where the choice is released and recorded.
+    Each of six ``fits`` maps rows to a released path (d, R) at the largest sparsity: one for each fold, and
+    the last. ``epsilon`` is ε0 of the choice among ``grid``.
     """
 
     def nested(fit: Fit) -> Callable[[Sample], list[FloatArray]]:
@@ -108,19 +97,10 @@ def as_printed(
     loss: Loss,
     estimator: Callable[[Sample, P, Transcript], FloatArray],
 ) -> FloatArray:
-    """Return the estimate at a sparsity that was chosen as printed; not private.
+    """Return the estimate at a sparsity that was chosen as printed; not private, which is recorded.
 
-    Parameters
-    ----------
-    sample : Sample
-    params : SparsityParams
-    transcript : Transcript
-        Where it is recorded that nothing is proved.
-    models : callable
-        Rows → the models of the grid, without privacy.
-    loss : Loss
-    estimator : callable
-        What is run at the chosen sparsity.
+    ``models`` maps rows to the models of the grid, without privacy; ``estimator`` is run at the chosen
+    sparsity.
     """
     scores = -cross_validation(sample, [lambda rows: models(rows, params)] * N_FOLDS, loss)
 

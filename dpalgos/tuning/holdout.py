@@ -34,19 +34,8 @@ def chosen_by_holdout(
 ) -> FloatArray:
     """Return the chosen model, (d, R).
 
-    Parameters
-    ----------
-    sample : Sample
-    fits : sequence of one callable
-        Rows → the released path (d, R) at the largest sparsity.
-    loss : Loss
-        Of a row under a model.
-    grid : tuple of int
-        Numbers to choose from.
-    epsilon : float
-        ε0 of the choice.
-    transcript : Transcript
-        Where the choice is released and recorded.
+    The one function in ``fits`` maps rows to the released path (d, R) at the largest sparsity; ``epsilon`` is
+    ε0 of the choice among ``grid``.
     """
     last = fold(sample, N_FOLDS - 1)
     (fit,) = fits

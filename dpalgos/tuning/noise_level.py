@@ -6,19 +6,9 @@ from dpalgos.typing import FloatArray
 
 
 def prune(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
-    """Set to zero what noise of a known level alone explains: free post-processing.
+    """Set released values (k, R) to zero where noise of a known level explains them: post-processing.
 
-    Parameters
-    ----------
-    values : (k, R) array
-        Released values.
-    noise_std : float or (R,) array
-        Standard deviation of their noise; public.
-
-    Returns
-    -------
-    (k, R) array
-        Values above noise_std · √(2 log(10 k)) in magnitude, zeros for the others.
+    Values above noise_std · √(2 log(10 k)) in magnitude are kept.
     """
     return np.asarray(
         np.where(np.abs(values) > noise_std * np.sqrt(2 * np.log(10 * len(values))), values, 0.0)

@@ -1,4 +1,4 @@
-"""A sparse fit as tuning sees it: what it costs at a given noise, and how its sparsity is chosen."""
+"""Sparse fits: what they cost at a given noise, and how their sparsity is chosen."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,16 +24,8 @@ P_contra = TypeVar("P_contra", bound=SparsityParams, contravariant=True)
 class FitNoise:
     """The noise of a fit that selects ``sparsity`` entries and releases them, round by round.
 
-    Attributes
-    ----------
-    sparsity : int
-        Entries selected and released in a round.
-    rounds : tuple of (float, float)
-        Multipliers of each round: Gumbel scale, and Gaussian standard deviation, over sensitivity.
-    n_quantiles : int
-        How many quantiles are released beside.
-    quantile_epsilon : float
-        ε0 of each.
+    ``rounds`` are pairs of multipliers: Gumbel scale, and Gaussian standard deviation, over sensitivity. With
+    it ``n_quantiles`` quantiles may be released, each for ε0 = ``quantile_epsilon``.
     """
 
     sparsity: int
@@ -88,16 +80,8 @@ def with_chosen_sparsity(
 ) -> FloatArray:
     """Return the answer at the sparsity that ``params.sparsity_choice`` stands for, (d, R).
 
-    Parameters
-    ----------
-    fit : callable
-        The private fit; (ε, δ)-DP at a noise factor of 1.
-    noise : callable
-        Its noise, for accounting.
-    models : callable
-        Rows → the models of the grid without privacy, for cross-validation as printed.
-    loss : Loss
-        By which models are compared.
+    ``fit`` is the private fit, (ε, δ)-DP at a noise factor of 1, and ``noise`` its noise; ``models`` maps
+    rows to the models of the grid without privacy, for cross-validation as printed.
     """
     match params.sparsity_choice:
         case "printed_cross_validation":

@@ -99,15 +99,9 @@ class SparsityParams(PrivateParams):
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A fifth of every replicate's rows, by their index, and a sample of the others.
+    """A fifth of every replicate's rows, by their index, and a sample ``train`` of the others.
 
-    Attributes
-    ----------
-    train : Sample
-    X, y : arrays
-        Rows that any replicate tests on.
-    weights : (k, R) or (k, 1) array
-        1 where a replicate tests on a row.
+    ``weights`` (k, R), or (k, 1), are 1 where a replicate tests on a row of ``X``, ``y``.
     """
 
     train: Sample

@@ -83,24 +83,10 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
 def private_interval(
     transcript: Transcript, sample: Sample, bound: float, *, epsilon: float, columns: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Release the quantiles between which columns are to be truncated.
+    """Release the quantiles (m, R) between which columns, first truncated to ± ``bound``, are truncated.
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Where they are released and recorded.
-    sample : Sample
-        Whose columns, truncated to ± ``bound``.
-    bound : float
-        Public.
-    epsilon : float
-        Of each of the two quantiles of a column.
-    columns : (m, R) int array, optional
-        Released indices of the columns that each replicate asks about; all if omitted.
-
-    Returns
-    -------
-    lower, upper : (m, R) arrays
+    ``epsilon`` is that of each of the two quantiles of a column; ``columns`` (m, R) are released indices of
+    the columns that each replicate asks about, by default all.
     """
     released = exponential_quantiles(
         transcript,
