@@ -190,16 +190,15 @@ def test_printed_numbers_are_the_papers():
         ("covariate_bound = 3.0", "covariate_bond = 3.0", "covariate_bond"),
     ],
 )
-def test_a_faulty_study_is_one_sentence(tmp_path, old, new, message):
+def test_a_faulty_study_is_refused_by_what_is_wrong(tmp_path, old, new, message):
     from flows.studies.find_study import STUDIES
 
     text = (STUDIES / "swarm.toml").read_text()
     assert old in text
     file = tmp_path / "my_swarm.toml"
     file.write_text(text.replace(old, new))
-    with pytest.raises((SpecError, ValueError), match=message) as caught:
+    with pytest.raises((SpecError, ValueError), match=message):
         find_study(str(file))
-    assert "\n" not in str(caught.value)
 
 
 def test_seconds_are_per_replicate_and_not_per_metric():
