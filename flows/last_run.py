@@ -10,6 +10,7 @@ from flows.record.progress import say
 from flows.studies.find_study import SCORECARD, find_study, study_names
 from flows.studies.task_choice import TASKS, check_cell, nearest_name
 from tasks.faults import SpecError
+from tasks.run.stored_results import read_results
 from tasks.study.spec import StudySpec
 
 
@@ -133,6 +134,7 @@ def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec,
         raise SpecError(f"{spec.name} has no stored results in {folder}; {remedy}")
     if sha256_file(results) != manifest.get("results_sha256"):
         raise SpecError(f"{results} is not the table that its manifest names; {remedy}")
+    read_results(results)
     return spec, results, manifest
 
 

@@ -125,7 +125,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Say what differs between two runs, beyond their error bars."""
-    from flows.record.stored_results import read_results
+    from tasks.run.stored_results import read_results
     from reports.analysis.compare import compare_results, describe
 
     tables = read_results(first), read_results(second)

@@ -26,13 +26,13 @@ from prefect.context import FlowRunContext
 
 from data.store.folders import REPORTS, read_json
 from flows.record.progress import say
-from flows.record.stored_results import read_results
 from flows.record.webhook import tell_drift
 from flows.studies.parameters import from_server
 from reports.analysis.compare import compare_results
 from tasks.faults import SpecError
 from tasks.report.artifact import standalone_markdown
 from tasks.report.spent_budget import spent_budget
+from tasks.run.stored_results import read_results
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
 

@@ -21,6 +21,7 @@ from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.rules import delta_at
+from tasks.run.stored_results import read_results
 from tasks.scorecard.claims import OPEN, Claim, Judgment, Scorecard, load_scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.study.spec import StudySpec
@@ -40,7 +41,7 @@ def score(
 
 def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
     """Return the evidence of the studies whose results tables are given, by name."""
-    return {s.name: Evidence(s, pd.read_parquet(tables[s.name])) for s in specs if s.name in tables}
+    return {s.name: Evidence(s, read_results(Path(tables[s.name]))) for s in specs if s.name in tables}
 
 
 def write_scorecard(

@@ -6,12 +6,12 @@ import pytest
 
 from data.store.folders import sha256_file
 from flows.last_run import last_manifest, rebuild_reports, rerun_options
-from flows.record.stored_results import read_results
 from flows.studies.find_study import find_study
 from flows.studies.task_choice import TASKS, check_cell
 from reports.analysis.compare import compare_results, describe
 from reports.analysis.results import to_parquet_bytes
 from tasks.faults import SpecError
+from tasks.run.stored_results import read_results
 
 ASKED = {"profile": None, "reps": None, "seed": None}
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}

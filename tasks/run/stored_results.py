@@ -25,8 +25,10 @@ def read_results(run: Path) -> pd.DataFrame:
         raise SpecError(
             f"{run} holds no results.parquet; pass a folder such as reports/out/housing"
         ) from None
-    except ResultsError:
-        raise SpecError(f"{path} is not a results table; pass a folder such as reports/out/housing") from None
+    except ResultsError as error:
+        raise SpecError(
+            f"{path} is no results table of this version: {error}; run the study again, or pass another folder"
+        ) from None
     except Exception as error:  # whatever a reader of damaged files raises
         raise SpecError(
             f"{path} is not a readable Parquet file ({type(error).__name__}); "
