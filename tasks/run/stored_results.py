@@ -27,7 +27,7 @@ def read_results(run: Path) -> pd.DataFrame:
         ) from None
     except ResultsError as error:
         raise SpecError(
-            f"{path} is no results table of this version: {error}; run the study again, or pass another folder"
+            f"{path} is not a results table of this version: {error}; run the study again"
         ) from None
     except Exception as error:  # whatever a reader of damaged files raises
         raise SpecError(

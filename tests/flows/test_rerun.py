@@ -152,7 +152,7 @@ def test_results_are_read_from_a_folder_or_a_file(tmp_path):
     with pytest.raises(SpecError, match="not a readable Parquet file"):
         read_results(path)
     path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="value")))
-    with pytest.raises(SpecError, match="is not a results table"):
+    with pytest.raises(SpecError, match="lacks the column value"):
         read_results(path)
     with pytest.raises(SpecError, match="holds no results"):
         read_results(path / "below")
