@@ -125,8 +125,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Say what differs between two runs, beyond their error bars."""
-    from tasks.run.stored_results import read_results
     from reports.analysis.compare import compare_results, describe
+    from tasks.run.stored_results import read_results
 
     tables = read_results(first), read_results(second)
     differences = compare_results(*tables)
