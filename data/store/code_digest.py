@@ -24,7 +24,7 @@ PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 # Packages whose modules are found by name and are so few that all of them count.
 FOUND_BY_NAME = ("dpalgos.models.families", "reports.exhibits", "reports.layouts")
 # Modules that import by name what a key names, see above.
-NAMED_IN_KEYS = ("dpalgos.catalog", "data.simulations", "data.datasets", "tasks.problems.kinds")
+NAMED_IN_KEYS = ("dpalgos.plugins", "data.simulations", "data.datasets")
 # Imports inside the functions of this package serve checks and reports alone.
 _REPORTS_IN_FUNCTIONS = "tasks.problems"
 # Files that modules read, where a page depends on them.

@@ -59,9 +59,9 @@ def load_study(path: Path) -> StudySpec:
         whole = with_own_data({"name": path.stem, **plain}, path, content.decode())
         return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
-        faults = [_sentence(each, plain) for each in _independent(error.errors(), plain)]
-        listed = faults[0] if len(faults) == 1 else "".join(f"\n  {fault}" for fault in faults)
-        raise SpecError(f"{path.name}: {listed}") from None
+        faults = list(dict.fromkeys(_sentence(each, plain) for each in _independent(error.errors(), plain)))
+        numbered = [f"({number}) {fault}" for number, fault in enumerate(faults, 1)]
+        raise SpecError(f"{path.name}: {'; '.join(numbered) if len(faults) > 1 else faults[0]}") from None
 
 
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
