@@ -4,7 +4,7 @@ FROM python:3.12-slim
 RUN useradd --system --create-home --home-dir /var/lib/dpcost dpcost \
     && mkdir -p /app/reports/out && chown dpcost /app/reports/out
 WORKDIR /app
-COPY pyproject.toml constraints.txt README.md LICENSE prefect.yaml ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE prefect.yaml ./
 COPY flows flows
 COPY tasks tasks
 COPY dpalgos dpalgos

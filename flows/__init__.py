@@ -1,6 +1,13 @@
 """The stories: one Prefect flow per kind of study, the servers behind them, and the command line."""
 
 import os
+import sys
+from pathlib import Path
+
+# A wheel installs the application's packages in the folder `dpcost`, which goes first on the path: they
+# import each other by the names that they have in a checkout.
+if __name__ != "flows":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
 # Prefect sends usage data unless it is told not to before it is first imported.
 NO_ANALYTICS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}

@@ -159,7 +159,8 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def _file_of(module: str) -> Path:
-    path = PROJECT_ROOT.joinpath(*module.split("."))
+    root = PROJECT_ROOT if (PROJECT_ROOT / module.partition(".")[0]).exists() else PROJECT_ROOT.parent
+    path = root.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_name(f"{path.name}.py")
 
 

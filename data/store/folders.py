@@ -15,10 +15,16 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from platformdirs import user_data_path
+
 from data.errors import StoreError
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
-REPORTS = PROJECT_ROOT / "reports" / "out"  # unless another folder is asked for
+PROJECT_ROOT = Path(__file__).resolve().parents[2]  # the checkout, or the folder that a wheel installed
+_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
+_LASTING = PROJECT_ROOT if _CHECKOUT else user_data_path("dpcost")
+# What these are unless others are asked for.
+HOME = _LASTING / (".dpcost" if _CHECKOUT else "home")
+REPORTS = _LASTING / "reports" / ("out" if _CHECKOUT else "")
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _SECONDS_TO_LOCK = 2.0
@@ -43,11 +49,12 @@ def home() -> Path:
     Returns
     -------
     pathlib.Path
-        ``DPCOST_HOME`` as an absolute path, or ``.dpcost`` in the project; it need not exist yet.
+        ``DPCOST_HOME`` as an absolute path; by default ``.dpcost`` in a checkout, elsewhere a folder of the
+        platform's for the data of users. It need not exist yet.
     """
     chosen = os.environ.get("DPCOST_HOME")
     if not chosen:
-        return PROJECT_ROOT / ".dpcost"
+        return HOME
     try:
         return Path(chosen).expanduser().resolve()
     except (OSError, RuntimeError):

@@ -1,0 +1,19 @@
+"""What the wheel installs: the library ``dpalgos``, and the application's packages in a folder ``dpcost``."""
+
+import sys
+
+from setuptools import find_packages, setup
+
+application = find_packages(include=["flows*", "tasks*", "data*", "reports*"], exclude=["reports.out*"])
+in_place = application if "editable_wheel" in sys.argv else []  # a checkout's modules keep their names
+
+setup(
+    packages=[*find_packages(include=["dpalgos*"]), *(f"dpcost.{name}" for name in application), *in_place],
+    package_dir={"dpcost": "."},
+    package_data={
+        "dpcost.flows": ["claims.toml", "cli/templates/*", "../prefect.yaml"],
+        "dpcost.flows.studies": ["*.toml"],
+        "dpcost.data": ["registry.toml", "embedded/*/*"],
+        "dpcost.reports": ["templates/*"],
+    },
+)

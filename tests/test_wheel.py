@@ -1,0 +1,96 @@
+"""The wheel, installed in an environment next to another package `data`, runs and serves from any folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
+pytestmark = [pytest.mark.slow, pytest.mark.server]
+
+PROJECT = Path(__file__).resolve().parents[1]
+APPLICATION = ("flows", "tasks", "data", "reports")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build the wheel from a copy, so that nothing is written to the project."""
+    copy, built = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("wheel")
+    for name in (*APPLICATION, "dpalgos"):
+        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "prefect.yaml"):
+        shutil.copy(PROJECT / name, copy)
+    build = f"from setuptools.build_meta import build_wheel; build_wheel({str(built)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True)
+    return next(built.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """Return the interpreter of a fresh environment with the wheel and a foreign package `data`."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    known = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "dependencies.pth").write_text("\n".join(known))
+    (site / "data").mkdir()
+    (site / "data" / "__init__.py").write_text("raise ImportError('this is the foreign package')")
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Return variables that name folders of the test's own, and no home."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON"))}
+    kept.pop("DPCOST_HOME", None)
+    return kept | {"HOME": str(tmp_path / "user"), "XDG_DATA_HOME": str(tmp_path / "share")}
+
+
+def test_two_names_are_installed(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"dpalgos", "dpcost"}
+    assert "dpcost/data/embedded/housing/cal_housing.tgz" in names
+
+
+def test_a_study_runs_from_another_folder(python, environment, tmp_path):
+    main = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+    subprocess.run(
+        [python, "-c", main, "run", "rand_visits", "--profile", "smoke", "--offline"],
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+    share = tmp_path / "share" / "dpcost"
+    assert (share / "reports" / "rand_visits" / "report.html").exists()
+    assert (share / "home" / "store").is_dir()
+
+
+def test_it_serves(python, environment, tmp_path):
+    from flows.server.private_server import free_port
+
+    process = subprocess.Popen(
+        [python, "-m", "dpcost.flows.server.serve", "--port", str(free_port())],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "deployment run" in line:
+            break
+    process.terminate()
+    said += process.communicate(timeout=120)[0]
+    assert "Ctrl-C stops everything" in "".join(said)
