@@ -11,6 +11,7 @@ from dpalgos.catalog import Neighbors
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_factor, clip_rows_l2
+from dpalgos.steps.symmetric import from_upper_triangles
 from dpalgos.typing import FloatArray
 
 
@@ -34,10 +35,7 @@ def clipped_score_moments(
         counted = np.maximum(0.5 * (np.abs(group.y) > response_bound), long)
         clipped[chosen] += (np.maximum(factor < 1, counted[:, None]) * group.weights).sum(axis=0)
         packed[chosen] += ((residual * factor) ** 2 * group.weights).T @ (X[:, first] * X[:, second])
-    moments = np.empty((sample.n_replicates, d, d))
-    moments[:, first, second] = packed
-    moments[:, second, first] = packed
-    return moments / sample.n_rows[:, None, None], clipped / sample.n_rows
+    return from_upper_triangles(packed, d) / sample.n_rows[:, None, None], clipped / sample.n_rows
 
 
 def score_witnesses(covariate_bound: float, d: int) -> dict[str, Neighbors]:

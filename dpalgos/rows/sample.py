@@ -5,7 +5,7 @@ of streamed rows (:mod:`dpalgos.steps.row_moments`); groups of a few replicates 
 replicates) arrays stay in the processor's cache; and :class:`dpalgos.rows.wide.Design` for wide data.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -215,11 +215,9 @@ class Sample:
         return np.asarray(Z.T @ self.float_mask / self.n_rows)
 
     def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
-        """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R).
+        """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
 
-        Block by block, and once for all estimators that ask for the same.
-        """
-        if (clip, bound) not in self._clipped_means:
+        def means() -> FloatArray:
             n_columns = 1 if self.row_mask is None else self.n_replicates
             total = np.zeros((self.n_features, n_columns))
             for rows, block in self.rows.blocks():
@@ -228,10 +226,11 @@ class Sample:
                     total[:, 0] += clipped.sum(axis=0)
                 else:
                     total += clipped.T @ self.float_mask[rows]
-            means = np.broadcast_to(total, (self.n_features, self.n_replicates)) / self.n_rows
-            means.flags.writeable = False
-            self._clipped_means[clip, bound] = means
-        return self._clipped_means[clip, bound]
+            found = np.broadcast_to(total, (self.n_features, self.n_replicates)) / self.n_rows
+            found.flags.writeable = False
+            return np.asarray(found)
+
+        return self._once(("clipped means", clip, bound), means)
 
     def gram(self, bound: float | None, dtype: np.dtype[np.floating]) -> FloatArray:
         """Return X'X / n of all rows truncated to ± ``bound``, (d, d), computed once.
@@ -239,13 +238,14 @@ class Sample:
         In single precision products of a block are summed in it, and blocks in double precision
         (`dpalgos.rows.blocks`).
         """
-        key = (bound, dtype)
-        if key not in self._grams:
+
+        def gram() -> FloatArray:
             whole = self.rows.array().astype(dtype, copy=False)
             whole = whole if bound is None else np.clip(whole, -bound, bound)
             total = whole.T @ whole if dtype == np.float64 else _summed_gram(whole, self.rows.block_size)
-            self._grams[key] = total / len(whole)
-        return self._grams[key]
+            return np.asarray(total / len(whole))
+
+        return self._once(("gram", bound, dtype), gram)
 
     def crossed(
         self,
@@ -255,23 +255,15 @@ class Sample:
         mean_product: Callable[[FloatArray], FloatArray],
     ) -> FloatArray:
         """Return X'y / n of rows truncated to ± ``bound``, computed once for the same responses."""
-        key = (bound, dtype, y.shape, y.tobytes())
-        if key not in self._crosses:
-            self._crosses[key] = mean_product(y)
-        return self._crosses[key]
+        return self._once(("cross", bound, dtype, y.shape, y.tobytes()), lambda: mean_product(y))
+
+    def _once(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
+        if key not in self._computed:
+            self._computed[key] = compute()
+        return self._computed[key]
 
     @cached_property
-    def _crosses(
-        self,
-    ) -> dict[tuple[float | None, np.dtype[np.floating], tuple[int, ...], bytes], FloatArray]:
-        return {}
-
-    @cached_property
-    def _grams(self) -> dict[tuple[float | None, np.dtype[np.floating]], FloatArray]:
-        return {}
-
-    @cached_property
-    def _clipped_means(self) -> dict[tuple[Callable[..., FloatArray], float], FloatArray]:
+    def _computed(self) -> dict[tuple[Hashable, ...], FloatArray]:
         return {}
 
     def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:

@@ -13,6 +13,7 @@ from scipy.linalg.blas import dgemm
 
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
+from dpalgos.steps.symmetric import from_upper_triangles
 from dpalgos.typing import FloatArray
 
 # Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
@@ -95,8 +96,4 @@ def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
         narrow = p <= _NARROW and z.flags.f_contiguous
         return np.asarray(dgemm(1.0, z, z, trans_a=True) if narrow else z.T @ z)
     first, second = np.triu_indices(p)
-    packed = weights.T @ (z[:, first] * z[:, second])
-    moments = np.empty((weights.shape[1], p, p))
-    moments[:, first, second] = packed
-    moments[:, second, first] = packed
-    return moments
+    return from_upper_triangles(weights.T @ (z[:, first] * z[:, second]), p)

@@ -21,9 +21,13 @@ def svec(matrices: FloatArray) -> FloatArray:
 
 def unsvec(vectors: FloatArray, p: int) -> FloatArray:
     """Turn (p(p+1)/2, R) vectors back into (R, p, p) symmetric matrices."""
-    first, second, scale = _layout(p)
-    entries = vectors.T / scale
-    matrices = np.empty((vectors.shape[1], p, p))
+    return from_upper_triangles(vectors.T / _layout(p)[2], p)
+
+
+def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
+    """Return the symmetric matrices (R, p, p) with upper triangles (R, p(p + 1)/2), row by row."""
+    first, second, _ = _layout(p)
+    matrices = np.empty((len(entries), p, p))
     matrices[:, first, second] = entries
     matrices[:, second, first] = entries
     return matrices
@@ -43,11 +47,7 @@ def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     if p > _SHORT:
         return np.stack([(Z * column[:, None]).T @ Z for column in weights.T])
     first, second, _ = _layout(p)
-    packed = weights.T @ (Z[:, first] * Z[:, second])
-    moments = np.empty((len(packed), p, p))
-    moments[:, first, second] = packed
-    moments[:, second, first] = packed
-    return moments
+    return from_upper_triangles(weights.T @ (Z[:, first] * Z[:, second]), p)
 
 
 def gram_sensitivity(row_bound: float) -> float:

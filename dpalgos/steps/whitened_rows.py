@@ -9,7 +9,7 @@ import numpy as np
 
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.symmetric import quadratic_forms
+from dpalgos.steps.symmetric import from_upper_triangles, quadratic_forms
 from dpalgos.typing import FloatArray
 
 
@@ -48,15 +48,13 @@ class WhitenedRows:
         """Return the mean over rows of g g' for g = u (y − u'θ) clipped to ℓ2 norm ``level``, (R, d, d)."""
         d = len(theta)
         first, second = np.triu_indices(d)
-        packed, moments = np.zeros((theta.shape[1], len(first))), np.empty((theta.shape[1], d, d))
+        packed = np.zeros((theta.shape[1], len(first)))
         for group, norms in self._groups:
             chosen = group.replicates
             residual = self._residual(group, theta)
             weights = (residual * clip_factor(np.abs(residual) * norms, level[chosen])) ** 2 * group.weights
             packed[chosen] += weights.T @ (group.X[:, first] * group.X[:, second])
-        moments[:, first, second] = packed
-        moments[:, second, first] = packed
-        moments /= self._sample.n_rows[:, None, None]
+        moments = from_upper_triangles(packed, d) / self._sample.n_rows[:, None, None]
         return np.asarray(self._whitening @ moments @ self._whitening)
 
     def gradient_norms(self, theta: FloatArray) -> Grouped[FloatArray]:
