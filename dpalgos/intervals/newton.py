@@ -43,15 +43,15 @@ class BoundedScores(Protocol):
     """
 
     @property
-    def n_units(self) -> FloatArray: ...  # noqa: D102
+    def n_units(self) -> FloatArray: ...
     @property
-    def curvature_bound(self) -> float: ...  # noqa: D102
+    def curvature_bound(self) -> float: ...
     @property
-    def score_bound(self) -> float: ...  # noqa: D102
+    def score_bound(self) -> float: ...
     @property
-    def bend(self) -> float: ...  # noqa: D102
+    def bend(self) -> float: ...
     @property
-    def row_bound(self) -> float: ...  # noqa: D102
+    def row_bound(self) -> float: ...
 
     def mean_curvature(self, coef: FloatArray) -> FloatArray:
         """Return the mean of the units' curvatures, (R, d, d)."""
