@@ -1,4 +1,4 @@
-"""What privacy costs beside chance: from which ε on it hardly matters, how many rows would make up for it.
+"""The cost of privacy compared with sampling error, as an ε and as a number of rows.
 
 A subsample of m of N rows, drawn without return, misses their answer by e(m) on average. Rows drawn from a
 large population miss its answer by more, s(m) = e(m) / √(1 − m/N). A private estimate of error E adds
@@ -19,7 +19,7 @@ _BEYOND_EPSILON = 4.0  # how far beyond the largest ε
 
 
 def enough_epsilon(view: View) -> str:
-    """Say from which ε on privacy adds less error than chance does; empty where that cannot be told."""
+    """Say from which ε on privacy adds less error than sampling; empty where that is unknown."""
     where, m = view.headline, view.headline_size
     if where is None or m is None or (chance := population_error(view, m)) is None:
         return ""

@@ -1,4 +1,4 @@
-"""Where an error that was measured at some points falls to what is wanted."""
+"""The point at which a measured error curve falls to a wanted error."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 
 def first_below(wanted: float, points: Sequence[tuple[float, float]], beyond: float = 1.0) -> float:
-    """Return where errors (x, error) first fall to what is wanted.
+    """Return the x at which errors (x, error) first fall to a wanted error.
 
     Between points on log scales; after the last one along the last slope, up to ``beyond`` times as far.
     Infinite if that is not enough.

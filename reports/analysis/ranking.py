@@ -1,4 +1,4 @@
-"""Who is best at one size, who cannot be told from the best, and what chance alone leaves."""
+"""Ranking of estimators at one size, and the error that sampling alone leaves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.analysis.series import Point, Series, View
 
 @dataclass(frozen=True)
 class Ranking:
-    """Who is where at one size: private series from best to worst, non-private ones, the zero vector.
+    """The ranking at one size: private series from best to worst, non-private ones, the zero vector.
 
     Where some keep a stronger promise than others, `private` holds the strongest one's only (local, where
     nobody is trusted, before user-level, before central), and `weaker` the best of the others.

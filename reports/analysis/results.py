@@ -244,12 +244,12 @@ def _plain(error: Exception) -> str:
 
 
 def timings_path(results: Path | str) -> Path:
-    """Return where the times lie that were measured for a part of a results table."""
+    """Return the path of the measured times of a part of a results table."""
     return Path(results).with_suffix(".timings.parquet")
 
 
 def selections_path(results: Path | str) -> Path:
-    """Return where it lies how often each column was selected in a part of a results table."""
+    """Return the path of the selection counts of a part of a results table."""
     return Path(results).with_suffix(".selected.json")
 
 

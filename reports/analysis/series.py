@@ -122,12 +122,12 @@ class View:
 
     @cached_property
     def private(self) -> pd.DataFrame:
-        """The rows of private estimators, of those that prove nothing too."""
+        """The rows of private estimators, including those without a proved ε."""
         return self.table[self.table["role"].isin(("private", "unprotected"))]
 
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
-        """Every ε asked for, ascending."""
+        """Every requested ε, ascending."""
         return tuple(sorted({float(e) for e in self.private["epsilon"]}))
 
     @cached_property
@@ -142,7 +142,6 @@ class View:
 
     @cached_property
     def sizes(self) -> tuple[float, ...]:
-        """Every size on the horizontal axis, ascending."""
         return tuple(sorted({float(x) for x in self.table["x"]}))
 
     @cached_property
@@ -156,7 +155,7 @@ class View:
 
     @cached_property
     def headline_size(self) -> float | None:
-        """The size of the headline: the one on its panel's grid nearest to the one asked for."""
+        """The headline's size: the one on its panel's grid that is nearest to the requested one."""
         return None if self.headline is None else self.size_at(self.headline)
 
     def size_at(self, setting: Setting) -> float | None:

@@ -1,4 +1,4 @@
-"""What a line figure shows, how large it is, and where its axes lie; nothing is drawn here."""
+"""The content, size and axes of a line figure; drawing is in `reports.charts.figures`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,10 @@ class Size:
 
     @property
     def plot_width(self) -> float:
-        """Width of the axes."""
         return self.width - self.left - self.right
 
     @property
     def plot_height(self) -> float:
-        """Height of the axes."""
         return self.height - self.top - self.bottom
 
 
@@ -96,7 +94,7 @@ class LineFigure:
 def error_limits(
     groups: Sequence[Sequence[Series]], levels: Sequence[float] = (), reach: float = MAIN_REACH
 ) -> tuple[float, float]:
-    """Choose the range of the error axis for figures that share it.
+    """Return the range of the error axis for figures that share it.
 
     The range is that of the private estimators and the zero vector. A non-private error far below it (it
     tends to 0 where the sample is the whole data set) or a private one far above the zero vector would squash
@@ -152,7 +150,6 @@ class Frame:
 
     @cached_property
     def failures(self) -> tuple[tuple[Series, Point], ...]:
-        """Cells without any answer."""
         return tuple((s, p) for s in self.spec.series for p in s.points if not p.answered)
 
     @cached_property

@@ -29,7 +29,6 @@ ZERO_DOTS = (0, (1, 1.6))
 
 
 def draw(spec: LineFigure, size: Size) -> Figure:
-    """Draw a line figure at a size."""
     frame = Frame(spec, size)
     with drawing():
         fig = new_figure(size.width, size.height)

@@ -1,4 +1,4 @@
-"""What reports show beside results: a module per exhibit, with ``draw(view, summary, content)``.
+"""Exhibits: what reports show in addition to results; a module each, with ``draw(view, summary, content)``.
 
 A page names its exhibits (`StudyPage.exhibits`); whoever adds one adds a file here.
 """

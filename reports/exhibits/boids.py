@@ -1,4 +1,4 @@
-"""What a flock shows: which features of which boids are selected, a film, and how near a stand-in comes."""
+"""Exhibits of a flock: selected features, frames of a simulation, the summary of a stand-in."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Flock:
-    """What is known of a flock beside its results.
+    """Content of the exhibits of a flock.
 
     Attributes
     ----------
@@ -73,13 +73,12 @@ class Flock:
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Flock:
-        """Read plain data."""
         film = [FilmFrame(**frame) for frame in content["film"]]
         return cls(**{**content, "film": film, "summary": [SummaryRow(**row) for row in content["summary"]]})
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
-    """Return everything there is to show of a flock."""
+    """Return the exhibits of a flock."""
     flock, where = Flock.from_content(content), view.headline
     if where is None:
         return ()

@@ -15,12 +15,10 @@ from reports.words.headline import PageHeadline
 
 
 def headline(summary: pd.DataFrame, page: StudyPage) -> PageHeadline:
-    """Compute the top of the page."""
     return attack_headline(AttackView.build(summary, page))
 
 
 def fill(view: View, summary: pd.DataFrame) -> Filling:
-    """Draw the attacks, and put them into tables."""
     attacks = AttackView.build(summary, view.page)
     return Filling(
         draw_attacks(attacks, certified_picture(view)),

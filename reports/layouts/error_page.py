@@ -12,10 +12,8 @@ from reports.words.headline import PageHeadline, build_headline
 
 
 def headline(summary: pd.DataFrame, page: StudyPage) -> PageHeadline:
-    """Compute the top of the page."""
     return build_headline(View.build(summary, page))
 
 
 def fill(view: View, summary: pd.DataFrame) -> Filling:
-    """Draw every figure."""
     return Filling(draw_all(view, summary))

@@ -44,7 +44,6 @@ class Card:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Card:
-        """Read a stored card."""
         return cls(**json.loads(text))
 
 

@@ -37,7 +37,6 @@ class Judged:
     verdicts: Mapping[str, tuple[float, str]]
 
     def verdict(self, calibration: str) -> str:
-        """Write a verdict."""
         return VERDICTS.get(self.verdicts[calibration][0], OPEN)
 
     def reasons(self) -> Iterator[tuple[str, str]]:
@@ -63,7 +62,6 @@ class ScorecardPage:
     finished: str
 
     def of(self, paper: str) -> tuple[Judged, ...]:
-        """Return a paper's claims."""
         return tuple(judged for judged in self.judged if judged.paper == paper)
 
 

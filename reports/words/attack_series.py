@@ -59,7 +59,6 @@ class Line:
 
     @property
     def label(self) -> str:
-        """Name with the noise."""
         words = CALIBRATION_WORDS.get(self.calibration)
         return ", ".join(part for part in (self.info.label, self.form, words) if part)
 
@@ -133,7 +132,6 @@ class AttackView:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The panels' names."""
         return tuple(dict.fromkeys(panel.name for panel in self.panels))
 
 

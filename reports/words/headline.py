@@ -1,4 +1,4 @@
-"""What the table says, in words: every number on top of a page is computed here."""
+"""The sentences and key numbers on top of a page, computed from the results table."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
 
 
 def _nearly_all(view: View, m: float) -> str:
-    """Say why the error without privacy is small where the rows are most of those it is compared with."""
+    """Say that the error without privacy is small since the rows are most of the population."""
     if (chance := _chance_of_most(view, m)) is None:
         return ""
     population, units = view.page.population

@@ -1,4 +1,4 @@
-"""Compares the noise as printed in a paper with the least noise that proves the same guarantee."""
+"""Comparison of the noise printed in a paper with the least noise that proves the same guarantee."""
 
 from __future__ import annotations
 

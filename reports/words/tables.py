@@ -220,7 +220,7 @@ def summary_csv(summary: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class CertifiedRow:
-    """Certified ε of one series for every ε asked."""
+    """Certified ε of one series for every requested ε."""
 
     label: str
     slot: int

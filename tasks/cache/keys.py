@@ -58,7 +58,7 @@ class CacheKey:
             )
 
     def code(self) -> dict[str, Any]:
-        """Return the code as a record keeps it, to be told whether it is current."""
+        """Return the code's modules and digest, as a record stores them."""
         sha256 = code_digest(self.modules, of_page=self.of_page)
         return {"modules": list(self.modules), "of_page": self.of_page, "sha256": sha256}
 

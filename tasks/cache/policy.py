@@ -23,7 +23,7 @@ _told: set[Path] = set()
 
 
 class RecordFolder(LocalFileSystem):
-    """The folder of records: each is written whole or not at all, and one that cannot be is told.
+    """The folder of records; a failed write is logged.
 
     Prefect goes on without a word where a record is lost: its result is used, and computed again by the next
     run.
@@ -33,7 +33,7 @@ class RecordFolder(LocalFileSystem):
     _block_type_slug = "dpcost-records"
 
     def write_path(self, path: str, content: bytes, **_: Any) -> str:  # type: ignore[override]
-        """Write a record; warn, once for this folder, where that fails.
+        """Write a record; warn once per folder if that fails.
 
         Raises
         ------

@@ -59,7 +59,7 @@ def located(record: Record) -> Path:
 
 
 def intact(record: Any) -> bool:
-    """Whether the file of a record, and those beside it that it names, are here and as they were written."""
+    """Whether all files of a record exist unchanged on this machine."""
     try:
         return all(sha256_file(path) == sha256 for path, sha256 in _files(record).items())
     except (OSError, TypeError, KeyError, AttributeError):
@@ -67,7 +67,7 @@ def intact(record: Any) -> bool:
 
 
 def at_hand(record: Any) -> bool:
-    """Whether a record is intact, once what is not was brought from the shared store."""
+    """Whether a record is intact, after fetching missing files from the shared store."""
     if intact(record):
         return True
     try:
@@ -77,7 +77,7 @@ def at_hand(record: Any) -> bool:
 
 
 def brought(record: Record) -> Path:
-    """Return the file of a record, brought from the shared store if this machine lacks it.
+    """Return the file of a record, fetched from the shared store if this machine lacks it.
 
     Raises
     ------
@@ -94,12 +94,12 @@ def brought(record: Record) -> Path:
 
 
 def shared_record(name: str) -> Record | None:
-    """Return a record of the shared store, if it is one: data alone, about files of the cache alone."""
+    """Return a record of the shared store, or None if it is not plain data about cached files."""
     return plain_record(read_shared(_shared_name(name)) or b"null")
 
 
 def plain_record(content: bytes) -> Record | None:
-    """Return the record that the shared store keeps as such bytes; None if they are none about the cache."""
+    """Parse a record from bytes; None if it is not plain data about cached files."""
     try:
         record = json.loads(content)
         files = [record["path"], *(f"cache/x/{file}" for file in record.get("beside", {}))]
@@ -126,7 +126,7 @@ def records_folder(home: Path) -> Path:
 
 
 def refuse_unless_plain(path: Path) -> None:
-    """Remove a file of the result store that holds anything but plain JSON, so that nobody reads it.
+    """Remove a file of the result store that is not plain JSON, since reading it could run code.
 
     The file itself says how it is to be read: by unpickling, or with any function or class that it names. Who
     can write into the cache could so run code of theirs.

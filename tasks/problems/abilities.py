@@ -1,4 +1,4 @@
-"""What only some kinds of problems can do: a small protocol for each, which a problem has by its methods.
+"""Optional abilities of problems, a small protocol each: a problem has one by defining its methods.
 
 What only checks and reports need is imported inside these methods: the keys of computed numbers do not depend
 on it (see `data.code_digest`).
@@ -23,7 +23,7 @@ class UsesModules(Protocol):
     """A problem whose numbers depend on modules that no import leads to."""
 
     def modules(self) -> tuple[str, ...]:
-        """Return their names."""
+        """Return the names of the modules."""
         ...
 
 
@@ -38,10 +38,10 @@ class ChoosesSmokeSizes(Protocol):
 
 @runtime_checkable
 class ChecksEstimators(Protocol):
-    """A problem that not every estimator for its task suits."""
+    """A problem that does not suit every estimator for its task."""
 
     def check_estimator(self, name: str) -> None:
-        """Raise ValueError, in words, for an estimator that does not suit it."""
+        """Raise ValueError for an estimator that does not suit the problem."""
         ...
 
 
@@ -113,7 +113,7 @@ class DeletesRows(Protocol):
 
     @property
     def can_delete_rows(self) -> bool:
-        """Whether these settings of it do."""
+        """Whether it does with these settings."""
         ...
 
     def deletion_shifts(self, prepared: Any, n_deleted: Sequence[int]) -> tuple[str, dict[int, float]]:
@@ -127,5 +127,5 @@ class KnowsSeparation(Protocol):
 
     @property
     def separation_is_known(self) -> bool:
-        """Whether these settings of it allow that."""
+        """Whether it does with these settings."""
         ...

@@ -1,4 +1,4 @@
-"""Names of what is measured of an attack: areas under ROC curves, and rates along them."""
+"""Names of the metrics of attacks: areas under ROC curves, and rates along them."""
 
 AUC, POOLED_AUC, SUM_RATIO, OUTSIDER_MEAN = "auc", "pooled_auc", "attack_sum_ratio", "outsider_mean"
 L2_ERROR = "l2_error"

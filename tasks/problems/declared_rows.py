@@ -1,4 +1,4 @@
-"""Rows made up from public declarations and guesses alone: what a table that nobody has read may look like.
+"""Synthetic rows from public declarations and guesses alone, for forecasts that read no data.
 
 A column of numbers follows the beta law on its declared bounds whose mean and standard deviation are its
 center and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
@@ -54,13 +54,13 @@ class DeclaredRows:
         return [*(column.name for column in self.numbers), *self.categories]
 
     def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
-        """Return guesses of these columns that may be true as well as an owner's."""
+        """Return guesses about these columns that are as plausible as the owner's."""
         indicators = [name for group in self.categories.values() for name in group]
         covariates = [*(column.name for column in self.numbers), *indicators]
         return guesses.plausible(self._guessed, self._names, covariates, rng)
 
     def left_open(self, guesses: Guesses) -> tuple[str, ...]:
-        """Return what nobody guessed: the entries that would make a forecast surer."""
+        """Return the names of guesses that are not stated and would narrow a forecast."""
         entries = [("correlation", len(self._names) > 1), ("explained", self.response is not None)]
         found = [name for name, used in entries if used and name not in guesses.model_fields_set]
         if self.response is not None and not guesses.effects:

@@ -1,4 +1,4 @@
-"""What a report shows of a flock beside its results: how a stand-in compares, a film, what was selected."""
+"""Report content about a flock: a stand-in's summary, frames of a simulation, selected features."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

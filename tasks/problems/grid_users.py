@@ -1,4 +1,4 @@
-"""Users that are cells of a public grid on the map: what geography does to the promise of equal users."""
+"""Users that are cells of a public latitude–longitude grid, and so differ from each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class GriddedTable:
 
     @property
     def n_users(self) -> int:
-        """Number of users."""
         return int(self.users.max()) + 1
 
 
@@ -69,7 +68,7 @@ class GridUsers(RegisteredTableProblem):
             raise ValueError(f"grid.n must be at most least_rows = {self.least_rows}, got {n}")
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
-        """Put the columns into their units, and number the users in a column beside them."""
+        """Put the columns into their units, and append a column with each row's user."""
         rows = read_table(table)
         prepared = prepare_table(
             rows, self.about, response=self.response, covariates=self.covariates, units=self.units
@@ -81,17 +80,14 @@ class GridUsers(RegisteredTableProblem):
         return ".parquet", table_bytes(replace(prepared, X=X, column_names=(*prepared.column_names, _USER)))
 
     def load(self, path: Path) -> GriddedTable:  # type: ignore[override]
-        """Read the table and the users."""
         whole = read_prepared_table(path)
         alone = replace(whole, X=whole.X[:, :-1].copy(), column_names=whole.column_names[:-1])
         return GriddedTable(alone, whole.X[:, -1].astype(int))
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return one block: the data are small."""
         return [(0, replicates, n_cells * replicates * ELEMENTS_BESIDE)]
 
     def draws(self, replicates: Replicates, prepared: GriddedTable) -> Iterator[Draw]:
-        """Yield every replicate's own draw of rows."""
         X, y, m = prepared.table.X, prepared.table.y, replicates.n
         for replicate, rng in replicates.generators("rows"):
             rows = self.drawn_rows(prepared, m, rng)

@@ -41,7 +41,7 @@ _FACTS = ("sizes", "group_names", "private", "notes")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupEstimation(Estimation):
-    """An estimation of which it is also asked whether the largest entries are found.
+    """Data with a target, of which the recall of the largest entries is measured too.
 
     Attributes
     ----------
@@ -90,30 +90,25 @@ class GroupDifferences(DatasetProblem):
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return "mean"
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset without genotypes."""
         if get_dataset(self.dataset).kind != "genotypes":
             raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
 
     @property
     def source(self) -> str:
-        """Name of the dataset."""
         return self.dataset
 
     @property
     def protected(self) -> bool:
-        """Whether the SNPs are chosen without a look at those who are compared."""
+        """Whether the SNPs are chosen without reading the genotypes that are compared."""
         return self.selection != "all_subjects"
 
     def sizes(self, n: int) -> dict[str, int]:
-        """Return n, d and s."""
         return {"n": n, "d": self.n_snps, "s": self.s}
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return one block: the design is small."""
         return [(0, replicates, n_cells * replicates * (n * self.n_snps + ELEMENTS_BESIDE))]
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
@@ -130,7 +125,6 @@ class GroupDifferences(DatasetProblem):
         return choose_by_frequency(counts, self.n_snps, selection=self.selection)
 
     def load(self, path: Path) -> GroupDifference:
-        """Read both groups."""
         return load_groups(path)
 
     def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:

@@ -1,4 +1,4 @@
-"""What the owner of a table guesses of it, and guesses that would be as plausible.
+"""The owner's guesses about a table, and random guesses that are as plausible.
 
 All of it is public: general knowledge, a codebook, a published table; never computed from the rows.
 """
@@ -31,7 +31,7 @@ _TWO_VALUES = 0.9  # of the largest variance on the bounds: a column that holds 
 
 
 class Guesses(Strict):
-    """What an owner guesses of a table from general knowledge, so that errors can be foreseen; all public.
+    """An owner's guesses about a table from general knowledge, from which errors are forecast; all public.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Guesses(Strict):
     source: str = ""
 
     def check_names(self, columns: set[str]) -> None:
-        """Refuse guesses about columns that there are not."""
+        """Refuse guesses about unknown columns."""
         pairs = [name for pair in self.correlations for name in pair[:2]]
         for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
             if name not in columns:
@@ -105,7 +105,7 @@ class Guesses(Strict):
         covariates: Sequence[str],
         rng: np.random.Generator,
     ) -> "Guesses":
-        """Return guesses that may be true as well: near what was stated, at random where nothing was.
+        """Return equally plausible guesses: near the stated ones, random where none is stated.
 
         Parameters
         ----------

@@ -67,7 +67,6 @@ class HeldOutRegression(TrainTestSplit):
 
     @property
     def metric(self) -> str:
-        """Distance to the coefficients of all rows."""
         return "l2_error"
 
     def modules(self) -> tuple[str, ...]:
@@ -75,13 +74,11 @@ class HeldOutRegression(TrainTestSplit):
         return (TrainTestSplit.__module__,)
 
     def check(self, n: int, task: str) -> None:
-        """Refuse generalized linear models."""
         if self.family:
             raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
         super().check(n, task)
 
     def check_data(self, n: int) -> None:
-        """Refuse frames, whose label is no number."""
         if self.about.kind == "frames":
             raise ValueError(
                 f"dataset must hold a table, got {self.dataset!r}; use kind = 'train_test_split'"
@@ -101,7 +98,6 @@ class HeldOutRegression(TrainTestSplit):
         )
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return the distance and the excess risk."""
         distance, excess = np.concatenate(measured, axis=1)
         return {self.metric: distance, EXCESS_RISK: excess}
 
@@ -110,5 +106,4 @@ class HeldOutRegression(TrainTestSplit):
         return {"performance_profile": {self.metric: "error of coefficients", EXCESS_RISK: "excess risk"}}
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:
-        """Return none."""
         return ()

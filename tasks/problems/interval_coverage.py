@@ -33,7 +33,7 @@ NAIVE_COVERAGE = "coverage_without_noise"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IntervalDraw(Estimation):
-    """Data with a target, whose coordinates an answer's intervals should cover."""
+    """Data with a target, of which the coverage of an answer's intervals is measured."""
 
     def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
         """Return the error, and means over coordinates of what follows, (6, R).
@@ -54,7 +54,7 @@ class IntervalDraw(Estimation):
 
 
 class IntervalProblem(Problem):
-    """What is measured on intervals, whatever the data.
+    """The metrics of intervals, for any kind of data.
 
     A new kind of data is a class of this one and of a problem whose draws are an :class:`Estimation`.
     """
@@ -63,15 +63,13 @@ class IntervalProblem(Problem):
 
     @property
     def metric(self) -> str:
-        """The headline metric."""
         return "l2_error"
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the smallest size and the next."""
         return tuple(sorted(sizes)[:2])
 
     def draws(self, replicates: Replicates, prepared: Any) -> Iterator[Draw]:
-        """Yield the draws of the problem beside, of which intervals are measured."""
+        """Yield the draws of the other base class as draws on which intervals are measured."""
         for draw in super().draws(replicates, prepared):  # type: ignore[safe-super]
             assert isinstance(draw, Estimation)
             shared = {part.name: getattr(draw, part.name) for part in fields(Estimation)}
@@ -90,7 +88,6 @@ class IntervalProblem(Problem):
         }
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return what the metrics are called."""
         names = {"coverage": COVERAGE, "flagged": FLAGGED, "pivot": PIVOT, "naive": NAIVE_COVERAGE}
         return {"covered_shares": {**names, "n": run.replicates.n}}
 
@@ -109,7 +106,6 @@ class IntervalSimulation(IntervalProblem, RowSimulation):
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return self.estimates
 
     def n_bytes(self, n: int) -> int:
@@ -122,11 +118,9 @@ class Resamples(RegisteredTableProblem):
     """Rows of a table drawn with replacement; the truth is the answer of all of them."""
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        """Yield one resample after another."""
         keywords: dict[str, Any] = {"family": self.family} if self.family else {}
         name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
         unused = np.random.default_rng(0)

@@ -13,5 +13,4 @@ class IntervalReports(IntervalProblem, SimulatedPeople):
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return "linear_regression"

@@ -8,7 +8,7 @@ from tasks.problems.user_simulation import GaussianUsers
 
 
 class IntervalUsers(IntervalProblem, GaussianUsers):
-    """Intervals for the mean of users; a size is their number, or what makes it."""
+    """Intervals for the mean of users."""
 
     kind: Literal["interval_users"]
 

@@ -1,4 +1,4 @@
-"""Regression where nobody is trusted: simulated people, each with one report, and public rows beside them."""
+"""Regression under local privacy: simulated people with one report each, and public rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SUP_ERROR = "sup_error"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CoefficientDraw(Estimation):
-    """Data with a target, of which the largest error of a coefficient is measured, too."""
+    """Data with a target, of which the largest error of a coefficient is measured too."""
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return the ℓ2 and the largest errors, (2, R)."""
@@ -67,7 +67,6 @@ class LocalRegression(SimulatedPeople):
     kind: Literal["local_regression"]
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return both errors."""
         both = np.concatenate(measured, axis=1)
         return {self.metric: both[0], SUP_ERROR: both[1]}
 
@@ -80,7 +79,6 @@ class LocalRegression(SimulatedPeople):
         }
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the paper's rates and lower bounds."""
         from dpalgos.theory.local_rates import local_rates
 
         sizes = self.sizes(n)

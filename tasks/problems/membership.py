@@ -46,7 +46,7 @@ from tasks.work_units import Replicates
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Traced(Draw):
-    """Data with an attack on them.
+    """Data and an attack on an estimate from them.
 
     Attributes
     ----------
@@ -82,17 +82,15 @@ def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 class _FindingMembers(Problem):
-    """What is measured when members are to be found."""
+    """The metrics of membership inference."""
 
     layout: ClassVar[str] = "attack_page"
 
     @property
     def metric(self) -> str:
-        """The headline metric."""
         return AUC
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return one block, since scores are pooled."""
         return [(0, replicates, (n_cells + 1) * replicates * (2 * n * self.sizes(n)["d"] + ELEMENTS_BESIDE))]
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
@@ -121,7 +119,6 @@ class Tracing(_FindingMembers, SimulatedProblem):
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return {"linear_regression": "linear_regression", "logistic": "glm"}.get(self.attack, "mean")
 
     @property
@@ -180,21 +177,17 @@ class GroupTracing(_FindingMembers, DatasetProblem):
 
     @property
     def source(self) -> str:
-        """Name of the dataset."""
         return self.dataset
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return "mean"
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset without genotypes."""
         if get_dataset(self.dataset).kind != "genotypes":
             raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
 
     def sizes(self, n: int) -> dict[str, int]:
-        """Return n and d."""
         return {"n": n, "d": self.n_snps}
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
@@ -207,12 +200,10 @@ class GroupTracing(_FindingMembers, DatasetProblem):
         return ".npz", buffer.getvalue()
 
     def load(self, path: Path) -> TracedGroup:
-        """Read the group."""
         with np.load(path) as stored:
             return TracedGroup(X=stored["X"].astype(np.float64), panel_mean=stored["panel_mean"])
 
     def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Draw]:
-        """Yield the one draw of all replicates."""
         inside, outside, others = draw_roles(len(prepared.X), replicates.n, replicates.row_generators())
         truth = prepared.panel_mean
         if self.truth == "same_population":

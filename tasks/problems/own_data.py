@@ -1,4 +1,4 @@
-"""The declaration of a table of one's own in a study file: what its owner says is public."""
+"""The declaration of an analyst's own table in a study file: everything that is public about it."""
 
 import math
 from collections import Counter
@@ -81,7 +81,7 @@ class OwnColumn(Strict):
 
     @property
     def declared(self) -> DeclaredColumn:
-        """What is declared of the column alone."""
+        """The declaration of the column alone."""
         found = DeclaredColumn(name=self.name, categories=self.categories, impute=self.impute)
         if self.lower is None or self.upper is None:
             return found
@@ -118,7 +118,7 @@ def _indicator_units(n_categories: int) -> tuple[float, float]:
 
 
 class OwnData(Strict):
-    """A file of one's own: where it lies, and what is public about it.
+    """An analyst's own file: its path, and what is public about it.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class OwnData(Strict):
         return (self.rows, "rows") if self.users is None else (self.users, "users")
 
     def dataset(self, name: str) -> Dataset:
-        """Return the table as if it were registered."""
+        """Return the table as a registry entry."""
         file = Path(self.path).name
         return Dataset(
             name=name,

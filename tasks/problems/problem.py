@@ -1,4 +1,4 @@
-"""What a kind of problem is: how data arise, are prepared and drawn, and what is measured on an answer.
+"""Base classes of problems: how data arise, are prepared and drawn, and what is measured on an answer.
 
 A panel of a study has one problem. Everything that differs between kinds of problems is a method of it, so
 that a new kind is one file in this folder (`tasks.problems.kinds` finds it). What only some kinds can do is a
@@ -203,7 +203,7 @@ class DatasetProblem(Problem, ABC):
 
 
 def is_protected(problem: Problem) -> bool:
-    """Whether no step that reads data lies outside the guarantee: simulated data need no preparation."""
+    """Whether the guarantee covers every step that reads data, including their preparation."""
     return not isinstance(problem, DatasetProblem) or problem.protected
 
 

@@ -1,4 +1,4 @@
-"""What problems on a registered table share: its columns, their units, and the estimand that they make."""
+"""Base class of problems on a registered table: columns, their units, and the estimand."""
 
 import json
 from abc import ABC
@@ -78,17 +78,14 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     @property
     def source(self) -> str:
-        """Name of the dataset."""
         return self.dataset
 
     @property
     def protected(self) -> bool:
-        """Whether the columns are put into public units."""
         return self.units == "public"
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         if self.family:
             return "glm"
         return "linear_regression" if self.response else "mean"
@@ -205,7 +202,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         )
 
     def load(self, path: Path) -> PreparedTable:
-        """Read the prepared table."""
         if path.suffix == ".json":
             return load_frames(Scales.from_dict(json.loads(path.read_bytes())))
         return read_prepared_table(path)

@@ -37,23 +37,20 @@ class SimulatedProblem(Problem):
 
     @property
     def source(self) -> str:
-        """Name of the model."""
         return self.model
 
     @property
     def measured(self) -> str:
-        """That rows are drawn anew, and that the truth is known."""
+        """How rows are drawn and errors measured."""
         return (
             "In every repetition rows are drawn anew, the same for all estimators, and private ones draw new "
             "noise. An error compares an answer with the parameter that the rows were drawn with."
         )
 
     def modules(self) -> tuple[str, ...]:
-        """Return the model's module."""
         return (models()[self.model],)
 
     def sizes(self, n: int) -> dict[str, int]:
-        """Return n, d, and s if given."""
         sizes = {"n": n, "d": whole(self.d, {"n": n}, what="d")}
         return sizes if self.s is None else {**sizes, "s": whole(self.s, sizes, what="s")}
 
@@ -84,7 +81,6 @@ class RowSimulation(SimulatedProblem):
     """Rows of a simulation, with its truth."""
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -97,12 +93,11 @@ class RowSimulation(SimulatedProblem):
         return tuple(dict.fromkeys(ends))
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of one data set."""
         single = bool(self.settings.get("single_precision"))
         return n * self.sizes(n)["d"] * (4 if single else 8)
 
     def _worth_moments(self, replicates: Replicates) -> bool:
-        """Whether so many cells fit the same many rows that computing their moments once saves time."""
+        """Whether enough cells read these rows that computing the moments once saves time."""
         d = self.sizes(replicates.n)["d"]
         return replicates.n_cells >= _CELLS and _ROWS * d <= replicates.n and d <= _LARGEST_MOMENTS
 

@@ -18,10 +18,9 @@ _ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UserEstimation(Estimation):
-    """Rows of users: estimators that know of no users are given rows by which each user counts once."""
+    """Rows of users: estimators that take no user ids get rows weighted so that each user counts once."""
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer."""
         if dpalgos.get_estimator(cell.estimator).private:
             return super().answer(cell, replicates)
         users, y = self.sample.users[0], self.sample.y
@@ -55,7 +54,6 @@ class Subsamples(RegisteredTableProblem):
         super().check_data(n)
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return one block: all replicates run together."""
         return [(0, replicates, n_cells * (n + _ROWS_BESIDE))]
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
@@ -90,7 +88,6 @@ class Subsamples(RegisteredTableProblem):
 
     @property
     def population(self) -> tuple[int, str]:
-        """All rows of the table, or all users."""
         return self.own.units if self.own else (self.about.n_rows, "rows")
 
     @property

@@ -128,7 +128,6 @@ class TrainTestSplit(RegisteredTableProblem):
         return "glm" if self.family else "linear_regression"
 
     def check(self, n: int, task: str) -> None:
-        """Refuse a table without response."""
         super().check(n, task)
         if not self.response and self.about.kind == "table":
             raise ValueError("response is missing; name the column that is to be predicted")
@@ -144,7 +143,6 @@ class TrainTestSplit(RegisteredTableProblem):
             )
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return one small size."""
         return (min(SMOKE_ROWS // 2, *sizes),)
 
     def stand_in_rows(self, profile: Profile) -> int | None:
@@ -178,7 +176,6 @@ class TrainTestSplit(RegisteredTableProblem):
         )
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return what was measured, by name."""
         names = CLASSIFICATION if self.family == "logistic" else (self.metric,)
         return dict(zip(names, np.concatenate(measured, axis=1), strict=True))
 
@@ -195,7 +192,7 @@ class TrainTestSplit(RegisteredTableProblem):
         return shown
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:
-        """Return the error of whoever calls every row what most of them are called."""
+        """Return the error of always predicting the more frequent label."""
         from reports.page import Finding
 
         counts = exhibits.get("classification", {}).get("label_counts", ())

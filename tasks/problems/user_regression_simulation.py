@@ -26,12 +26,10 @@ class UsersOfSigns(SimulatedUsers):
 
     @property
     def source(self) -> str:
-        """Name of the model."""
         return "users of signs"
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return "linear_regression"
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
@@ -46,7 +44,6 @@ class UsersOfSigns(SimulatedUsers):
         return self.n_users(n) * self.n_samples(n) * self.d
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        """Yield one data set after another."""
         n_users, m = self.n_users(replicates.n), self.n_samples(replicates.n)
         truth = np.where(np.arange(self.d) < self.d // 2, self.coef, 0.0)
         for replicate, rng in replicates.generators("data"):
@@ -68,5 +65,4 @@ class UserRegressionSimulation(UsersOfSigns):
 
     @property
     def metric(self) -> str:
-        """The risk beyond the least."""
         return "excess_risk"

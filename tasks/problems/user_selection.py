@@ -20,7 +20,7 @@ class Choice(Draw):
     losses: np.ndarray
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return how much more the chosen candidates, unit vectors, lose than the best, (R,)."""
+        """Return the expected loss of the chosen candidates beyond the least one's, (R,)."""
         return np.asarray(self.losses @ self.columns(estimate) - self.losses.min())
 
 
@@ -39,12 +39,10 @@ class UserSelection(Problem):
 
     @property
     def source(self) -> str:
-        """Name of the model."""
         return "users who toss coins"
 
     @property
     def task(self) -> str:
-        """Estimators of coefficients choose among them."""
         return "linear_regression"
 
     @property
@@ -66,7 +64,6 @@ class UserSelection(Problem):
         return 40 * self.users * self.candidates
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        """Yield one data set after another."""
         chances = np.linspace(0.3, 0.7, self.candidates)
         for replicate, rng in replicates.generators("data"):
             lost = rng.binomial(replicates.n, chances, (self.users, self.candidates)) / replicates.n

@@ -33,7 +33,6 @@ class SimulatedUsers(Problem):
             raise RuleError("users must be at least 2, samples and d at least 1; take larger ones")
 
     def sizes(self, n: int) -> dict[str, int]:
-        """Return the size and d."""
         return {"n": n, "d": self.d}
 
     def n_users(self, n: int) -> int:
@@ -63,16 +62,13 @@ class GaussianUsers(SimulatedUsers):
 
     @property
     def source(self) -> str:
-        """Name of the model."""
         return "Gaussian users"
 
     @property
     def task(self) -> str:
-        """What is estimated."""
         return "mean"
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each."""
         return spread_over_blocks(replicates, (n_cells + 1) * (self.n_users(n) * self.d + ELEMENTS_BESIDE))
 
     def n_bytes(self, n: int) -> int:
@@ -80,7 +76,6 @@ class GaussianUsers(SimulatedUsers):
         return 40 * self.n_users(n) * self.d
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        """Yield one data set after another."""
         n_users, spread = self.n_users(replicates.n), float(self.n_samples(replicates.n)) ** -0.5
         for replicate, rng in replicates.generators("data"):
             yield Estimation(

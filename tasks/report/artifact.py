@@ -10,7 +10,7 @@ MAX_BYTES = 1_000_000  # of all figures together
 
 
 def standalone_markdown(report: Path, address: str = "") -> str:
-    """Return ``report.md`` beside a report with its figures inside.
+    """Return a report's ``report.md`` with its figures embedded.
 
     Figures that would make it larger than `MAX_BYTES` are left out; their description stays.
 

@@ -1,4 +1,4 @@
-"""What the page of a study of attacks shows beside the table: intervals, ceilings, predictions, claims."""
+"""Facts for the page of a study of attacks: intervals, ceilings, predictions, claims."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ERROR = 0.01  # of all tests of certificates together
 
 
 def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
-    """Return what the table can't say about attacks."""
+    """Return the facts that the results table does not contain."""
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     allowed: dict[tuple[str, str], float] = {}
     gaussian: dict[tuple[str, str], float] = {}

@@ -103,7 +103,7 @@ def build_page(
 
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    """Return of how many rows or users a size is a part: as many as were left of the table."""
+    """Return how many rows or users there are in the population after ingestion."""
     if not isinstance(problem, DrawsFromPopulation):
         return 0, "rows"
     declared, units = problem.population

@@ -37,7 +37,7 @@ def render(
 def write_report(
     spec: StudySpec, results_path: Path, manifest: dict[str, Any], key: CacheKey = UNCACHED
 ) -> Record:
-    """Write everything of a report but the results table itself, the manifest last."""
+    """Write all files of a report except the results table, the manifest last."""
     out = results_path.parent
     results = pd.read_parquet(results_path)
     run = {panel.name for panel in spec.panels_at(manifest["profile"])} - set(manifest.get("not_run", {}))

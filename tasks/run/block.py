@@ -1,4 +1,4 @@
-"""Compute a block: the one place where estimators meet data."""
+"""Compute a block: run its estimators on its data."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def compute_block(
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """What a cell gave on a draw; ``measured`` is None where there is no answer.
+    """The result of a cell on a draw; ``measured`` is None where there is no answer.
 
     ``beside`` are metrics that the estimator tells of itself.
     """
@@ -173,7 +173,7 @@ def _dtype(value: object) -> type:
 
 
 def _table(parts: list[dict[str, np.ndarray]]) -> pd.DataFrame:
-    """Put the rows of all cells into one table, once: thousands of small tables take longer."""
+    """Concatenate the rows of all cells."""
     return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 

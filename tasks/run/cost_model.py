@@ -1,4 +1,4 @@
-"""How long blocks take and how much memory, before they run: from short runs of them on this machine.
+"""Forecast the time and memory of blocks from short runs on this machine.
 
 A cell's replicates take a + b R seconds: a once in a block, for what they share, b for each. Both follow from
 runs of one replicate and of a few; what one replicate took more when it was first run, for what is calibrated
@@ -38,13 +38,13 @@ class PerReplicate:
     first: float = 0.0
 
     def of(self, replicates: int, *, first: bool = False) -> float:
-        """Return what so many replicates need in one block."""
+        """Return the cost of some replicates in one block."""
         return self.once + self.each * replicates + (self.first if first else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockCost:
-    """What a block takes.
+    """Time and memory of a block.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class BlockCost:
 def costs_of(
     blocks: Sequence[Block], load: Callable[[Block], Any], earlier: Mapping[str, float]
 ) -> list[BlockCost]:
-    """Return what blocks of a study will take.
+    """Return the forecast for each block of a study.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def costs_of(
 
 
 def wall_seconds(costs: Iterable[BlockCost], workers: int) -> float:
-    """Return how long blocks take on so many workers, each taking the longest that is left."""
+    """Return the wall time of blocks on some workers, each taking the longest that is left."""
     busy = np.zeros(workers)
     for cost in sorted(costs, key=lambda cost: -cost.seconds):
         busy[busy.argmin()] += cost.seconds
@@ -115,14 +115,14 @@ def earlier_seconds(blocks_folder: Path, study: str) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Measured:
-    """A panel at one size: kinds of cells, the drawing of a replicate and of a block, bytes."""
+    """Measurements of a panel at one size: each kind of cell, drawing, memory."""
 
     kinds: Mapping[Kind, PerReplicate]
     drawing: PerReplicate
     n_bytes: PerReplicate
 
     def like(self, kind: Kind) -> PerReplicate | None:
-        """Return what a kind of cell takes, or one of other settings where it has others at this size."""
+        """Return the cost of a kind of cell, or of the same estimator with other settings."""
         alike = (cost for other, cost in self.kinds.items() if other[:-1] == kind[:-1])
         return self.kinds.get(kind) or next(alike, None)
 
@@ -149,7 +149,7 @@ def _measured(own: Sequence[Block], n: int, prepared: Any, earlier: Mapping[str,
 
 
 def _line(one: float, more: float, few: int) -> PerReplicate:
-    """Return the line through what one replicate and what a few need."""
+    """Return the line through the costs of one replicate and of a few."""
     each = (more - one) / (few - 1) if few > 1 and more > one else more / few
     return PerReplicate(once=max(0.0, one - each), each=each)
 
@@ -157,7 +157,7 @@ def _line(one: float, more: float, few: int) -> PerReplicate:
 def _short_run(
     block: Block, cells: tuple[Cell, ...], prepared: Any, replicates: int
 ) -> tuple[dict[str, float], float, float]:
-    """Return cell → seconds, the seconds beside them, and bytes at most, of some replicates of a block."""
+    """Run some replicates of a block; return seconds by cell, the other seconds, and peak bytes."""
     drawn = replace(block.replicates, first=0, count=replicates, of=replicates)
     short = replace(block, cells=cells, replicates=drawn)
     times: list[pd.DataFrame] = []
@@ -187,7 +187,7 @@ def _cost(block: Block, measured: Mapping[int, _Measured]) -> BlockCost:
 
 
 def _at(replicates: Replicates, costs: Mapping[int, PerReplicate | None]) -> float:
-    """Return what a block takes, its size between those measured: a power of n."""
+    """Interpolate a cost between the measured sizes as a power of n."""
     known = {
         size: cost.of(replicates.count, first=replicates.first == 0)
         for size, cost in costs.items()
@@ -202,7 +202,7 @@ def _at(replicates: Replicates, costs: Mapping[int, PerReplicate | None]) -> flo
 
 
 def _kind(cell: Cell) -> Kind:
-    """Return what decides how long a cell takes, apart from its size."""
+    """Return what determines a cell's time, apart from its size."""
     settings = {name: value for name, value in cell.params.items() if name.startswith("n_")}
     return (
         cell.estimator,
@@ -216,7 +216,7 @@ def _kind(cell: Cell) -> Kind:
 
 
 def _begin_peak() -> float:
-    """Begin to watch the process's memory anew, where the system lets it; return what it holds, in bytes."""
+    """Reset the process's peak memory, where the system allows it; return the current memory in bytes."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _memory("VmRSS")

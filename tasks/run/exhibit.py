@@ -1,4 +1,4 @@
-"""Write what a report shows beside its results: whatever the headline's problem has to show."""
+"""Write the exhibits of a report: what the headline's problem shows in addition to results."""
 
 import json
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> 
 
 
 def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
-    """Add up in how many repetitions each cell selected each column."""
+    """Count in how many repetitions each cell selected each column."""
     total: dict[str, dict[str, int]] = {}
     for part in parts:
         path = selections_path(located(part))

@@ -23,7 +23,7 @@ class Room:
 
     @contextmanager
     def hold(self, size: int) -> Iterator[None]:
-        """Wait until ``size`` bytes are free, and hold them; what is larger than the room is let in alone."""
+        """Wait until ``size`` bytes are free and reserve them; a larger request runs alone."""
         with self._changed:
             self._changed.wait_for(lambda: self._taken == 0 or self._taken + size <= self._capacity)
             self._taken += size
@@ -39,5 +39,5 @@ _ROOM = Room(int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES
 
 
 def room_for(size: int) -> AbstractContextManager[None]:
-    """Hold memory of this process's room; a function, since tasks travel to other processes, locks do not."""
+    """Reserve memory in this process; a function, since locks cannot be sent to other processes."""
     return _ROOM.hold(size)

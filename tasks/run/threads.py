@@ -4,7 +4,7 @@ from threadpoolctl import threadpool_limits
 
 
 def one_blas_thread() -> None:
-    """Let this process's matrix products use one thread each, from now on.
+    """Limit this process's matrix products to one thread each.
 
     The number of threads decides in which order BLAS adds, so the last bits depend on it. The limit is the
     process's, not the thread's: one that ended with a block would be lifted while others compute beside it.

@@ -34,7 +34,7 @@ class Judgment:
 
 
 class Test(Strict, ABC):
-    """How a claim is decided."""
+    """A rule that decides a claim."""
 
     @abstractmethod
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
@@ -47,7 +47,6 @@ class Guarantee(Test):
     kind: Literal["guarantee"]
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare certified with asked ε."""
         rows = evidence.private(claim.estimator, calibration)
         rows = rows[rows["estimator_epsilon"].notna()]
         if claim.panel:
@@ -77,7 +76,6 @@ class ErrorRatio(Test):
     factor: float = 1.0
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
         above, below, ratios = [], [], []
@@ -129,7 +127,6 @@ class BeatsZero(Test):
     kind: Literal["beats_zero"]
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare with the zero vector."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         zero = evidence.values("zero", claim.place(""), calibration)
         pairs = list(common_replicates(ours, zero))
@@ -150,7 +147,6 @@ class GrowsAt(Test):
     epsilon: float
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare replicate by replicate."""
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         stricter = evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon)
         pairs = list(common_replicates(stricter, ours))
@@ -185,7 +181,6 @@ class Level(Test):
         return self
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare with the level at each size."""
         ours = evidence.values(claim.estimator, claim.place(), calibration, metric=self.metric)
         sign = 1 if self.at_most is None else -1
         rule = self.at_least if self.at_most is None else self.at_most
@@ -215,7 +210,6 @@ class Untestable(Test):
     why: str
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Say why."""
         return Judgment(OPEN, self.why)
 
 
@@ -226,7 +220,7 @@ AnyTest = Annotated[
 
 
 class Claim(Strict):
-    """What a paper says, where, and how it is decided.
+    """A claim of a paper: what it says, where, and how it is decided.
 
     Attributes
     ----------
@@ -250,7 +244,6 @@ class Claim(Strict):
 
     @property
     def paper(self) -> str:
-        """The paper's key."""
         return self.id.partition("-")[0]
 
     def place(self, form: str | None = None) -> Place:

@@ -1,4 +1,4 @@
-"""What a study found as its claims ask for it: errors by size and replicate, and their intervals."""
+"""The results of a study by size and replicate, and confidence intervals, for judging claims."""
 
 import math
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Evidence:
 
     @property
     def symbol(self) -> str:
-        """What sizes are called in sentences: s where the study varies the sparsity, m for subsamples."""
+        """Symbol of the size in sentences: s where the study varies the sparsity, m for subsamples."""
         return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.size_symbol
 
     def on_a_stand_in(self, place: Place) -> bool:
@@ -47,7 +47,6 @@ class Evidence:
 
     @property
     def metric(self) -> str:
-        """The study's headline metric."""
         return self.spec.head_panel.problem.metric
 
     def sizes_at(self, panel: str, size: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A study file that brings its own table, under ``[data]``: complete it, or say which line is unfinished."""
+"""Read the table that a study file declares under ``[data]``."""
 
 import re
 from pathlib import Path
@@ -15,13 +15,13 @@ _UNDECLARED_LINE = re.compile(r"""^\s*([\w-]+)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s
 
 
 class _File(BaseModel):
-    """Gives errors of the table their place in the file."""
+    """The study file's ``[data]``, so that errors name their place in it."""
 
     data: OwnData
 
 
 def with_own_data(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
-    """Return a study file's content with its own table, if it brings one, put into its problems.
+    """Return a study file's content, its own table (if any) copied into the problems.
 
     Problems without a dataset read that table: all its columns but the response, if they name no covariates;
     a column of categories stands for its columns of 0 and 1.

@@ -152,7 +152,7 @@ def _delta_text(value: object) -> object:
 
 
 def each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return values that differ, or refuse."""
+    """Return the values, or refuse duplicates."""
     for value in values:
         if values.count(value) > 1:
             raise ValueError(f"each entry must be there once, got {value!r} twice; take one out")

@@ -37,7 +37,7 @@ class Headline(Strict):
 
 
 class Printed(Strict):
-    """Numbers that a paper prints, for comparison; never results of ours.
+    """Numbers printed in a paper, for comparison.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Printed(Strict):
 
 
 class AssumptionSpec(Strict):
-    """Something taken as public: what, its value, where from."""
+    """An assumption of what is public: what, its value, its source."""
 
     what: str
     value: str
@@ -159,7 +159,7 @@ class StudySpec(Strict):
         return self
 
     def _check_steps(self) -> None:
-        """The horizontal axis of a study is a size, or the number of steps in all its panels."""
+        """Check that all panels have steps on the horizontal axis, or none has."""
         named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
         steps = self.headline.steps
         if named and steps not in named:
@@ -251,7 +251,6 @@ class StudySpec(Strict):
 
     @property
     def head_panel(self) -> Panel:
-        """The headline's panel."""
         return self.panel(self.headline.panel)
 
     @property
@@ -277,7 +276,7 @@ class StudySpec(Strict):
         return next(each.about for each in self._dataset_problems if each.source == dataset)
 
     def check_rows(self, table: DatasetRef) -> None:
-        """Refuse sizes beyond the rows, or users, that were left of a table of one's own.
+        """Refuse sizes beyond the rows (or users) that are left of the analyst's own table.
 
         Raises
         ------
@@ -303,7 +302,7 @@ class StudySpec(Strict):
         return self.model_copy(update={"panels": tuple(p for p in self.panels if p.name not in names)})
 
     def modules(self) -> list[str]:
-        """Return the modules of its problems and estimators, which its numbers depend on."""
+        """Return the modules of the problems and estimators, on which the numbers depend."""
         found = set()
         for panel in self.panels:
             found |= set(modules_of(panel.problem, {item.name for item in self.estimators_of(panel)}))

@@ -1,4 +1,4 @@
-"""Read a study file, and say in one sentence what is wrong with it."""
+"""Read a study file, or say what is wrong with it."""
 
 import difflib
 import hashlib
@@ -65,7 +65,7 @@ def load_study(path: Path) -> StudySpec:
 
 
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
-    """Return a file's content without its version, or refuse one that is not ours."""
+    """Return a file's content without its version, or refuse another version."""
     version = plain.pop("version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise SpecError(
