@@ -1,20 +1,19 @@
 """One private answer about real people: planned, then drawn with hardened noise.
 
-The plan runs the estimator on made-up numbers of the same shape, which tells its events before any private
-number is touched (an estimator's events never depend on the data), and the factor by which its noise must
-grow so that the events prove the asked ε with the accounting of hardened noise. Charge the plan first,
-draw afterwards.
+The plan runs the estimator once on made-up rows of the same shape, which gives its events before any private
+number is touched (an estimator's events never depend on the data), and finds the factor by which its noise
+must grow so that the events prove the asked ε with the accounting of hardened noise. Charge the plan first,
+draw afterwards: an answer whose events are not those of the plan is withheld.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from dpalgos.accounting.events import Event
+from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, check_users, interval_of, run
@@ -113,12 +112,12 @@ def plan_release(
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
-    rehearse = partial(
-        _rehearse, estimator, params, _made_up(estimator, n_rows, n_features, n_users, streamed)
-    )
+    made_up = _made_up(estimator, n_rows, n_features, n_users, streamed)
+    calibrated = _rehearse(estimator, params, made_up)
 
     def excess(log_inflation: float) -> float:
-        return spending(rehearse(float(np.exp(log_inflation)))).epsilon(delta) - epsilon
+        inflated = [_inflated(event, float(np.exp(log_inflation))) for event in calibrated]
+        return spending(inflated).epsilon(delta) - epsilon
 
     inflation = 1.0
     if excess(0.0) > 0:
@@ -128,7 +127,7 @@ def plan_release(
                 "is drawn; ask for more of either"
             )
         inflation = float(np.exp(brentq(excess, 0.0, _LARGEST_LOG_INFLATION, xtol=1e-9))) * (1 + 1e-8)
-    events = tuple(rehearse(inflation))
+    events = tuple(_inflated(event, inflation) for event in calibrated)
     cost = spending(events)
     return ReleasePlan(
         estimator=estimator,
@@ -202,8 +201,17 @@ def _made_up(
     return made_up
 
 
-def _rehearse(estimator: Estimator, params: Params, sample: Sample, inflation: float) -> Sequence[Event]:
-    """Return the events of a run on made-up numbers, for a given inflation of the noise."""
-    transcript = SecureTranscript(estimator.relation or Relation.CENTRAL, inflation)
+def _rehearse(estimator: Estimator, params: Params, sample: Sample) -> Sequence[Event]:
+    """Return the events of a run on made-up rows, with the noise that the estimator was calibrated for."""
+    transcript = SecureTranscript(estimator.relation or Relation.CENTRAL)
     run(estimator, sample, params, transcript)
     return transcript.events
+
+
+def _inflated(event: Event, inflation: float) -> Event:
+    """Return the event of a :class:`SecureTranscript` that multiplies its noise by ``inflation``."""
+    if isinstance(event, DiscreteGaussianEvent):
+        return replace(event, noise_multiplier=event.noise_multiplier * inflation)
+    if isinstance(event, PureEvent | BoundedRangeEvent):
+        return replace(event, epsilon=event.epsilon / inflation)
+    return event

@@ -1,7 +1,7 @@
 """Intervals of regressions that end with a step on released second moments.
 
-    β̂ = β̃ + Â⁻¹ ĝ,   Â = A + N  released second moments of the rows,   ĝ = A (β* − β̃) + ξ  a released mean
-    score
+    β̂ = β̃ + Â⁻¹ ĝ,   Â = A + N             released second moments of the rows
+                      ĝ = A (β* − β̃) + ξ    a released mean score
 
 β̃ is public by then (zero, or an earlier iterate) and ξ the sampling error of the scores plus their noise.
 Exactly,

@@ -19,8 +19,7 @@ Calibrations
         leads to k √d in place of √(kd). ``projection="l1"`` keeps ‖θ‖₁ ≤ ϱ in the place of ‖θ‖₂ ≤ ϱ, for
         coefficients whose ℓ1 norm has a public bound.
     ``paper``: entries are truncated and residuals are not clipped, and the radius, √d τ₁(ϱ √k' τ₁ + τ₂), is
-    that
-        of the worst θ in the ball; half-space reports.
+        that of the worst θ in the ball; half-space reports.
 
 Standard errors: noise of size s_t in a round's mean gradient gives
 se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² where a coefficient is kept.
