@@ -86,6 +86,8 @@ class Provenance:
         What other panels simulate, where some have a dataset.
     earlier : tuple of (str, str)
         Other contents of a file that changed, which earlier runs read: sha256, and when their last ended.
+    of_panels : tuple of (str, str)
+        The data source of each panel, where panels differ.
     """
 
     dataset: str
@@ -103,6 +105,11 @@ class Provenance:
     reasons: tuple[str, ...] = ()
     simulated_too: str = ""
     earlier: tuple[tuple[str, str], ...] = ()
+    of_panels: tuple[tuple[str, str], ...] = ()
+
+    def source_of(self, panel: str) -> str:
+        """Return the data source of a panel."""
+        return dict(self.of_panels).get(panel, self.data_source)
 
 
 @dataclass(frozen=True)

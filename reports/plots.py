@@ -81,7 +81,7 @@ def draw_all(view: View, summary: pd.DataFrame) -> Pictures:
         spec.flagged,
         spec.x_label,
         spec.y_label,
-        banner=banner(view.page.dataset.data_source, brief=True),
+        banner=banner(view.page.dataset.source_of(where.panel), brief=True),
         rows_symbol=view.page.rows_symbol,
     )
     card = _picture("card", alt, card_spec, chart.CARD, png=False)
@@ -119,7 +119,7 @@ def _spec(
         x_label=page.axis_label,
         y_label=page.metric_label,
         title=_panel_title(view, where) if panel else "",
-        banner=banner(page.dataset.data_source, brief=panel),
+        banner=banner(page.dataset.source_of(where.panel), brief=panel),
         rows_symbol=page.rows_symbol,
     )
 
@@ -246,10 +246,10 @@ def _certified(view: View, where: Setting, series: tuple[Series, ...]) -> Pictur
     if not private:
         return None
     fig = draw_certified(
-        CertifiedFigure(private, where.epsilon, banner(view.page.dataset.data_source, brief=True))
+        CertifiedFigure(private, where.epsilon, banner(view.page.dataset.source_of(where.panel), brief=True))
     )
     proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in private)
     alt = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
-    warning = banner(view.page.dataset.data_source)
+    warning = banner(view.page.dataset.source_of(where.panel))
     alt = f"{warning}. {alt}" if warning else alt
     return Picture("certified", alt, svg.to_svg(fig, "certified", alt), svg.to_png(fig))

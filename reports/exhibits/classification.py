@@ -56,7 +56,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Shown | None:
         for series in view.series(at):
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
-    source = "real" if view.page.dataset.data_source == "real" else "stand-in"
+    source = view.page.dataset.source_of(where.panel)
     text = (
         "Share of test rows misclassified. The paper's numbers are copied from its table, no results of "
         "this run; what its brackets hold is not said there, probably the standard deviation over splits. "

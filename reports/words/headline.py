@@ -84,6 +84,8 @@ def _with_error(point: Point) -> str:
 
 def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     start = f"At {condition(view, where)} and {view.page.x_symbol} = {setting(x)}"
+    if view.page.dataset.source_of(where.panel) == "stand-in":
+        start = f"On a stand-in, not the real data: {start[0].lower()}{start[1:]}"
     if ranking.best is None:
         return f"{start}, no private estimator gave an answer; the reasons are listed below."
     best, point = ranking.best

@@ -162,11 +162,11 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
     def each(values: Iterable[str], between: str = "; ") -> str:
         return between.join(dict.fromkeys(value for value in values if value))
 
-    made_up = any(one["data_source"] != "real" for one in data)
+    sources = {one["name"]: one["data_source"] for one in data}
     return Provenance(
         dataset=each((dataset.name for dataset in datasets), ", "),
         title=each((dataset.title for dataset in datasets), " — and "),
-        data_source="stand-in" if made_up else "real",
+        data_source="stand-in" if "stand-in" in sources.values() else "real",
         n_rows=sum(one["n_rows"] for one in data),
         rows_read=sum(one["rows_read"] for one in data),
         repairs=tuple((repair["reason"], repair["count"]) for one in data for repair in one["repairs"]),
@@ -182,6 +182,9 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
         else "",
         earlier=tuple(
             (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
+        ),
+        of_panels=tuple(
+            (panel.name, sources.get(panel.problem.source, "simulated")) for panel in spec.panels
         ),
     )
 

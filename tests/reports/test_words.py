@@ -289,3 +289,11 @@ def test_a_panel_without_the_headlines_epsilon_is_drawn_at_its_nearest(results, 
     assert where in view.settings
     captions = [caption for group in draw_all(view, summary).groups for caption, _ in group.panels]
     assert any(caption.endswith("“paper”, ε = 2") for caption in captions)
+
+
+def test_the_headline_names_a_stand_in_of_its_panel_and_no_simulation(results, page):
+    panel, summary = page.headline["panel"], summarize(results)
+    for source, named in (("stand-in", True), ("simulated", False), ("real", False)):
+        about = replace(page.dataset, data_source="stand-in", of_panels=((panel, source),))
+        sentence = build_headline(View.build(summary, replace(page, dataset=about))).sentence
+        assert sentence.startswith("On a stand-in, not the real data: at ε") is named
