@@ -7,14 +7,14 @@ from prefect.artifacts import create_table_artifact
 
 from data.registry import load_registry
 from flows.record.recorded_run import recorded
-from flows.record.webhook import tell_failure
-from flows.studies.parameters import Again, DatasetChoices, Offline, check_parameters, run_name
+from flows.server.died import HOOKS
+from flows.studies.parameters import Again, DatasetChoices, Offline, run_name
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
 from tasks.faults import guarded
 
 
-@flow(name="ingest", flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
+@flow(name="ingest", flow_run_name=run_name, persist_result=False, **HOOKS)
 @guarded
 def run_ingest(
     datasets: DatasetChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
@@ -32,7 +32,6 @@ def run_ingest(
     offline : bool
         Never use the network.
     """
-    check_parameters()
     with recorded("ingest"):
         names = datasets or sorted(load_registry())
         tables = [parquet(fetch(name, offline, again=again), again=again) for name in names]

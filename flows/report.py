@@ -6,12 +6,12 @@ from prefect import flow, runtime
 
 from flows.last_run import rebuild_reports
 from flows.record.recorded_run import recorded
-from flows.record.webhook import tell_failure
-from flows.studies.parameters import OutFolder, ReportChoices, check_parameters, reports_folder, run_name
+from flows.server.died import HOOKS
+from flows.studies.parameters import OutFolder, ReportChoices, check_studies, reports_folder, run_name
 from tasks.faults import guarded
 
 
-@flow(name="report", flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
+@flow(name="report", flow_run_name=run_name, persist_result=False, **HOOKS)
 @guarded
 def run_report(
     studies: ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
@@ -26,7 +26,7 @@ def run_report(
     out : str, optional
         Folder of the reports.
     """
-    check_parameters()
+    check_studies(*studies)
     with recorded("report"):
         index, rebuilt = rebuild_reports(studies or None, reports_folder(out))
     return {"index": str(index), "rebuilt": rebuilt, "flow_run_id": str(runtime.flow_run.id)}

@@ -6,7 +6,7 @@ from prefect import flow
 
 from flows.engines.threads import THREADS
 from flows.last_run import rerun_options
-from flows.record.webhook import tell_failure
+from flows.server.died import HOOKS
 from flows.studies.parameters import (
     DEFAULT_SEED,
     CellKey,
@@ -18,7 +18,7 @@ from flows.studies.parameters import (
     StudyChoice,
     TaskChoice,
     Workers,
-    check_parameters,
+    check_studies,
     reports_folder,
     run_name,
 )
@@ -26,9 +26,7 @@ from flows.study import run_study
 from tasks.faults import guarded
 
 
-@flow(
-    name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False, on_failure=[tell_failure]
-)
+@flow(name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False, **HOOKS)
 @guarded
 def run_part(
     study: StudyChoice,
@@ -45,7 +43,7 @@ def run_part(
 
     The parameters are those of :func:`flows.study.run_study`; what is not given is the last run's.
     """
-    check_parameters()
+    check_studies(study)
     folder = reports_folder(out) if out else None
     options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
     found = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}

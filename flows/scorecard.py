@@ -7,7 +7,7 @@ from prefect import flow, runtime
 
 from data.store.folders import read_json, sha256_file
 from flows.record.recorded_run import recorded
-from flows.record.webhook import tell_failure
+from flows.server.died import HOOKS
 from flows.studies.find_study import readable_studies
 from flows.studies.parameters import (
     DEFAULT_SEED,
@@ -15,7 +15,6 @@ from flows.studies.parameters import (
     OutFolder,
     ProfileChoice,
     Seed,
-    check_parameters,
     reports_folder,
     run_name,
 )
@@ -32,7 +31,7 @@ from tasks.study.spec import StudySpec
 _UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
 
 
-@flow(name=NAME, flow_run_name=run_name, persist_result=False, on_failure=[tell_failure])
+@flow(name=NAME, flow_run_name=run_name, persist_result=False, **HOOKS)
 @guarded
 def run_scorecard(
     profile: ProfileChoice = "standard",
@@ -45,7 +44,6 @@ def run_scorecard(
     The parameters are those of :func:`flows.study.run_study`; nothing is computed here but the verdicts, so
     that ``profile`` and ``seed`` are for the record.
     """
-    check_parameters()
     folder = reports_folder(out, NAME)
     with recorded(NAME, profile):
         record = judged(

@@ -12,12 +12,12 @@ import dpalgos
 from data.store.folders import home, private_folder
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
-from flows.engines.threads import THREADS, threads_at_once
+from flows.engines.threads import THREADS
 from flows.record.artifacts import LastResults, ProgressArtifact, attach_budget, attach_report
 from flows.record.inventory import clear_leftovers
 from flows.record.progress import progress, say
 from flows.record.recorded_run import recorded
-from flows.record.webhook import tell_failure
+from flows.server.died import HOOKS
 from flows.studies.find_study import find_study
 from flows.studies.parameters import (
     DEFAULT_SEED,
@@ -31,7 +31,7 @@ from flows.studies.parameters import (
     Seed,
     StudyChoice,
     Workers,
-    check_parameters,
+    check_studies,
     from_server,
     reports_folder,
     run_name,
@@ -53,6 +53,7 @@ from tasks.report.shared_reports import share_report
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit, headline_block
+from tasks.run.memory import run_at_most
 from tasks.run.prepare import prepare
 from tasks.run.run_block import data_limit, run_block
 from tasks.study.block import Block
@@ -62,9 +63,7 @@ from tasks.study.spec import StudySpec
 Designs = dict[str, Record | None]  # by panel
 
 
-@flow(
-    name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False, on_failure=[tell_failure]
-)
+@flow(name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False, **HOOKS)
 @guarded
 def run_study(
     study: StudyChoice,
@@ -94,14 +93,14 @@ def run_study(
     out : str, optional
         Folder of the reports; ``reports/out`` in the project by default, from the server one below it.
     workers : int, optional
-        Blocks at a time in threads of this process; by default as many as the flow's task runner takes, a
-        thread per core or a Dask cluster.
+        Blocks at a time, at most; by default as many as the flow's task runner takes, one for each core.
     refresh_task, refresh_cell : str, optional
         Run this task (of ``run_block`` the one cell, if given) again although it is stored.
     command : str
         What the user typed, for the record.
     """
-    check_parameters()
+    check_studies(study)
+    run_at_most(workers)
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)
     run = _Run(spec, reports_folder(out, spec.name), refresh_task, refresh_cell)
@@ -115,7 +114,7 @@ def run_study(
         "command": command or f"dpcost run {study} --profile {profile} --reps {replicates} --seed {seed}",
         "started": now(),
     }
-    with recorded(study, profile, own=spec.own is not None), threads_at_once(workers):
+    with recorded(study, profile, own=spec.own is not None):
         clear_leftovers(home(), run.out)
         if spec.own is not None:
             private_folder(run.out / spec.name)

@@ -10,7 +10,7 @@ from typing import NoReturn
 from data.errors import StoreError
 from data.store.folders import home
 from flows.record.progress import say
-from flows.server.supervision import ServerError
+from flows.server.processes import ServerError
 
 # Faults of a named file that the user can mend.
 _MENDABLE = {

@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from data.errors import StoreError
 from data.store.folders import REPORTS, atomic_write, home, private_folder
 from data.store.home_owner import require_own_home
 from data.store.shared import check_shared_store
-from flows.engines.dask_cluster import check_workers, watched_scheduler
 from flows.record import journal
 from flows.record.progress import say
+from flows.server.client import wait_until_recorded
 from flows.server.forced_shutdown import leave, prompt_end
-from flows.server.private_server import prefect_server, wait_until_recorded
+from flows.server.private import prefect_server
+from flows.server.processes import Say
 from flows.studies.find_study import SCORECARD, find_study
-from tasks.bring.analyst_parquet import stored_own_table
 from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
 
@@ -33,8 +33,6 @@ SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
 
 _AS_GOOD_AS_FULL = 1_000_000
-
-_FLOWS = ("flows.study", "flows.scorecard")
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -51,8 +49,8 @@ def check_engine(engine: str) -> None:
     scheduler = re.fullmatch(r"dask://(?P<host>[^:/]+):(?P<port>\d{1,5})", engine)
     if engine != "dask" and not scheduler:
         raise OptionError(f"--engine must be {ENGINES}, got {engine!r}")
-    if importlib.util.find_spec("prefect_dask") is None:
-        raise OptionError(f"--engine {engine} needs the package prefect-dask; install dpcost[dask]")
+    if importlib.util.find_spec("distributed") is None:
+        raise OptionError(f"--engine {engine} needs the package distributed; install dpcost[dask]")
     if scheduler:
         try:
             socket.create_connection((scheduler["host"], int(scheduler["port"])), timeout=5).close()
@@ -97,68 +95,72 @@ def launch(
     check_shared_store()
     scheduler = _scheduler(engine)
     if scheduler:
+        from flows.engines.dask import check_workers
+
         check_workers(scheduler)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
-    threads = workers if engine == "local" else None
-    given = {name: value for name, value in {**options, "workers": threads}.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     given["out"] = None if out is None else str(out)
     way_out = partial(leave, home())
     with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
-        _check_own_tables(studies)
+        prepare = partial(_prepare, studies)
         with (
-            prefect_server(home(), say=say, when_lost=way_out, needed=_FLOWS) as api_url,
-            watched_scheduler(scheduler, way_out) if scheduler else nullcontext(),
+            prefect_server(home(), say=say, when_lost=way_out, meanwhile=prepare) as api_url,
+            _workers(workers, engine, way_out) as at_once,
         ):
-            return _run_each(studies, given, api_url, None if engine == "local" else (workers, scheduler))
+            return _run_each(studies, given, api_url, at_once)
 
 
-def _run_each(
-    studies: Sequence[str], given: dict[str, Any], api_url: str, dask: tuple[int, str | None] | None
-) -> str:
-    """Run studies on a server that answers, and return the path of the index page.
+def _workers(workers: int, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+    """Provide what computes blocks, and say how many of them are to be under way at a time."""
+    if engine == "local":
+        return nullcontext(workers)
+    from flows.engines.dask import own_workers, standing_cluster
 
-    ``dask``: how many of its workers, and whose scheduler if not its own; None: threads.
-    """
+    scheduler = _scheduler(engine)
+    return standing_cluster(scheduler, when_lost) if scheduler else own_workers(workers)
+
+
+def _run_each(studies: Sequence[str], given: dict[str, Any], api_url: str, at_once: int) -> str:
+    """Run studies on a server that answers, and return the path of the index page."""
     from prefect import tags
 
+    from flows.engines.threads import threads
     from flows.scorecard import run_scorecard
     from flows.study import run_study
 
     journal.mark_dead_runs(home(), api_url, say)
     journal.mark_unregistered_runs(home(), api_url, say)
-    run_one = run_study
-    if dask:
-        from flows.engines.dask_runner import dask_runner
-
-        run_one = run_study.with_options(task_runner=dask_runner(*dask))
+    run_one = run_study.with_options(task_runner=threads(at_once))
     outcome: dict[str, Any] = {}
-    try:
-        for study in studies:
-            flow = run_scorecard if study == SCORECARD else run_one
-            asked = given | {"study": study}
-            taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
-            with tags(journal.home_tag(home())):
-                outcome = dict(flow(**taken))
-            n_task_runs = outcome["n_task_runs"]
-            n_recorded = wait_until_recorded(api_url, outcome["flow_run_id"], n_task_runs)
-            if n_recorded < n_task_runs:
-                say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
-            journal.reported(home(), outcome["flow_run_id"])
-            say(f"{outcome['headline']}\nreport: {outcome['report']}")
-        if folder := _full_disk():
-            say(
-                f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
-                "may not be; free some space"
-            )
-    finally:
-        _deliver_logs()
+    for study in studies:
+        flow = run_scorecard if study == SCORECARD else run_one
+        asked = given | {"study": study}
+        taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
+        with tags(journal.home_tag(home())):
+            outcome = dict(flow(**taken))
+        n_task_runs = outcome["n_task_runs"]
+        n_recorded = wait_until_recorded(api_url, outcome["flow_run_id"], n_task_runs)
+        if n_recorded < n_task_runs:
+            say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
+        journal.reported(home(), outcome["flow_run_id"])
+        say(f"{outcome['headline']}\nreport: {outcome['report']}")
+    if folder := _full_disk():
+        say(
+            f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
+            "may not be; free some space"
+        )
     return str(outcome["index"])
 
 
-def _check_own_tables(studies: Sequence[str]) -> None:
-    """Read files of one's own, which the runs then find stored: faults are told before a server starts."""
+def _prepare(studies: Sequence[str]) -> None:
+    """Import the flows, and read the analyst's own tables, so that their faults are told at once."""
+    import flows.scorecard
+    import flows.study  # noqa: F401
+    from tasks.bring.analyst_parquet import stored_own_table
+
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
         if spec is not None and spec.own is not None:
@@ -185,13 +187,6 @@ def _full_disk() -> Path | None:
     folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
     full = [each for each in folders if each.exists() and shutil.disk_usage(each).free < _AS_GOOD_AS_FULL]
     return full[0] if full else None
-
-
-def _deliver_logs() -> None:
-    """Send what is still queued while the server is there: afterwards Prefect would wait a minute for it."""
-    from prefect.logging.handlers import APILogWorker
-
-    APILogWorker.drain_all(timeout=5)
 
 
 def _scheduler(engine: str) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -19,11 +20,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from data.store.folders import private_folder, read_json
+from data.store.folders import atomic_write, private_folder, read_json
 from data.store.home_owner import LOCK, account, require_own_home
 from data.store.local_disk import require_local_disk
 from data.store.processes import ProcessIdentity
-from flows.record.child_processes import write_json
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -318,7 +318,7 @@ def _path(home: Path, flow_run_id: UUID | str) -> Path:
 
 
 def _write(home: Path, entry: JournalEntry) -> None:
-    write_json(_path(home, entry.flow_run_id), asdict(entry))
+    atomic_write(_path(home, entry.flow_run_id), json.dumps(asdict(entry), indent=1).encode())
 
 
 def _read(path: Path) -> JournalEntry | None:

@@ -1,7 +1,7 @@
 """``python -m flows.server.deploy``: puts the deployments on the server at ``PREFECT_API_URL``.
 
-They are those of ``prefect.yaml``, and every study that it does not list: a study's file is all that it takes
-to be scheduled.
+They are those of ``prefect.yaml``, and every study that it does not list: a study's file is enough to be
+scheduled.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def deployments() -> list[dict[str, Any]]:
     SpecError
         If the file is wrong; the message names the deployment.
     """
-    from flows.studies.find_study import readable_studies, study_names
+    from flows.studies.find_study import study_names
 
-    listed, readable = listed_deployments(), [spec.name for spec in readable_studies()]
+    listed = listed_deployments()
     known = [each["parameters"]["study"] for each in listed if each["entrypoint"] == STUDY]
     if wrong := next((study for study in known if study not in study_names()), None):
         raise SpecError(
@@ -53,17 +53,14 @@ def deployments() -> list[dict[str, Any]]:
             "parameters": {"study": study},
             "schedules": [{"cron": UNLISTED_AT, "timezone": "UTC"}],
         }
-        for study in readable
+        for study in study_names()
         if study not in known
     ]
-    return [
-        *(each for each in listed if each["entrypoint"] != STUDY or each["parameters"]["study"] in readable),
-        *unlisted,
-    ]
+    return [*listed, *unlisted]
 
 
 def deploy() -> list[str]:
-    """Create the deployments on the server, or bring them up to date; return their names.
+    """Create the work pool and the deployments, or bring them up to date; return the deployments' names.
 
     Raises
     ------
@@ -71,8 +68,15 @@ def deploy() -> list[str]:
         If one of them is wrong.
     """
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectAlreadyExists
 
     with get_client(sync_client=True) as client:
+        one_at_a_time: dict[str, Any] = {"concurrency_limit": 1}  # a home has one place for a run
+        try:
+            client.create_work_pool(WorkPoolCreate(name=POOL, type="process", **one_at_a_time))
+        except ObjectAlreadyExists:
+            client.update_work_pool(POOL, WorkPoolUpdate(**one_at_a_time))
         names = []
         for each in deployments():
             flow = load_flow(each["entrypoint"])
@@ -100,16 +104,22 @@ def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
     """
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.schedules import CronSchedule
-    from prefect.utilities.schema_tools.validation import ValidationError
-    from pydantic import ValidationError as ModelError
+    from prefect.exceptions import ParameterBindError, ParameterTypeError, SignatureMismatchError
+    from pydantic import ValidationError
 
     from flows.studies.find_study import find_study
-    from flows.studies.parameter_words import check_in_words
     from flows.studies.parameters import form
 
-    parameters, schema = listed.get("parameters", {}), form(flow)
+    parameters, about = listed.get("parameters", {}), ""
+    schema = form(flow)
+    if listed["entrypoint"] == STUDY:
+        study = find_study(parameters["study"])
+        end = "" if study.title.endswith(("?", "!")) else "."
+        about = f"**{study.title}{end}** {study.question.strip()}"
+        schema["properties"]["study"]["enum"] = [parameters["study"]]
     try:
-        check_in_words(parameters, schema, ignore_required=True)
+        if parameters:  # the others are asked for when a run is started
+            flow.validate_parameters(parameters)
         schedules = [
             DeploymentScheduleCreate(
                 schedule=CronSchedule(cron=each["cron"], timezone=each.get("timezone", "UTC")),
@@ -117,16 +127,11 @@ def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
             )
             for each in listed.get("schedules", [])
         ]
-    except ValidationError as wrong:
+    except (ParameterTypeError, ParameterBindError, SignatureMismatchError) as wrong:
         raise SpecError(f"prefect.yaml, deployment {listed['name']}: {wrong}") from None
-    except ModelError as wrong:
+    except ValidationError as wrong:
         problem = wrong.errors()[0]["msg"]
         raise SpecError(f"prefect.yaml, the schedule of deployment {listed['name']}: {problem}") from None
-    about = ""
-    if listed["entrypoint"] == STUDY:
-        study = find_study(parameters["study"])
-        end = "" if study.title.endswith(("?", "!")) else "."
-        about = f"**{study.title}{end}** {study.question.strip()}"
     return {
         "name": listed["name"],
         "entrypoint": listed["entrypoint"],

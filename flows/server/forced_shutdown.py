@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from flows.record import journal
 from flows.record.progress import say
-from flows.server.private_server import answers
-from flows.server.supervision import end_own_processes
+from flows.server.client import answers
+from flows.server.processes import end_own_processes
 
 GRACE = 8.0
 _TELL_TIMEOUT = 5.0

@@ -3,57 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pwd
 import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-import psutil
-
 from data.store.folders import private_folder
-from data.store.processes import ProcessIdentity
-from flows.record.child_processes import end, last_lines
-from flows.server.guarded_server import HOST
-from flows.server.private_server import free_port
-from flows.server.supervision import Say, ServerError, SupervisedProcess
+from flows.server.client import HOST
+from flows.server.private import free_port
+from flows.server.processes import ChildProcess, ServerError, as_user, last_lines
 
 DATABASE_URL = "PREFECT_API_DATABASE_CONNECTION_URL"
 USER = "dpcost"
+ROOTS_CLUSTERS = Path("/var/lib/dpcost-postgres")
 
 
-@contextlib.contextmanager
-def postgres_cluster(home: Path, *, say: Say, when_lost: Say | None = None) -> Iterator[str]:
-    """Run the private PostgreSQL cluster in ``home/postgres``, created at the first use.
+def start_postgres(home: Path) -> tuple[ChildProcess, str]:
+    """Start the home's PostgreSQL cluster, created at the first use; return it and its address for Prefect.
 
-    It listens on a free loopback port, on no other address and no socket file, and asks for a password
-    that only the owner of `home` can read. `say` and `when_lost` are those of :class:`SupervisedProcess`.
-
-    Yields
-    ------
-    str
-        The connection address for Prefect, password included: not for printing.
+    It listens on a free loopback port, on no other address and no socket file, and asks for a password that
+    only the owner of the home can read. The address holds that password: it is not for printing.
 
     Raises
     ------
     ServerError
         If PostgreSQL is missing, or cannot be started.
     """
-    programs = postgres_programs()
-    user = _postgres_user()
-    password = _password(home)
-    if user is not None:
-        home.chmod(home.stat().st_mode | 0o011)  # that user must reach the cluster, and may list nothing
-    folder = home / "postgres"
+    programs, user, password = postgres_programs(), _postgres_user(), _password(home)
+    folder = _folder(home, user)
     if not (folder / "PG_VERSION").exists():
         _create_cluster(programs, folder, user, password)
-
     port = free_port()
-    server = SupervisedProcess(
+    server = ChildProcess(
         home,
         "postgres",
         [
@@ -64,27 +49,14 @@ def postgres_cluster(home: Path, *, say: Say, when_lost: Say | None = None) -> I
         folder=Path("/"),
         user=user,
         stop_signal=signal.SIGINT,  # a "fast" stop: it does not wait for its clients to leave
-        clear=partial(_end_sessions, folder),
-        say=say,
-        when_lost=when_lost,
     )
     place = ["-h", HOST, "-p", str(port), "-U", USER]
-    try:
-        server.start(ready=lambda: not _postgres(programs, "pg_isready", *place, password=password))
-        problem = _postgres(programs, "createdb", *place, "prefect", password=password)
-        if problem and "already exists" not in problem:
-            raise ServerError(f"the database could not be created: {problem}")
-        yield f"postgresql+asyncpg://{USER}:{password}@{HOST}:{port}/prefect"
-    finally:
+    server.start(lambda: not _postgres(programs, "pg_isready", *place, password=password))
+    problem = _postgres(programs, "createdb", *place, "prefect", password=password)
+    if problem and "already exists" not in problem:
         server.stop()
-
-
-def _end_sessions(folder: Path) -> None:
-    """End the sessions of a cluster whose server is dead: while one works on, no other server can start."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.name() == "postgres" and process.cwd() == str(folder):
-                end(ProcessIdentity.of(process.pid), signal.SIGQUIT, timeout=5.0)
+        raise ServerError(f"the database could not be created: {problem}")
+    return server, f"postgresql+asyncpg://{USER}:{password}@{HOST}:{port}/prefect"
 
 
 def postgres_programs() -> Path:
@@ -109,16 +81,31 @@ def postgres_programs() -> Path:
     )
 
 
-def _create_cluster(programs: Path, folder: Path, user: str | None, password: str) -> None:
+def _folder(home: Path, user: str) -> Path:
+    """Return the cluster's folder: in the home, but for root's outside it.
+
+    PostgreSQL refuses to run as root, and another account may not enter the home.
+    """
+    folder = home / "postgres"
+    if user:
+        ROOTS_CLUSTERS.mkdir(mode=0o755, exist_ok=True)
+        ROOTS_CLUSTERS.chmod(0o755)
+        old, folder = folder, ROOTS_CLUSTERS / hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
+        if old.exists() and not folder.exists():
+            shutil.move(old, folder)
+    return folder
+
+
+def _create_cluster(programs: Path, folder: Path, user: str, password: str) -> None:
     """Create the cluster under a temporary name, so that one left unfinished is never used."""
     unfinished = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(mode=0o700, parents=True)
+    unfinished.mkdir(mode=0o700)
     password_file = folder.with_name(f"{folder.name}.initial")
     password_file.touch(mode=0o600)
     try:
         password_file.write_text(password)
-        if user is not None:
+        if user:
             shutil.chown(unfinished, user)
             shutil.chown(password_file, user)
         problem = _postgres(
@@ -132,33 +119,28 @@ def _create_cluster(programs: Path, folder: Path, user: str | None, password: st
         password_file.unlink()
     if problem:
         shutil.rmtree(unfinished, ignore_errors=True)
-        as_user = f" as user {user}, who must be able to reach that folder" if user else ""
-        raise ServerError(f"initdb could not create {folder}{as_user}: {problem}")
+        raise ServerError(f"initdb could not create {folder}{f' as user {user}' if user else ''}: {problem}")
     unfinished.rename(folder)
 
 
-def _postgres(
-    programs: Path, program: str, *arguments: str, password: str = "", user: str | None = None
-) -> str:
+def _postgres(programs: Path, program: str, *arguments: str, password: str = "", user: str = "") -> str:
     """Run one of PostgreSQL's programs and return what went wrong; nothing if nothing did."""
     done = subprocess.run(
         [str(programs / program), *arguments],
         env=os.environ | {"PGPASSWORD": password},
         cwd="/",
-        user=user,
-        group=None if user is None else pwd.getpwnam(user).pw_gid,
-        extra_groups=None if user is None else [],
         capture_output=True,
         text=True,
         check=False,
+        **as_user(user),
     )
     return "" if not done.returncode else last_lines(done.stdout + done.stderr) or f"status {done.returncode}"
 
 
-def _postgres_user() -> str | None:
-    """Return whom PostgreSQL runs as: this user, but for root, whom it refuses."""
+def _postgres_user() -> str:
+    """Return the user that PostgreSQL runs as, empty for this one; it refuses to run as root."""
     if os.geteuid() != 0:
-        return None
+        return ""
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name).pw_name

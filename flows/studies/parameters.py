@@ -1,23 +1,19 @@
-"""What a deployed flow may be asked for: parameters as the server's form describes, lists and checks them.
+"""Parameters of the flows as the server's form describes, lists and checks them.
 
-Prefect checks them again by their types before a run begins. What the types leave open to the command line,
-any file and any folder, a run from the server is refused: it names a study that is here, and its reports stay
-below ``reports/out``.
+Prefect checks them by their types before a run begins. The command line may name any study file and any
+folder; a run from the server has to name a study that is here, and its reports stay below ``reports/out``.
 """
 
 from pathlib import Path
 from typing import Annotated, Any
 
 from prefect import Flow, runtime
-from prefect.context import FlowRunContext
-from prefect.utilities.callables import parameter_schema
-from prefect.utilities.schema_tools.validation import ValidationError
+from prefect.context import get_run_context
 from pydantic import Field
 
 from data.registry import load_registry
 from data.store.folders import REPORTS
 from flows.studies.find_study import SCORECARD, study_names
-from flows.studies.parameter_words import check_in_words
 from flows.studies.task_choice import TaskName
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_WORKERS, Profile
@@ -41,7 +37,7 @@ StudyChoice = Annotated[str, shown("The study.", enum=study_names())]
 ReportChoices = Annotated[
     list[str],
     shown(
-        "Whose reports to write again from their stored results; empty: all that have results.",
+        "Studies whose reports to write again from stored results; empty: all that have results.",
         items={"type": "string", "enum": [*study_names(), SCORECARD]},
         uniqueItems=True,
     ),
@@ -85,7 +81,6 @@ OutFolder = Annotated[
     shown(
         "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
         pattern=_FOLDER,
-        allowed="the name of a folder below reports/out, of at most 64 letters, digits, - and _",
     ),
 ]
 TaskChoice = Annotated[TaskName, shown("The task to run again; all that depends on it follows.")]
@@ -105,7 +100,7 @@ Command = Annotated[str, shown("For the record alone: what was typed. Leave it e
 
 def form(flow: Flow[..., Any]) -> dict[str, Any]:
     """Return the JSON schema of a flow's parameters; names that it does not have are refused."""
-    schema = parameter_schema(flow).model_dump_for_openapi()
+    schema = flow.parameters.model_dump_for_openapi()
     properties = {name: _as_a_field(about) for name, about in schema["properties"].items()}
     return {**schema, "properties": properties, "additionalProperties": False}
 
@@ -117,29 +112,28 @@ def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
     default they do not send if nothing is typed.
     """
     if "anyOf" not in about:
-        return about
+        return dict(about)
     given, _nothing = about["anyOf"]
     return {**{key: value for key, value in about.items() if key not in ("anyOf", "default")}, **given}
 
 
-def check_parameters() -> None:
-    """Refuse this run if it is one of a deployment whose form would not have taken its parameters.
+def check_studies(*studies: str) -> None:
+    """Refuse a study that is not offered here, if this is a run of a deployment.
 
-    Whoever may start runs can ask the server not to look at them.
+    The server refuses it already, unless it was told not to look; a study's own deployment runs that one.
 
     Raises
     ------
     SpecError
         If so.
     """
-    context = FlowRunContext.get()
-    if context is not None and context.flow is not None and context.parameters and from_server():
-        try:
-            given = {name: value for name, value in context.parameters.items() if value is not None}
-            check_in_words(given, form(context.flow))
-        except ValidationError as wrong:
-            said = str(wrong)
-            raise SpecError(said if len(said) < 500 else f"{said[:200]} … {said[-200:]}") from None
+    if not from_server():
+        return
+    own = runtime.deployment.name
+    allowed = [own] if own in study_names() else [*study_names(), SCORECARD]
+    if wrong := next((study for study in studies if study not in allowed), None):
+        shown = f"{wrong[:80]!r}"
+        raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")
 
 
 def from_server() -> bool:
@@ -175,7 +169,13 @@ def reports_folder(out: str | None, study: str = "") -> Path:
 
 
 def run_name() -> str:
-    """Return what the server's pages call a run, e.g. ``housing · standard · 2026-11-20``."""
+    """Return what the server's pages call a run, e.g. ``housing · standard · 2026-11-20``.
+
+    A run that a person started on the pages keeps the name that the form had.
+    """
+    context: Any = get_run_context()
+    if from_server() and not context.flow_run.auto_scheduled:
+        return str(context.flow_run.name)
     asked = runtime.flow_run.parameters
     many = asked.get("studies") or asked.get("datasets") or []
     named = [Path(asked["study"]).stem] if "study" in asked else [runtime.flow_run.flow_name, *many[:3]]

@@ -12,6 +12,8 @@ from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
+from tasks.run.memory import room_for
+from tasks.run.remote import computed
 from tasks.run.threads import one_blas_thread
 from tasks.work_units import Cell, derive_seed
 
@@ -25,15 +27,21 @@ def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, 
 
     The audit brings worst-case data of its own; of the study it takes the public settings only.
     """
+    return computed(_stored_audit, key, cell, n_features, n_trials, seed, path)
+
+
+@guarded
+def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
     one_blas_thread()
     key.require_same_code()
-    found = audit_estimator(
-        cell.estimator,
-        n_trials=n_trials,
-        n_features=n_features,
-        rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
-        **cell.keywords(),
-    )
+    with room_for(0):
+        found = audit_estimator(
+            cell.estimator,
+            n_trials=n_trials,
+            n_features=n_features,
+            rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
+            **cell.keywords(),
+        )
     bound = found.epsilon_lower_bound
     body = json.dumps({"cell": cell.key, **found.to_dict()}, indent=1)
     return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)

@@ -20,6 +20,7 @@ from tasks.problems.problem import DatasetProblem
 from tasks.run.block import Selected, compute_block
 from tasks.run.deletion_influence import compute_limit
 from tasks.run.memory import room_for
+from tasks.run.remote import computed
 from tasks.run.threads import one_blas_thread
 from tasks.study.block import Block
 
@@ -35,6 +36,12 @@ def run_block(
     Beside the rows lie measured times and, where the problem tells, which columns were selected how often.
     The record says what ran, where and for how long.
     """
+    return computed(_stored_block, key, block, design, path, only)
+
+
+@guarded
+def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str, only: str | None) -> Record:
+    """Compute a block and write its files, on this machine or on a Dask worker's."""
     one_blas_thread()
     key.require_same_code()
     problem, target = block.problem, home() / path

@@ -19,12 +19,13 @@ from prefect.futures import as_completed
 from prefect.utilities.annotations import quote
 
 from data.store.folders import PROJECT_ROOT
-from flows.engines.threads import threads_at_once
-from flows.server.private_server import client_environment, client_settings
+from flows.engines.threads import threads
+from flows.server.client import client_environment, client_settings
 from flows.studies.find_study import find_study
 from flows.studies.task_choice import refreshing
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
+from tasks.run.remote import computed
 from tasks.study.block import Block
 from tests.bench.goals import Goal, Measurement
 from tests.bench.orchestration import MANY, SEED, STUDY, WORKERS, running_server
@@ -70,37 +71,41 @@ def main(engine: str, study: str, top: str, n_blocks: str) -> None:
     home.mkdir()
     os.environ |= {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
     access = client_settings(home, os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"])
-    run = empty_blocks
-    if engine == "dask":
-        from flows.engines.dask_runner import dask_runner
+    run = empty_blocks.with_options(task_runner=threads(WORKERS))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(client_environment(access))
+        if engine == "dask":
+            from flows.engines.dask import own_workers
 
-        run = empty_blocks.with_options(task_runner=dask_runner(WORKERS))
-    with client_environment(access):
-        print(run(study, int(top), WORKERS if engine == "local" else None, int(n_blocks)))
+            stack.enter_context(own_workers(WORKERS))
+        print(run(study, int(top), int(n_blocks)))
 
 
 @task(name="run_block", task_run_name="{block.title}", **BY_KEY)
 def empty_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
     """Return a record as `run_block` does, and compute nothing."""
+    return computed(_empty_record, key, path)
+
+
+def _empty_record(key: CacheKey, path: str) -> dict[str, Any]:
     return {"path": path, "sha256": "0" * 64, "code": key.name, "seconds": 0.0}
 
 
 @flow(name="empty_blocks", persist_result=False)
-def empty_blocks(study: str, top: int, threads: int | None, n_blocks: int) -> float:
+def empty_blocks(study: str, top: int, n_blocks: int) -> float:
     """Run blocks one after another, and return the processor time of all processes for each but the first."""
     blocks, n_first = find_study(study).blocks("standard", replicates=1, seed=SEED), n_blocks // 3
-    with threads_at_once(threads):
-        for number in range(n_first + n_blocks):
-            if number == n_first:
-                time.sleep(3)  # what the first have left to do
-                began = _seconds(top)
-            key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
-            arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
-            for future in as_completed([refreshing(empty_block, False).submit(*arguments)]):
-                future.result()
-            time.sleep(PACE if number >= n_first else 0)
-        time.sleep(2)
-        return (_seconds(top) - began) / n_blocks
+    for number in range(n_first + n_blocks):
+        if number == n_first:
+            time.sleep(3)  # what the first have left to do
+            began = _seconds(top)
+        key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
+        arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
+        for future in as_completed([refreshing(empty_block, False).submit(*arguments)]):
+            future.result()
+        time.sleep(PACE if number >= n_first else 0)
+    time.sleep(2)
+    return (_seconds(top) - began) / n_blocks
 
 
 def _seconds(top: int) -> float:

@@ -22,8 +22,9 @@ from pathlib import Path
 import psutil
 
 from data.store.folders import PROJECT_ROOT
-from flows.server.postgres import DATABASE_URL, postgres_cluster
-from flows.server.private_server import ServerProcess, free_port, own_authentication
+from flows.server.client import answers, own_authentication
+from flows.server.postgres import DATABASE_URL, start_postgres
+from flows.server.private import free_port, server_process
 from tests.bench.goals import Goal, Measurement
 
 WORKERS, SEED, REPS = 2, 1, 50
@@ -208,8 +209,10 @@ def running_server(home: Path, database: str) -> Iterator[dict[str, str]]:
     with contextlib.ExitStack() as stack:
         environment = dict(os.environ)
         if database == "PostgreSQL":
-            environment[DATABASE_URL] = stack.enter_context(postgres_cluster(home, say=print))
-        server = ServerProcess(home, free_port(), environment=environment, say=print)
-        server.start(ready=server.healthy)
+            database, environment[DATABASE_URL] = start_postgres(home)
+            stack.callback(database.stop)
+        port = free_port()
+        server, api_url = server_process(home, port, environment), f"http://127.0.0.1:{port}/api"
+        server.start(ready=lambda: answers(api_url))
         stack.callback(server.stop)
-        yield {"PREFECT_API_URL": server.api_url, "PREFECT_API_AUTH_STRING": own_authentication(home)}
+        yield {"PREFECT_API_URL": api_url, "PREFECT_API_AUTH_STRING": own_authentication(home)}

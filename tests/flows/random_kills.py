@@ -25,9 +25,10 @@ from pathlib import Path
 import psutil
 
 from data.store.folders import sha256_file
-from flows.server.postgres import DATABASE_URL, postgres_cluster
-from flows.server.private_server import ServerProcess, free_port, own_authentication
-from flows.server.supervision import supervised_processes
+from flows.server.client import answers, own_authentication
+from flows.server.postgres import DATABASE_URL, start_postgres
+from flows.server.private import free_port, server_process
+from flows.server.processes import started_processes
 
 PROJECT = Path(__file__).resolve().parents[2]
 TARGETS = ("flow", "task process", "dask worker", "scheduler", "server", "postgres")
@@ -107,7 +108,7 @@ class Killer:
             self.results(study)
         )
         time.sleep(1)
-        hit.left_running = len(supervised_processes(self.home)) + len(self.of_home())
+        hit.left_running = len(started_processes(self.home)) + len(self.of_home())
         return hit
 
     def surroundings(self, target: str, stack: contextlib.ExitStack):
@@ -132,13 +133,14 @@ class Killer:
         with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
             Path(name).chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
             home = self.standing = Path(name) / "standing"
-            url = stack.enter_context(postgres_cluster(home, say=print))
-            environment = self.environment | {DATABASE_URL: url}
-            server = ServerProcess(home, free_port(), environment=environment, say=print)
-            server.start(ready=server.healthy)
+            database, url = start_postgres(home)
+            stack.callback(database.stop)
+            environment, port = self.environment | {DATABASE_URL: url}, free_port()
+            server, api_url = server_process(home, port, environment), f"http://127.0.0.1:{port}/api"
+            server.start(ready=lambda: answers(api_url))
             try:
                 yield {
-                    "PREFECT_API_URL": server.api_url,
+                    "PREFECT_API_URL": api_url,
                     "PREFECT_API_AUTH_STRING": own_authentication(home),
                 }
             finally:
@@ -219,13 +221,11 @@ class Killer:
         return self.folder / "out" / Path(study).stem / "results.parquet"
 
     def supervised(self, name: str, owner: int) -> list[psutil.Process]:
-        found = [each for home in (self.home, self.standing) for each in supervised_processes(home)]
+        found = [each for home in (self.home, self.standing) for each in started_processes(home)]
         return [
             psutil.Process(each.process.pid)
             for each in found
-            if each.name == name
-            and each.owner.pid == owner
-            and psutil.Process(each.process.pid).ppid() == owner
+            if each.name == name and each.owner.pid == owner
         ]
 
     def of_home(self) -> list[psutil.Process]:

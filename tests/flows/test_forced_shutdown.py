@@ -13,16 +13,16 @@ import contextlib, os, signal, sys, time
 from functools import partial
 from pathlib import Path
 from flows.server.forced_shutdown import leave, prompt_end
-from flows.server.supervision import SupervisedProcess
+from flows.server.processes import ChildProcess, started_processes
 
 home, grace = Path(sys.argv[1]), float(sys.argv[2])
 (home / "prefect").mkdir(parents=True)
-child = SupervisedProcess(home, "server", ["sleep", "60"], environment=os.environ, folder=home)
-child.start(ready=lambda: True)
+child = ChildProcess(home, "server", ["sleep", "60"], environment=os.environ, folder=home)
+child.start(ready=lambda: len(started_processes(home)) == 2)
 with prompt_end(partial(leave, home), grace):
     for number in (signal.SIGINT, signal.SIGTERM):  # whoever waits for a long block
         signal.signal(number, lambda *_: print("heard", flush=True))
-    print(child.pid, flush=True)
+    print(max(each.process.pid for each in started_processes(home)), flush=True)
     while True:
         with contextlib.suppress(KeyboardInterrupt):
             time.sleep(60)

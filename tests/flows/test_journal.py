@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,6 @@ from prefect.client import orchestration
 
 from data.store.processes import ProcessIdentity
 from flows.record import journal
-from flows.record.child_processes import write_json
 
 
 @pytest.fixture
@@ -164,15 +162,6 @@ def test_a_dead_run_waits_for_a_server_that_answers(tmp_path, monkeypatch):
     assert journal.mark_dead_runs(tmp_path, "http://127.0.0.1:1/api", said.append) == []
     assert said == [f"run {flow_run_id} died, but http://127.0.0.1:1/api could not be told: refused"]
     assert len(journal.dead_runs(tmp_path)) == 1
-
-
-def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
-    path = tmp_path / "file.json"
-    write_json(path, {"a": 1})
-    with pytest.raises(TypeError):
-        write_json(path, {"a": object()})
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert [p.name for p in tmp_path.iterdir()] == ["file.json"]
 
 
 LOCKER = """

@@ -11,8 +11,8 @@ from own_tables import initialized
 from data.errors import DataError, StoreError
 from flows.cli import launch
 from flows.cli.launch import OptionError, check_engine, check_folder
-from flows.engines import dask_cluster
-from flows.server.supervision import ServerError
+from flows.engines import dask as dask_engine
+from flows.server.processes import ServerError
 
 
 def test_dask_has_to_be_installed(monkeypatch):
@@ -57,14 +57,14 @@ FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
     ],
 )
 def test_what_a_worker_lacks_is_one_sentence(home, about, own, sentence):
-    assert sentence in dask_cluster._problem(about, own)
-    assert bool(dask_cluster._problem(about, own)) == bool(sentence)
+    assert sentence in dask_engine._problem(about, own)
+    assert bool(dask_engine._problem(about, own)) == bool(sentence)
 
 
 def test_a_worker_closes_its_home_to_other_accounts(home):
     (home / "cache").mkdir(parents=True)
     (home / "cache").chmod(0o755)
-    assert dask_cluster.about_this_worker("a marker")["problem"] == ""
+    assert dask_engine.about_this_worker("a marker")["problem"] == ""
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 
 
@@ -109,10 +109,13 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
         launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path)
 
 
-def test_a_faulty_file_of_ones_own_is_told_before_a_server_starts(home, tmp_path, monkeypatch):
+def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path, monkeypatch):
     study = initialized(tmp_path, pd.DataFrame({"age": np.arange(20.0), "cost": np.ones(20)}), bounds=(0, 18))
-    server = Mock()
-    monkeypatch.setattr(launch, "prefect_server", server)
+
+    def prefect_server(*_, meanwhile, **__):
+        meanwhile()
+        raise AssertionError("it went on")
+
+    monkeypatch.setattr(launch, "prefect_server", prefect_server)
     with pytest.raises(DataError, match="column 'age' is outside its declared bounds"):
         launch.launch([str(study)], {}, workers=1, engine="local", out=tmp_path / "out")
-    server.assert_not_called()

@@ -11,8 +11,6 @@ import time
 import psutil
 import pytest
 
-from flows.record.child_processes import environment_of
-
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 N_RUNS = 60
@@ -22,10 +20,10 @@ LENGTHS = {"short blocks": ("--profile", "smoke"), "long blocks": ("--profile", 
 def processes_of(project):
     """Return every process that was started with the project's home, and its command line."""
     found = []
-    for pid in psutil.pids():
-        if environment_of(pid).get("DPCOST_HOME") == str(project.home):
-            with contextlib.suppress(psutil.Error):
-                found.append((pid, psutil.Process(pid).cmdline()))
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("DPCOST_HOME") == str(project.home):
+                found.append((process.pid, process.cmdline()))
     return found
 
 

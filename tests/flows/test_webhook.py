@@ -1,5 +1,4 @@
 import json
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -66,30 +65,3 @@ def test_an_address_that_cannot_be_reached_stops_nothing_and_stays_secret(addres
     said = capsys.readouterr().err
     assert said.startswith("note: the webhook was not told")
     assert "token" not in said
-
-
-def test_a_crashed_run_is_told_once_and_only_when_it_is_given_up(told, monkeypatch):
-    from flows.server import dead_runs
-
-    now = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC))
-    long_ago = SimpleNamespace(name="Crashed", timestamp=datetime.now(UTC) - timedelta(hours=1))
-    crashed = [run(state=now, run_count=3), run(state=now, run_count=1), run(state=long_ago, run_count=3)]
-    monkeypatch.setattr(dead_runs, "_deployed", lambda *_: crashed)
-    states = []
-
-    class Client:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def set_flow_run_state(self, run_id, state, force):
-            states.append(run_id)
-
-    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda sync_client: Client())
-    starts = {}
-    for _ in range(2):
-        dead_runs.run_again(lambda sentence: None, starts)
-    assert [body["run"]["id"] for body in told.bodies] == [str(crashed[0].id)]
-    assert set(states) == {crashed[1].id}

@@ -118,12 +118,12 @@ APPLICATION_FAULTS = {
             ("tests/flows/test_artifacts.py",),
         ),
     ),
-    "flows/server/request_text.py": (
+    "flows/server/app.py": (
         Fault(
-            "a server stores text that it cannot give back",
-            "text_problem",
-            operation("_WHOLE_ESCAPES", "False"),
-            ("tests/flows/test_guarded_server.py",),
+            "the reports are shown to anyone",
+            "guarded",
+            condition("hmac", "False"),
+            ("tests/flows/server/test_app.py",),
         ),
     ),
     "flows/record/shared_inventory.py": (

@@ -329,11 +329,8 @@ def test_modules_that_import_by_name_are_all_accounted_for():
             if "importlib.import_module" in path.read_text():
                 module = ".".join(path.relative_to(PROJECT_ROOT).with_suffix("").parts)
                 found.add(module.removesuffix(".__init__"))
-    starts_or_deploys = {
-        "flows.server.private_server",
-        "flows.server.deploy",
-    }  # imports prefect, or a deployment's flow
-    assert found - known <= starts_or_deploys
+    deploys = {"flows.server.deploy"}  # imports a deployment's flow
+    assert found - known <= deploys
 
 
 def test_a_key_holds_every_input():

@@ -69,10 +69,21 @@ def test_the_housing_study_runs_on_monday_night():
     [
         ({"schedules": [{"cron": "never"}]}, "the schedule of deployment housing"),
         ({"schedules": [{"cron": "0 3 * * 1", "timezone": "Mars"}]}, "the schedule of deployment housing"),
-        ({"parameters": {"study": "housing", "profile": "smke"}}, "'smke' is not one of"),
-        ({"parameters": {"study": "housing", "color": 1}}, "'color' was unexpected"),
+        ({"parameters": {"study": "housing", "profile": "smke"}}, "profile"),
+        ({"parameters": {"study": "housing", "colour": 1}}, "colour"),
+        ({"parameters": {"study": "housing", "reps": 0}}, "reps"),
     ],
 )
 def test_a_wrong_entry_is_refused_in_words(changed, said):
     with pytest.raises(SpecError, match=f"deployment housing.*{said}|{said}"):
         deploy.described(study(**changed), deploy.load_flow(deploy.STUDY))
+
+
+def test_the_form_of_a_studys_deployment_offers_that_study_alone():
+    sent = {
+        each["name"]: deploy.described(each, deploy.load_flow(each["entrypoint"]))
+        for each in deploy.deployments()
+    }
+    offered = {name: about["parameter_openapi_schema"]["properties"] for name, about in sent.items()}
+    assert offered["housing"]["study"]["enum"] == ["housing"]
+    assert offered["rerun"]["study"]["enum"] == find_study.study_names()

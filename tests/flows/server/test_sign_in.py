@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -10,7 +11,8 @@ import urllib.request
 import pytest
 from websockets.sync.client import connect
 
-from flows.server.private_server import ServerProcess, free_port, own_authentication
+from flows.server.client import answers, own_authentication
+from flows.server.private import free_port, server_process
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
@@ -82,10 +84,12 @@ class Page:
 def test_the_pages_ask_for_the_password_and_take_it_and_load_nothing_from_elsewhere(home, tmp_path):
     if CHROMIUM is None:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
-    server = ServerProcess(home, free_port(), environment={})
-    server.start(ready=server.healthy)
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    server = server_process(home, port, os.environ)
+    server.start(ready=lambda: answers(f"{address}/api"))
     try:
-        page = Page(server.ui_url, tmp_path / "profile")
+        page = Page(address, tmp_path / "profile")
         try:
             page.wait_for("Login")
             page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps("dpcost:wrong"))
@@ -96,7 +100,7 @@ def test_the_pages_ask_for_the_password_and_take_it_and_load_nothing_from_elsewh
         finally:
             page.process.kill()
             page.process.wait()
-        elsewhere = [url for url in page.asked if not url.startswith((server.ui_url, "data:", "blob:"))]
+        elsewhere = [url for url in page.asked if not url.startswith((address, "data:", "blob:"))]
         assert page.asked
         assert elsewhere == []
     finally:

@@ -1,5 +1,4 @@
 import base64
-import contextlib
 import json
 import os
 import shutil
@@ -15,12 +14,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import yaml
 
 from flows.server import postgres, serve
-from flows.server.private_server import ServerProcess, answers, free_port, own_authentication
-from flows.server.stop import stop
-from flows.server.supervision import ServerError, supervised_processes
+from flows.server.client import answers, own_authentication
+from flows.server.private import free_port, server_process
+from flows.server.processes import ServerError, started_processes
+from flows.server.stop import stop_all
 
 STUDY = """
 from pathlib import Path
@@ -162,7 +161,7 @@ class Serving:
         return self.process.returncode
 
     def running_children(self):
-        return [found.name for found in supervised_processes(self.home)]
+        return [found.name for found in started_processes(self.home)]
 
     def ask(self, path, *, method="GET", body=None, **headers):
         """Send a request; return the status and what was answered."""
@@ -230,18 +229,19 @@ def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project
 @pytest.mark.server
 def test_a_worker_works_for_a_server_elsewhere(project, start):
     folder = project / "elsewhere"
-    server = ServerProcess(folder, free_port(), environment={})
-    server.start(ready=server.healthy)
+    port = free_port()
+    server, api_url = server_process(folder, port, os.environ), f"http://127.0.0.1:{port}/api"
+    server.start(ready=lambda: answers(api_url))
     try:
-        serving = start(*("--server", server.api_url), PREFECT_API_AUTH_STRING=own_authentication(folder))
+        serving = start(*("--server", api_url), PREFECT_API_AUTH_STRING=own_authentication(folder))
         serving.wait_until_up()
-        serving.api_url = server.api_url
+        serving.api_url = api_url
         done = serving.run_deployment("--watch")
         assert done.returncode == 0, done.stdout + done.stderr
         assert (project / "report.txt").read_text() == "housing standard 3"
         assert set(serving.running_children()) == {"worker"}
         assert serving.stop() == 0
-        assert answers(server.api_url)
+        assert answers(api_url)
     finally:
         server.stop()
 
@@ -260,25 +260,6 @@ def test_a_killed_serve_leaves_nothing_and_gives_up_its_place(project, start):
     serving = start()
     serving.wait_until_up()
     assert serving.stop() == 0
-    assert serving.running_children() == []
-
-
-@pytest.mark.server
-def test_a_worker_that_keeps_dying_ends_everything_so_that_who_watches_starts_it_again(project, start):
-    serving, killed = start(), set()
-    serving.wait_until_up()
-    deadline = time.monotonic() + 120
-    while serving.process.poll() is None:
-        assert time.monotonic() < deadline
-        for found in supervised_processes(serving.home):
-            if found.name == "worker" and found.process.pid not in killed:
-                killed.add(found.process.pid)
-                os.kill(found.process.pid, signal.SIGKILL)
-        time.sleep(0.05)
-    said = serving.process.communicate(timeout=30)[0]
-    assert serving.process.returncode == 1
-    assert "the worker keeps dying and is not started again" in said
-    assert "Traceback" not in said
     assert serving.running_children() == []
 
 
@@ -310,87 +291,46 @@ def test_one_command_ends_everything(project, start, options, monkeypatch):
     other = subprocess.Popen(
         [sys.executable, "-c", OTHER_RUN, str(serving.home)], cwd=project, env=serving.environment
     )
-    until(lambda: serving.running_children().count("server") == 2)
-    own = {found.process for found in supervised_processes(serving.home)}
+    until(lambda: serving.running_children().count("server") == 4)  # each has its watcher
+    own = {found.process for found in started_processes(serving.home)}
     monkeypatch.setenv("DPCOST_HOME", str(serving.home))
     said = []
-    assert stop(serving.home, said.append) == 2
-    assert said == [f"ending process {pid} and what it started" for pid in (serving.process.pid, other.pid)]
+    assert stop_all(serving.home, said.append) == 2
+    assert {f"ending process {pid} and what it started" for pid in (serving.process.pid, other.pid)} == {
+        *said
+    }
     assert [process for process in own if process.is_alive()] == []
     assert (serving.process.wait(), other.wait()) == (143, 143)
-    assert stop(serving.home, said.append) == 0
+    assert stop_all(serving.home, said.append) == 0
 
 
 OTHER_RUN = """
 import sys, time
 from pathlib import Path
-from flows.server.private_server import prefect_server
+from flows.server.private import prefect_server
 with prefect_server(Path(sys.argv[1])):
     time.sleep(600)
 """
 
-EVIL = """
-from prefect import flow
-
-@flow
-def evil():
-    open("{mark}", "w").close()
-"""
-
 
 @pytest.mark.server
-def test_the_server_answers_its_owner_alone_and_the_worker_runs_this_project_alone(project, start):
+def test_the_server_answers_its_owner_alone(project, start):
     serving = start()
     serving.wait_until_up()
-    password = own_authentication(serving.home)
-    known = {"Authorization": f"Basic {base64.b64encode(password.encode()).decode()}"}
+    known = {"Authorization": f"Basic {base64.b64encode(own_authentication(serving.home).encode()).decode()}"}
     wrong = {"Authorization": f"Basic {base64.b64encode(b'dpcost:wrong').decode()}"}
     asking = {"method": "POST", "body": b"{}", "Content-Type": "application/json"}
     assert stat.S_IMODE((serving.home / "prefect.authentication").stat().st_mode) == 0o600
     assert serving.ask("deployments/filter", **asking, **known)[0] == 200
     assert serving.ask("deployments/filter", **asking)[0] == 401
     assert serving.ask("deployments/filter", **asking, **wrong)[0] == 401
-    assert serving.ask("deployments/filter", **asking, **known, Origin="https://example.org")[0] == 403
-    assert serving.ask("deployments/filter", **asking, **known, Host="example.org")[0] == 403
+    assert serving.ask("deployments/filter", **asking, **known, Host="example.org")[0] == 400
+    for path in ("openapi.json", "docs", "reports/", "api/openapi.json"):
+        assert serving.ask(f"../{path}")[0] == 401, path
+    assert serving.ask("../reports/", **known)[0] in (200, 404)
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser
         assert page.status == 200
-
-    # Monday's run is planned.
-    until(lambda: [run["auto_scheduled"] for run in serving.flow_runs()][:1] == [True])
-
-    mark = project / "mark"
-    (project / "evil.py").write_text(EVIL.format(mark=mark))
-    client = serving.environment | {
-        "PREFECT_API_URL": serving.api_url,
-        "PREFECT_API_AUTH_STRING": password,
-    }
-    (project / "evil.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "pull": [{"prefect.deployments.steps.run_shell_script": {"script": f"touch {mark}"}}],
-                "deployments": [
-                    {"name": "evil", "entrypoint": "evil.py:evil", "work_pool": {"name": serve.POOL}}
-                ],
-            }
-        )
-    )
-    for command in (
-        ("--no-prompt", "deploy", "--all", "--prefect-file", "evil.yaml"),
-        ("deployment", "run", "evil/evil"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "prefect", *command],
-            env=client,
-            cwd=project,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    until(lambda: [run for run in serving.flow_runs() if run["state_type"] == "FAILED"])
-    (refused,) = [run for run in serving.flow_runs() if run["state_type"] == "FAILED"]
-    assert "the entrypoint must be one of prefect.yaml's" in refused["state"]["message"]
-    assert not mark.exists()
+    until(lambda: [run["auto_scheduled"] for run in serving.flow_runs()][:1] == [True])  # Monday's run
 
 
 @pytest.mark.server
@@ -433,63 +373,15 @@ def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
     started = [run for run in serving.flow_runs() if run["start_time"]]
     assert [run["state_type"] for run in started] == ["COMPLETED"] * 4
     assert serving.stop() == 0
-    assert "locked" not in (serving.home / "prefect" / "server.log").read_text() + "".join(said)
 
 
 @pytest.mark.server
-def test_a_run_goes_on_where_its_database_died(project, start):
+@pytest.mark.parametrize("part", ["worker", "server", "postgres"])
+def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_under_way(
+    project, start, part
+):
+    """As systemd and compose do it: what ends with status 1 is started again."""
     require_postgres()
-    gate = project / "gate"
-    waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
-    study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
-    (project / "flows" / "study.py").write_text(study)
-
-    def states():
-        with contextlib.suppress(ValueError):  # what is answered meanwhile is no list
-            return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
-        return []
-
-    serving = start("--postgres")
-    serving.wait_until_up()
-    assert serving.run_deployment().returncode == 0
-    until(lambda: states() == ["RUNNING"])
-    database = min(each.process.pid for each in supervised_processes(serving.home) if each.name == "postgres")
-    os.kill(database, signal.SIGKILL)
-    until(lambda: states() == [])
-    gate.touch()
-    until(lambda: states() == ["COMPLETED"], timeout=120)
-    assert (project / "report.txt").read_text() == "housing standard 3"
-    assert serving.stop() == 0
-    assert "the postgres died" in serving.said
-    assert serving.running_children() == []
-
-
-@pytest.mark.server
-def test_a_database_that_dies_while_a_session_works_is_started_again(project):
-    require_postgres()
-    psycopg = pytest.importorskip("psycopg")
-    home, said = project / "home", []
-    home.mkdir()
-    with postgres.postgres_cluster(home, say=said.append) as address:
-        address = address.replace("+asyncpg", "")
-        with contextlib.closing(psycopg.connect(address)) as session:
-            session.pgconn.send_query(b"select count(*) from generate_series(1, 1000000000)")
-            (server,) = [each.process.pid for each in supervised_processes(home) if each.name == "postgres"]
-            os.kill(server, signal.SIGKILL)
-            until(lambda: said != [] and reached(psycopg, address))
-    assert len(said) == 1
-    assert "the postgres died (exit status -9); starting it again" in said[0]
-
-
-def reached(psycopg, address):
-    with contextlib.suppress(psycopg.OperationalError):
-        psycopg.connect(address).close()
-        return True
-    return False
-
-
-@pytest.mark.server
-def test_what_dies_with_the_server_or_its_process_is_crashed_and_runs_again(project, start):
     gate = project / "gate"
     waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
     study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
@@ -498,26 +390,46 @@ def test_what_dies_with_the_server_or_its_process_is_crashed_and_runs_again(proj
     def states():
         return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
 
-    def processes():
-        """Return the worker, which comes first, and what it runs."""
-        found = [each.process.pid for each in supervised_processes(serving.home) if each.name == "worker"]
-        return found if len(found) > 1 else []
+    serving = start("--postgres")
+    serving.wait_until_up()
+    assert {path.stat().st_mode & 0o077 for path in serving.home.rglob("*")} == {0}
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states() == ["RUNNING"])
+    parts = sorted(each.process.pid for each in started_processes(serving.home) if each.name == part)
+    for pid in parts[1:] if part == "worker" else parts[1:2]:  # the first is the watcher
+        os.kill(pid, signal.SIGKILL)
+    said = serving.process.communicate(timeout=120)[0]
+    assert serving.process.returncode == 1
+    assert f"the {part} ended with exit status" in said
+    assert "Traceback" not in said
+    assert serving.running_children() == []
+
+    serving = start("--postgres")
+    serving.wait_until_up()
+    gate.touch()
+    until(lambda: states() == ["COMPLETED"], timeout=240)
+    assert (project / "report.txt").read_text() == "housing standard 3"
+    assert serving.stop() == 0
+
+
+@pytest.mark.server
+def test_a_run_whose_process_dies_starts_again(project, start):
+    gate = project / "gate"
+    hooked = STUDY.replace('@flow(name="study")', '@flow(name="study", **HOOKS)')
+    waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
+    hooked = hooked.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
+    (project / "flows" / "study.py").write_text(f"from flows.server.died import HOOKS\n{hooked}")
+
+    def states():
+        return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
 
     serving = start()
     serving.wait_until_up()
     assert serving.run_deployment().returncode == 0
     until(lambda: states() == ["RUNNING"])
-    assert serving.stop() == 0
-    assert "is now marked as crashed" in serving.said or "Crashed" in serving.said
-
-    serving = start()
-    serving.wait_until_up()
-    until(lambda: states() == ["RUNNING"])
-    (run,) = [run for run in serving.flow_runs() if not run["auto_scheduled"]]
-    assert run["run_count"] == 2
-    for pid in processes():  # the worker and the run at once, as the kernel does when memory is short
+    found = sorted(each.process.pid for each in started_processes(serving.home) if each.name == "worker")
+    for pid in found[2:]:  # the watcher, the worker, and what it runs
         os.kill(pid, signal.SIGKILL)
     gate.touch()
-    until(lambda: states() == ["COMPLETED"], timeout=90)
-    assert (project / "report.txt").read_text() == "housing standard 3"
+    until(lambda: states() == ["COMPLETED"], timeout=240)
     assert serving.stop() == 0

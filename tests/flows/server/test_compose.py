@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.server.private_server import RECORDER_SETTINGS
+from flows.server.private import RECORDER_SETTINGS
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((PROJECT / "compose.yaml").read_bytes())
 SERVICES = COMPOSE["services"]
 UNITS = sorted((PROJECT / "docs" / "systemd").glob("*.service"))
@@ -34,7 +34,7 @@ def test_a_service_says_what_compose_knows(name):
         assert "healthcheck" in SERVICES[other]
     for volume in service["volumes"]:
         assert volume.partition(":")[0] in COMPOSE["volumes"]
-    assert all(isinstance(value, str) for value in service.get("environment", {}).values())
+    assert all(isinstance(value, str | None) for value in service.get("environment", {}).values())
 
 
 def test_nothing_is_reached_from_other_machines_and_no_password_is_written_down():
@@ -52,6 +52,7 @@ def test_the_server_has_the_settings_of_the_standing_one():
     assert server["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     worker = SERVICES["worker"]["environment"]
     assert worker["PREFECT_API_AUTH_STRING"] == server["PREFECT_SERVER_API_AUTH_STRING"]
+    assert {"DPCOST_STORE", "DPCOST_LEDGER_URL", "DPCOST_DATA_MIRROR", "AWS_ENDPOINT_URL"} <= set(worker)
     user, _, name = server["PREFECT_API_DATABASE_CONNECTION_URL"].rpartition("@postgres:5432/")
     database = SERVICES["postgres"]["environment"]
     assert name == database["POSTGRES_DB"]
@@ -79,6 +80,7 @@ def test_the_image_holds_what_the_package_needs():
     assert {*packages, "pyproject.toml", "constraints.txt", "prefect.yaml"} <= names
     assert all((PROJECT / name).exists() for name in names)
     assert "USER dpcost" in text
+    assert {"dask", "postgres", "s3"} <= set(re.findall(r"\w+", re.search(r"\.\[(.*)\]", text)[1]))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)

@@ -10,10 +10,10 @@ import psutil
 import pytest
 from small_project import PROJECT
 
-from flows.server.private_server import free_port
-from flows.server.supervision import supervised_processes
+from flows.server.private import free_port
+from flows.server.processes import started_processes
 
-pytest.importorskip("prefect_dask")
+pytest.importorskip("distributed")
 from distributed import Client
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -149,7 +149,7 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     assert "run the same command again to go on" in err
     assert "internal error" not in err
     assert "Traceback" not in err
-    assert supervised_processes(project.home) == []
+    assert started_processes(project.home) == []
     project.run()
     assert project.same_results(undisturbed)
 

@@ -1,0 +1,172 @@
+"""Dask workers as the place where blocks are computed: a run's own, or those of a standing cluster."""
+
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import distributed
+
+import dpalgos
+from data.errors import StoreError
+from data.store.code_digest import code_digest
+from data.store.folders import atomic_write, close_home, home
+from data.store.shared import VARIABLE, check_shared_store, shared_address
+from flows.server.client import watched
+from flows.server.processes import Say, ServerError
+from tasks.faults import MENDABLE, SpecError
+from tasks.run.remote import on_cluster
+
+_TIMEOUT = 10
+_distributed: Any = distributed  # without types
+
+_CONFIG = {
+    # Or workers give each freed array back to the kernel, a third of their time.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.profile.enabled": False,  # it looks at every thread 100 times a second
+    "distributed.admin.tick.interval": "500ms",
+    # What nobody looks at, and what need not be known ten times a second: half of what idle workers cost.
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.disk": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+}
+
+
+@contextmanager
+def own_workers(count: int) -> Iterator[int]:
+    """Compute on so many worker processes of this machine; give how many blocks to have under way."""
+    with (
+        dask.config.set(_CONFIG),
+        _distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster,
+        _distributed.Client(cluster, set_as_default=False) as client,
+        on_cluster(client),
+    ):
+        yield count
+
+
+@contextmanager
+def standing_cluster(scheduler: str, when_lost: Say) -> Iterator[int]:
+    """Compute on the workers of a cluster; give how many blocks to have under way.
+
+    Dask's own client may wait for a scheduler that is gone, or for blocks that nobody computes, for good.
+
+    Parameters
+    ----------
+    scheduler : str
+        ``tcp://HOST:PORT``.
+    when_lost : callable
+        Gets one sentence, in another thread, if the scheduler is gone, or another has taken its place,
+        which knows no block.
+
+    Raises
+    ------
+    ServerError
+        If the body failed because of that.
+    """
+    first = _identity(scheduler)
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
+
+    def lives() -> bool:
+        return _identity(scheduler) == first
+
+    with (
+        watched(f"the Dask scheduler at {scheduler}", lives, when_lost, after=30.0),
+        _connected(scheduler) as client,
+        on_cluster(client),
+    ):
+        try:
+            # A block waits at each worker while another is computed there; workers may come later.
+            yield max(32, 2 * sum(client.nthreads().values()))
+        except MENDABLE:
+            raise
+        except Exception:
+            if not lives():
+                raise ServerError(
+                    f"the Dask scheduler at {scheduler} is gone; finished blocks are stored, start it and "
+                    "run the same command again to go on"
+                ) from None
+            raise
+
+
+def check_workers(scheduler: str) -> None:
+    """Refuse a cluster without workers, or with one that has other code or cannot share this run's results.
+
+    Every block is checked again where it runs, for workers may come later.
+
+    Raises
+    ------
+    SpecError
+        If so, naming the first such worker and what to do.
+    """
+    marker = home() / f".cluster-{os.getpid()}-{secrets.token_hex(4)}"
+    atomic_write(marker, b"")
+    try:
+        with _connected(scheduler) as client:
+            found = client.run(about_this_worker, marker.name, on_error="return")
+    except OSError:
+        raise SpecError(f"the Dask scheduler at {scheduler} does not answer; start it again") from None
+    finally:
+        marker.unlink()
+    if not found:
+        raise SpecError(
+            f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"
+        )
+    own = about_this_worker(marker.name)
+    for worker, about in sorted(found.items()):
+        if problem := _problem(about, own):
+            raise SpecError(f"the Dask worker {worker} {problem}")
+
+
+def about_this_worker(marker: str) -> dict[str, Any]:
+    """Return what a worker has to have in common with a run; runs on the worker, and closes its home."""
+    estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
+    problem = ""
+    try:
+        close_home()
+        check_shared_store()
+    except StoreError as fault:
+        problem = str(fault)
+    return {
+        "code": code_digest(["tasks.run.run_block", "tasks.run.audit_cell", *estimators]),
+        "store": shared_address(),
+        "problem": problem,
+        "same_home": Path(home() / marker).exists(),
+    }
+
+
+def _problem(about: Any, own: dict[str, Any]) -> str:
+    if not isinstance(about, dict):
+        return (
+            f"cannot run this project ({type(about).__name__}); install it there in the same version, and "
+            "start the worker again"
+        )
+    if about["code"] != own["code"]:
+        return (
+            "has another version of the code, or of a library that computes; install the same there, and "
+            "start the worker again"
+        )
+    if about["store"] != own["store"] or not (about["store"] or about["same_home"]):
+        return (
+            f"cannot share results with this run: {VARIABLE} is {about['store'] or 'not set'} there and "
+            f"{own['store'] or 'not set'} here, and the homes are not one folder; set {VARIABLE} to one "
+            "address that all can reach"
+        )
+    return f"cannot use its home or the shared store: {about['problem']}" if about["problem"] else ""
+
+
+def _identity(scheduler: str) -> str:
+    """Return the identity of the scheduler at an address; empty if none answers."""
+    try:
+        with _connected(scheduler) as client:
+            return str(client.scheduler_info()["id"])
+    except (OSError, RuntimeError):
+        return ""
+
+
+def _connected(scheduler: str) -> Any:
+    return _distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False)

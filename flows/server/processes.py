@@ -1,0 +1,297 @@
+"""Child processes that end with the process that started them, however that one ends.
+
+Each child runs below a small watcher, ``python -m flows.server.processes USER COMMAND ...``. The watcher's
+standard input is a pipe from the owner, which the kernel closes even after ``kill -9``; the watcher then
+ends the child and all that it started. A mark in the environment finds what is left if the watcher was
+killed, too. Nothing is started again here: that is the task of systemd and of the container engine.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psutil
+
+from data.store.processes import ProcessIdentity
+
+Say = Callable[[str], object]
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 10.0
+LOG_LIMIT = 5_000_000
+_MARK = "DPCOST_STARTED"
+_RUNNING: list[ChildProcess] = []
+
+
+class ServerError(RuntimeError):
+    """A server or a process that it needs could not be started or ended; the message is one sentence."""
+
+
+class ChildProcess:
+    """A child process in a session of its own, so that Ctrl-C in the terminal reaches only its owner.
+
+    Parameters
+    ----------
+    home : Path
+        The folder of everything that lasts (``DPCOST_HOME``).
+    name : str
+        What it is called in messages and log files: one word.
+    command : sequence of str
+        The command line.
+    environment : mapping of str to str
+        Its whole environment.
+    folder : Path
+        Its working folder.
+    user : str
+        The user it runs as; empty for this process's.
+    stop_signal : int
+        The signal that asks it, and what it started, to end.
+    stop_timeout : float
+        Seconds until what is left is killed.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        user: str = "",
+        stop_signal: int = signal.SIGTERM,
+        stop_timeout: float = STOP_TIMEOUT,
+    ) -> None:
+        self.home, self.name, self.folder = home, name, folder
+        self.command = [sys.executable, "-m", __name__, user, *command]
+        self.environment = dict(environment)
+        self.stop_signal, self.stop_timeout = int(stop_signal), stop_timeout
+        self.log = home / "prefect" / f"{name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status, once it has ended."""
+        return None if self._process is None else self._process.poll()
+
+    def start(
+        self,
+        ready: Callable[[], bool] = lambda: True,
+        meanwhile: Callable[[], object] = lambda: None,
+        timeout: float = START_TIMEOUT,
+    ) -> None:
+        """Start the child and wait until it is ready.
+
+        Raises
+        ------
+        ServerError
+            If it ends, or is not ready in time. Nothing is left running then.
+        """
+        try:
+            self._spawn()
+            deadline = time.monotonic() + timeout
+            meanwhile()
+            while not ready():
+                if self.exit_status is not None:
+                    raise ServerError(f"{self.ended()} before it was ready")
+                if time.monotonic() > deadline:
+                    raise ServerError(f"the {self.name} was not ready within {timeout:.0f} s; see {self.log}")
+                time.sleep(0.05)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the child and everything it started; do nothing if nothing is left."""
+        with _undisturbed():
+            if self in _RUNNING:
+                _RUNNING.remove(self)
+            mine = ProcessIdentity.of(os.getpid())
+            found = [each for each in started_processes(self.home) if each.owner == mine]
+            end(
+                [each.process for each in found if each.name == self.name],
+                self.stop_signal,
+                self.stop_timeout,
+            )
+            if self._process is not None:
+                self._process.wait()
+
+    def wait(self) -> bool:
+        """Wait until the child has ended; return whether it was stopped."""
+        if self._process is not None:
+            self._process.wait()
+        return self not in _RUNNING
+
+    def ended(self) -> str:
+        """Say how it ended, and what its log ends with."""
+        said = last_lines(self.log.read_bytes()[self._log_start :].decode(errors="replace")) or "(empty)"
+        return (
+            f"the {self.name} ended with exit status {self.exit_status} (its log, {self.log}, ends: {said})"
+        )
+
+    def _spawn(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        mark = {"name": self.name, "home": str(self.home.resolve())}
+        owner = asdict(ProcessIdentity.of(os.getpid()))
+        if not _RUNNING:
+            atexit.register(end_own_processes)
+        _RUNNING.append(self)
+        with self.log.open("ab") as log:
+            if log.tell() > LOG_LIMIT:
+                log.truncate(0)
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                self.command,
+                env=self.environment | {_MARK: json.dumps({**mark, "owner": owner})},
+                cwd=self.folder,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A process whose environment, which its children inherit, names the process that started it.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in messages.
+    home : str
+        The folder of everything that lasts.
+    process, owner : ProcessIdentity
+        It, and the process that started it.
+    """
+
+    name: str
+    home: str
+    process: ProcessIdentity
+    owner: ProcessIdentity
+
+
+def started_processes(home: Path) -> list[Started]:
+    """Return what runs for a home: each child, its watcher and what it started."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError, KeyError, TypeError, ValueError):
+            mark = json.loads(process.environ()[_MARK])
+            if mark["home"] == str(home.resolve()):
+                owner = ProcessIdentity(**mark.pop("owner"))
+                found.append(Started(process=ProcessIdentity.of(process.pid), owner=owner, **mark))
+    return found
+
+
+def end(processes: Sequence[ProcessIdentity], stop_signal: int, timeout: float) -> None:
+    """Ask processes to end, wait, and kill those that did not."""
+    _send(processes, stop_signal)
+    deadline = time.monotonic() + timeout
+    while any(each.is_alive() for each in processes) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    _send(processes, signal.SIGKILL)
+
+
+def end_leftovers(home: Path, say: Say = print) -> int:
+    """End what killed owners left running in a home, and return how many processes that were."""
+    left = [each for each in started_processes(home) if not each.owner.is_alive()]
+    for name in dict.fromkeys(each.name for each in left):
+        say(f"ending the {name} that a killed run left behind")
+    end([each.process for each in left], signal.SIGTERM, STOP_TIMEOUT)
+    return len(left)
+
+
+def end_own_processes() -> None:
+    """End what this very process started, the latest first."""
+    for each in list(reversed(_RUNNING)):
+        each.stop()
+
+
+def last_lines(text: str, count: int = 5) -> str:
+    """Return the last lines of a program's output on one line."""
+    return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-count:])
+
+
+def as_user(name: str) -> dict[str, Any]:
+    """Return what makes `subprocess` run a command as a user; nothing for an empty name."""
+    return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []} if name else {}
+
+
+@contextlib.contextmanager
+def termination_as_exit() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack like Ctrl-C does, so that what was started is ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    ours = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
+    try:
+        for each in ours:
+            signal.signal(each, leave)
+        yield
+    finally:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back Ctrl-C and SIGTERM while something is ended, which takes bounded time."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in held}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler or signal.SIG_DFL)
+
+
+def _send(processes: Sequence[ProcessIdentity], number: int) -> None:
+    for each in processes:
+        if each.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each.pid, number)
+
+
+def _watch(user: str, *command: str) -> int:
+    """Run a command until it ends, or until this process's owner is gone; return its exit status."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda *_: None)  # the child gets them, too, and decides
+    child = psutil.Popen(command, stdin=subprocess.DEVNULL, **as_user(user))
+
+    def end_with_owner() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 1):
+                pass
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = [child.pid, *(each.pid for each in child.children(recursive=True))]
+            end([ProcessIdentity.of(pid) for pid in family], signal.SIGTERM, STOP_TIMEOUT)
+
+    threading.Thread(target=end_with_owner, daemon=True).start()
+    status = int(child.wait())
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(_watch(*sys.argv[1:]))
