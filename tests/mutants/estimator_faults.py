@@ -339,6 +339,30 @@ ESTIMATOR_FAULTS = {
             _RANDOMIZERS,
         ),
         Fault(
+            "a half-space report is half as long as it must be",
+            "HalfSpaceRandomizer.scale",
+            returns("{all} / 2"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a half-space report of research is for half of epsilon",
+            "HalfSpaceRandomizer.perturb",
+            argument("expit", 0, "{all} / 2"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a cap of research is taken with log-odds that are .3 too high",
+            "CapRandomizer.perturb",
+            argument("expit", 0, "{all} + 0.3"),
+            _RANDOMIZERS,
+        ),
+        Fault(
+            "a vector of zeros has no direction",
+            "_directions",
+            name("inf", "np.nan"),
+            _RANDOMIZERS,
+        ),
+        Fault(
             "a device's coin for the cap has log-odds that are .3 too high",
             "CapRandomizer.exact",
             argument("expit", 0, "{all} - 0.3"),
