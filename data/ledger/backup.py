@@ -10,22 +10,25 @@ says that it does not matter.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import sqlalchemy as sa
+
 from data.errors import StoreError
 from data.ledger import secret
-from data.ledger.chain import COLUMNS, HEAD, START, Chain
-from data.ledger.database import Database, Execute, Row
+from data.ledger.chain import START, Chain
+from data.ledger.database import ENTRIES, HEAD, Database, SQLiteDatabase
 from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
-from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
-from data.store.folders import atomic_write, private_folder, read_json
+from data.store.folders import atomic_write, private_folder
 
 FORMAT = "dpcost ledger, backup 1"
+# The order in which a backup writes the columns of a row.
+_ENTRY = ("seq", "kind", "dataset", "subject", "digest", "previous", "hash", "body")
+_HEAD = ("n_entries", "hash", "key_id", "mac")
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def write_backup(chain: Chain, home: Path, path: Path) -> VerifyReport:
             f"the ledger is not whole, so it is not backed up: {report.problems[0]}; restore an earlier "
             "backup with dpcost ledger restore"
         )
-    entries = [list(row) for row in chain.stored_rows(limit=500)]
+    entries = [list(row) for row in chain.stored_rows()]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     backup = LedgerBackup(now, secret.key_digits(home), chain.head_row(), entries)
     if path.exists() and (earlier := read_backup(path)).hashes[-1] not in backup.hashes:
@@ -84,21 +87,15 @@ def write_backup(chain: Chain, home: Path, path: Path) -> VerifyReport:
 
 
 def read_backup(path: Path) -> LedgerBackup:
-    """Return what a file holds, not verified yet.
-
-    Raises
-    ------
-    LedgerError
-        If it cannot be read, or is no backup.
-    """
+    """Return what a file holds, not verified yet, or refuse a file that is no backup."""
     try:
-        found = read_json(path, limit=10**9)
+        found = json.loads(path.read_bytes())
         if found["format"] != FORMAT:
             raise ValueError
         return LedgerBackup(**found)
     except OSError as error:
         raise LedgerError(f"{path} cannot be read ({error.strerror}); check the path") from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise LedgerError(f"{path} is no backup of a ledger, or is damaged; name another file") from None
 
 
@@ -127,12 +124,12 @@ def restore_backup(
 
 
 def _replace(database: Database, home: Path, backup: LedgerBackup, *, sure: bool, forget_newer: bool) -> None:
-    with database.writing() as (execute, is_new):
+    with database.writing() as (connection, is_new):
         if is_new:
             if secret.was_used(home, database.name):
                 _require_sure(sure, backup, f"the ledger {database.place} was deleted, emptied or moved")
         else:
-            chain = Chain(execute, home, database.place)
+            chain = Chain(connection, home, database.place)
             if not chain.head_is_genuine:
                 _require_sure(sure, backup, f"the head of the ledger {database.place} was edited")
             elif chain.head not in backup.hashes and not forget_newer:
@@ -142,8 +139,8 @@ def _replace(database: Database, home: Path, backup: LedgerBackup, *, sure: bool
                     "since would be forgotten, and those data could be asked again; take a later backup, or "
                     "add --forget-newer if the older state is meant"
                 )
-        with database.without_belts(execute):
-            _fill(execute, backup)
+        with database.without_triggers(connection):
+            _fill(connection, backup)
 
 
 def _require_sure(sure: bool, backup: LedgerBackup, why: str) -> None:
@@ -155,17 +152,12 @@ def _require_sure(sure: bool, backup: LedgerBackup, why: str) -> None:
         )
 
 
-def _fill(execute: Execute, backup: LedgerBackup) -> None:
-    """Let the backup's rows be all that the tables hold."""
-    rows: Sequence[tuple[str, str, Sequence[Row]]] = (
-        ("dpcost_ledger", COLUMNS, [tuple(entry) for entry in backup.entries]),
-        ("dpcost_ledger_head", HEAD, [tuple(backup.head)]),
-    )
-    for table, columns, values in rows:
-        execute(f"DELETE FROM {table}")
-        marks = ", ".join("?" * len(columns.split(",")))
-        for row in values:
-            execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", row)
+def _fill(connection: sa.Connection, backup: LedgerBackup) -> None:
+    """Replace all rows of the tables by those of the backup."""
+    for table, columns, rows in ((ENTRIES, _ENTRY, backup.entries), (HEAD, _HEAD, [backup.head])):
+        connection.execute(sa.delete(table))
+        if rows:
+            connection.execute(sa.insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def _require_whole(backup: LedgerBackup, home: Path, path: Path) -> None:
@@ -174,8 +166,8 @@ def _require_whole(backup: LedgerBackup, home: Path, path: Path) -> None:
         folder = Path(name)
         secret.restore_key(folder, backup.key)
         copy = SQLiteDatabase(folder / "ledger.sqlite", lock_timeout=1.0)
-        with copy.writing() as (execute, _), copy.without_belts(execute):
-            _fill(execute, backup)
+        with copy.writing() as (connection, _), copy.without_triggers(connection):
+            _fill(connection, backup)
         with copy.reading() as read:
             try:
                 problems = verify_chain(Chain(read, folder, str(path)), None).problems

@@ -1,4 +1,4 @@
-"""The ledger as its users see it: open a budget, charge it, store and replay answers, look at it."""
+"""The ledger's operations: open a budget, charge it, store and replay answers, show, verify, back up."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ from data.ledger.charges import (
     require_name,
     require_privacy,
 )
-from data.ledger.database import Database
+from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
 from data.ledger.errors import AnswerPending, LedgerBroken, LedgerError, LedgerUnavailable
-from data.ledger.postgresql import PostgreSQLDatabase
-from data.ledger.sqlite import SQLiteDatabase
 from data.ledger.verify import VerifyReport, verify_chain
 from data.store import folders as store
 
@@ -38,17 +36,9 @@ FIRST_POLL, LAST_POLL = 0.02, 0.5
 
 
 def open_ledger(home: Path | None = None) -> Ledger:
-    """Return the ledger that the environment names; nothing is created yet.
+    """Return the ledger in PostgreSQL if ``DPCOST_LEDGER_URL`` is set, else in ``home/ledger.sqlite``.
 
-    Parameters
-    ----------
-    home : Path or None
-        The folder of everything that lasts; by default ``DPCOST_HOME``.
-
-    Returns
-    -------
-    Ledger
-        In PostgreSQL if ``DPCOST_LEDGER_URL`` is set, else in ``home/ledger.sqlite``.
+    ``home`` is ``DPCOST_HOME`` by default. Nothing is created yet.
     """
     return Ledger(home or store.home(), os.environ.get(URL_VARIABLE) or None)
 
@@ -98,7 +88,7 @@ class Ledger:
         return self._database.place
 
     def fingerprinter(self, names: Sequence[str]) -> content.Fingerprinter:
-        """Return what reads a table with these columns and tells it from others, with the ledger's key."""
+        """Return a reader of a table with these columns that makes its fingerprint with the ledger's key."""
         with self._reading() as chain:
             keys = secret.load_keys(self._home, create=not chain.was_written)
         return content.Fingerprinter(names, keys.fingerprint)
@@ -138,17 +128,16 @@ class Ledger:
         The first charge binds the data to the dataset's name. If the same request was charged before and
 
         - was answered: that answer is returned, and nothing is charged;
-        - somebody else is working on the answer: this waits for it;
-        - the answer was lost, because whoever was charged is gone or gave up: refused, for noise is never
-          drawn a second time under one charge. ``again=True`` makes it a second charge instead.
+        - another process or thread is working on the answer: this waits for it;
+        - the answer was lost, because the process is gone or gave up: refused, for noise is never drawn a
+          second time under one charge. ``again=True`` makes it a second charge instead.
 
-        Of a process on another machine nobody can tell whether it lives; its answer counts as lost when it
-        has not come within `answer_timeout`. That is safe, since asking again is charged again.
+        Whether a process on another machine lives cannot be known; its answer counts as lost when it has not
+        come within `answer_timeout`. That is safe, since asking again is charged again.
 
         Parameters
         ----------
         request : Request
-            What is asked.
         fits : callable
             Given the dataset's charges so far and the new one, decides whether the new one may be added.
             It runs while every other process waits.
@@ -200,22 +189,13 @@ class Ledger:
     def store_release(self, charge_id: str, payload: Mapping[str, Any]) -> Charge:
         """Store the answer to a charge; only then may it be shown.
 
-        Parameters
-        ----------
-        charge_id : str
-            `Charge.id`.
-        payload : mapping
-            The answer; anything JSON can hold. Floats come back bit by bit.
-
-        Returns
-        -------
-        Charge
-            With the answer as it will be replayed.
+        ``payload`` is anything that JSON can hold; floats come back bit by bit. The charge that is returned
+        has the answer as it will be replayed.
 
         Raises
         ------
         LedgerError
-            If another answer is there, the charge is not this process's, or was given up.
+            Another answer is there, or the charge is not this process's, or was given up.
         """
         answer = plain(payload, "payload")
         try:
@@ -236,13 +216,7 @@ class Ledger:
         return replace(charge, release=answer)
 
     def give_up(self, charge_id: str, reason: str) -> None:
-        """Write down that a charge of this process will not be answered; its budget stays spent.
-
-        Raises
-        ------
-        LedgerError
-            If it was answered, or is not this process's.
-        """
+        """Write down that a charge of this process will not be answered; its budget stays spent."""
         with self._writing() as chain:
             charge = rules.charge_of(chain, charge_id)
             if charge.release is not None:
@@ -251,24 +225,12 @@ class Ledger:
             chain.append("lost", charge.dataset, charge_id, {"reason": reason, "time": _now()})
 
     def release_of(self, charge_id: str) -> Mapping[str, Any] | None:
-        """Return the stored answer to a charge, or ``None`` if there is none.
-
-        Raises
-        ------
-        LedgerError
-            If there is no such charge.
-        """
+        """Return the stored answer to a charge, or ``None`` if there is none."""
         with self._reading() as chain:
             return rules.charge_of(chain, charge_id).release
 
     def budget(self, name: str) -> TotalBudget:
-        """Return the total budget of a dataset.
-
-        Raises
-        ------
-        LedgerError
-            If it was never opened.
-        """
+        """Return the total budget of a dataset, or refuse a name that was never opened."""
         with self._reading() as chain:
             return rules.budget_of(chain, name)
 
@@ -283,11 +245,6 @@ class Ledger:
 
         A charge's ``state`` is ``released``, ``pending`` or ``lost``. ``epsilon_charged`` and
         ``delta_charged`` are plain sums: an upper bound on what the charges cost together.
-
-        Raises
-        ------
-        LedgerError
-            If there is no dataset of that name.
         """
         with self._reading() as chain:
             names = chain.datasets() if name is None else [name]
@@ -298,12 +255,7 @@ class Ledger:
 
         Entries that were edited, removed (in the middle or at the end), inserted or moved are found, unless
         by somebody who has ``ledger.key``; so is a deleted ledger whose key is still there. An older copy of
-        the whole ledger put back is found only with `noted`.
-
-        Parameters
-        ----------
-        noted : str or None
-            The ``head`` of an earlier report, which must still be in the chain.
+        the whole ledger put back is found only with ``noted``, the ``head`` of an earlier report.
         """
         try:
             with self._reading(require_whole=False) as chain:
@@ -312,15 +264,7 @@ class Ledger:
             return VerifyReport(False, problems=(str(problem),))
 
     def backup(self, path: Path) -> VerifyReport:
-        """Write the whole ledger with its key into one file; it may replace only a backup that it continues.
-
-        Raises
-        ------
-        LedgerError
-            If nothing was written yet, or the file in the way is no earlier backup of this ledger.
-        LedgerBroken
-            If the chain is not whole, or lacks entries of the earlier backup: it was rolled back.
-        """
+        """Write the ledger with its key into one file; it may replace only a backup that it continues."""
         with self._reading() as chain:
             return write_backup(chain, self._home, path)
 
@@ -337,12 +281,6 @@ class Ledger:
         forget_newer : bool
             The owner's word that an older state is meant.
 
-        Raises
-        ------
-        LedgerError
-            If charges would be forgotten, or might be, or the key is another ledger's.
-        LedgerBroken
-            If the backup is not as it was written.
         """
         restore_backup(self._database, self._home, path, noted=noted, forget_newer=forget_newer)
         return self.verify(noted)
@@ -358,20 +296,20 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[Chain]:
-        with self._database.writing() as (execute, is_new):
+        with self._database.writing() as (connection, is_new):
             if is_new:
                 secret.require_unused(self._home, self._database.name)
-            chain = Chain(execute, self._home, self.place, is_new=is_new)
+            chain = Chain(connection, self._home, self.place, is_new=is_new)
             chain.require_whole()
             yield chain
         secret.mark_used(self._home, self._database.name)
 
     @contextmanager
     def _reading(self, *, require_whole: bool = True) -> Iterator[Chain]:
-        with self._database.reading() as execute:
-            if execute is None:
+        with self._database.reading() as connection:
+            if connection is None:
                 secret.require_unused(self._home, self._database.name)
-            chain = Chain(execute, self._home, self.place)
+            chain = Chain(connection, self._home, self.place)
             if require_whole:
                 chain.require_whole()
             yield chain

@@ -2,10 +2,10 @@
 
 An entry's hash is HMAC-SHA256 over its number, kind, dataset, subject, the digest of its body and the
 previous hash. It is keyed: a plain hash would detect an accident, but whoever edits an entry on purpose
-recomputes the rest of the chain. The head holds the number of entries and the last hash, under a MAC of its
-own, so that entries cut off at the end are missed as well.
+could recompute the rest of the chain. The head holds the number of entries and the last hash, under a code of
+its own, so that entries cut off at the end are missed as well.
 
-Whatever is read from an entry is checked first, and no charge is admitted before all hashes were: an entry
+What is read from an entry is checked first, and no charge is admitted before all hashes were: an entry
 hidden under another name must not make room in a budget. Bodies may be large, so only their digests are read
 for that; `verify` reads all of it.
 """
@@ -20,16 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import sqlalchemy as sa
+
 from data.ledger.charges import canonical_json
-from data.ledger.database import Execute, Row
+from data.ledger.database import ENTRIES, HEAD
 from data.ledger.errors import LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
 
 Kind = Literal["open", "bind", "charge", "release", "lost"]
+Row = tuple[Any, ...]
 START = "0" * 64
-HASHED = "seq, kind, dataset, subject, digest, previous"
-COLUMNS = f"{HASHED}, hash, body"
-HEAD = "n_entries, hash, key_id, mac"
+_HASHED = [ENTRIES.c[name] for name in ("seq", "kind", "dataset", "subject", "digest", "previous")]
+_ROW = [*_HASHED, ENTRIES.c.hash, ENTRIES.c.body]
+_BATCH = 500  # rows in memory at a time
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,11 @@ class Entry:
         Its number, from 1.
     kind : str
         ``open`` (a budget), ``bind`` (data to a name), ``charge``, ``release`` (an answer) or ``lost``.
-    dataset, subject : str
-        Whose, and what it is about: nothing; content; request id; charge id; charge id.
+    dataset : str
+    subject : str
+        What it is about: nothing; content; request id; charge id; charge id.
     body : dict
         What it says.
-    previous, hash : str
-        The hash of the entry before, and its own.
     """
 
     seq: int
@@ -55,8 +57,6 @@ class Entry:
     dataset: str
     subject: str
     body: dict[str, Any]
-    previous: str
-    hash: str
 
 
 class Chain:
@@ -64,39 +64,39 @@ class Chain:
 
     Parameters
     ----------
-    execute : Execute or None
+    connection : sqlalchemy.Connection or None
         The transaction; ``None`` for a ledger that was never written, which is empty.
     home : Path
         The folder of the key.
     place : str
         What to call the ledger in a sentence.
     is_new : bool
-        Whether this transaction created the tables; then it writes the first head, and only then.
+        Whether this transaction created the tables and has to write the first head.
 
     Raises
     ------
     LedgerError
-        If the key is missing, or another one than the ledger was written with.
+        The key is missing, or is not the one that the ledger was written with.
     LedgerBroken
-        If the head or the end of the chain is not what was written.
+        There is not exactly one head.
     """
 
-    def __init__(self, execute: Execute | None, home: Path, place: str, *, is_new: bool = False) -> None:
-        self._execute = execute or _nothing
+    def __init__(
+        self, connection: sa.Connection | None, home: Path, place: str, *, is_new: bool = False
+    ) -> None:
+        self._connection = connection
         self._place = place
         self._hashes_are_checked = False
-        self.was_written = execute is not None
+        self.was_written = connection is not None
         self.n_entries, self.head, self.head_is_genuine = 0, START, True
-        if execute is None:
+        if connection is None:
             return
         if is_new:
             self.keys = load_keys(home, create=True)
-            execute(
-                f"INSERT INTO dpcost_ledger_head ({HEAD}) VALUES (?, ?, ?, ?)",
-                (0, START, self.keys.id, self._mac("head", 0, START, self.keys.id)),
-            )
+            mac = self._mac("head", 0, START, self.keys.id)
+            connection.execute(sa.insert(HEAD).values(n_entries=0, hash=START, key_id=self.keys.id, mac=mac))
             return
-        heads = execute(f"SELECT {HEAD} FROM dpcost_ledger_head")
+        heads = self._rows(sa.select(HEAD))
         if len(heads) != 1:
             raise self._broken(f"it has {len(heads)} heads where one belongs")
         self.n_entries, self.head, key_id, mac = heads[0]
@@ -108,25 +108,14 @@ class Chain:
             )
         self.head_is_genuine = self._is(mac, "head", self.n_entries, self.head, self.keys.id)
 
-    @property
-    def n_stored(self) -> int:
-        """How many entries there are, whatever the head says."""
-        return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM dpcost_ledger"))
-
     def head_row(self) -> list[object]:
         """Return the head as it stands, for a backup."""
-        return list(self._execute(f"SELECT {HEAD} FROM dpcost_ledger_head")[0])
+        return list(self._rows(sa.select(HEAD))[0])
 
     def require_every_entry(self) -> None:
-        """Refuse a chain in which any entry is not as it was written; bodies are not read.
-
-        Raises
-        ------
-        LedgerBroken
-            Naming the first that is not.
-        """
+        """Refuse a chain in which an entry is not as it was written; bodies are not read."""
         last = START
-        rows = self._execute(f"SELECT {HASHED}, hash FROM dpcost_ledger ORDER BY seq")
+        rows = self._rows(sa.select(*_HASHED, ENTRIES.c.hash).order_by(ENTRIES.c.seq))
         for expected, (*hashed, own) in enumerate(rows, start=1):
             if hashed[0] != expected or hashed[-1] != last or not self._is(own, "entry", *hashed):
                 raise self._broken(f"its entry {expected} was edited, moved, removed or inserted")
@@ -134,74 +123,59 @@ class Chain:
         self._hashes_are_checked = True
 
     def require_whole(self) -> None:
-        """Refuse a chain that lacks entries or does not end where its head says; the middle is not read.
-
-        Raises
-        ------
-        LedgerBroken
-            If something is missing or too many.
-        """
+        """Refuse a chain that lacks entries or does not end where its head says; the middle is not read."""
         if not self.head_is_genuine:
             raise self._broken("its head was edited")
-        if (stored := self.n_stored) != self.n_entries:
-            raise self._broken(f"it has {stored} entries where {self.n_entries} were written")
-        if self.n_entries and self._last_hash() != self.head:
-            raise self._broken("its last entry is not the one that was written last")
+        for (stored,) in self._rows(sa.select(sa.func.count()).select_from(ENTRIES)):
+            if stored != self.n_entries:
+                raise self._broken(f"it has {stored} entries where {self.n_entries} were written")
+        for (last,) in self._rows(sa.select(ENTRIES.c.hash).order_by(ENTRIES.c.seq.desc()).limit(1)):
+            if last != self.head:
+                raise self._broken("its last entry is not the one that was written last")
 
-    def append(self, kind: Kind, dataset: str, subject: str, body: dict[str, Any]) -> Entry:
+    def append(self, kind: Kind, dataset: str, subject: str, body: dict[str, Any]) -> None:
         """Add an entry at the end; it stands once the transaction is committed."""
+        assert self._connection is not None
         seq, text = self.n_entries + 1, canonical_json(body)
         hashed = (seq, kind, dataset, subject, _digest(text), self.head)
         own = self._mac("entry", *hashed)
-        self._execute(
-            f"INSERT INTO dpcost_ledger ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*hashed, own, text)
-        )
-        entry = Entry(seq, kind, dataset, subject, json.loads(text), self.head, own)
+        columns = [column.name for column in _ROW]
+        entry = dict(zip(columns, (*hashed, own, text), strict=True))
+        self._connection.execute(sa.insert(ENTRIES).values(entry))
         self.n_entries, self.head = seq, own
-        self._execute(
-            "UPDATE dpcost_ledger_head SET n_entries = ?, hash = ?, mac = ?",
-            (seq, own, self._mac("head", seq, own, self.keys.id)),
-        )
-        return entry
+        mac = self._mac("head", seq, own, self.keys.id)
+        self._connection.execute(sa.update(HEAD).values(n_entries=seq, hash=own, mac=mac))
 
-    def entries(self, kind: Kind, *, dataset: str | None = None, subject: str | None = None) -> list[Entry]:
-        """Return the entries of a kind about a dataset or a subject, in order, each one checked.
+    def entries(self, kind: Kind, **wanted: str) -> list[Entry]:
+        """Return the entries of a kind about a ``dataset`` or a ``subject``, in order, each one checked.
 
         Raises
         ------
         LedgerBroken
-            If one was edited or moved.
+            One was edited or moved.
         """
-        wanted = {"kind": kind, "dataset": dataset, "subject": subject}
-        wanted = {column: value for column, value in wanted.items() if value is not None}
-        condition = " AND ".join(f"{column} = ?" for column in wanted)
-        rows = self._execute(
-            f"SELECT {COLUMNS} FROM dpcost_ledger WHERE {condition} ORDER BY seq", tuple(wanted.values())
-        )
-        return [self._checked(row) for row in rows]
+        found = sa.select(*_ROW).filter_by(kind=kind, **wanted).order_by(ENTRIES.c.seq)
+        rows = self._rows(found)
+        for row in rows:
+            if not self.is_genuine(row):
+                raise self._broken(f"its entry {row[0]} was edited or moved")
+        return [as_entry(row) for row in rows]
 
     def subjects(self, kind: Kind, *, dataset: str) -> set[str]:
         """Return what a dataset's entries of a kind are about, without reading what they say."""
-        rows = self._execute(
-            "SELECT subject FROM dpcost_ledger WHERE kind = ? AND dataset = ?", (kind, dataset)
-        )
+        rows = self._rows(sa.select(ENTRIES.c.subject).filter_by(kind=kind, dataset=dataset))
         return {subject for (subject,) in rows}
 
     def datasets(self) -> list[str]:
         """Return the names that have a budget, in the order of their opening."""
-        return [
-            name
-            for (name,) in self._execute("SELECT dataset FROM dpcost_ledger WHERE kind = 'open' ORDER BY seq")
-        ]
+        rows = self._rows(sa.select(ENTRIES.c.dataset).filter_by(kind="open").order_by(ENTRIES.c.seq))
+        return [name for (name,) in rows]
 
-    def stored_rows(self, limit: int) -> Iterator[Row]:
-        """Yield all stored entries in order, as they stand, `limit` of them in memory at a time."""
-        start = 0
-        while rows := self._execute(
-            f"SELECT {COLUMNS} FROM dpcost_ledger ORDER BY seq LIMIT ? OFFSET ?", (limit, start)
-        ):
-            yield from rows
-            start += limit
+    def stored_rows(self) -> Iterator[Row]:
+        """Yield all stored entries in order, as they stand, some of them in memory at a time."""
+        if self._connection is not None:
+            every = sa.select(*_ROW).order_by(ENTRIES.c.seq).execution_options(yield_per=_BATCH)
+            yield from map(tuple, self._connection.execute(every))
 
     def is_genuine(self, row: Row) -> bool:
         """Say whether a stored entry is as it was written, at its place."""
@@ -210,13 +184,8 @@ class Chain:
             return False
         return isinstance(body, str) and _digest(body) == hashed[4]
 
-    def _checked(self, row: Row) -> Entry:
-        if not self.is_genuine(row):
-            raise self._broken(f"its entry {row[0]} was edited or moved")
-        return as_entry(row)
-
-    def _last_hash(self) -> str:
-        return str(self._execute("SELECT hash FROM dpcost_ledger ORDER BY seq DESC LIMIT 1")[0][0])
+    def _rows(self, statement: sa.Select[Any]) -> list[Row]:
+        return [] if self._connection is None else [tuple(row) for row in self._connection.execute(statement)]
 
     def _mac(self, *parts: object) -> str:
         return hmac.digest(self.keys.chain, canonical_json(parts).encode(), "sha256").hex()
@@ -234,15 +203,11 @@ class Chain:
         )
 
 
-def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _nothing(statement: str, values: object = ()) -> list[Row]:
-    return []
-
-
 def as_entry(row: Row) -> Entry:
     """Return a stored entry as a record."""
-    seq, kind, dataset, subject, _, previous, own, body = row
-    return Entry(seq, kind, dataset, subject, json.loads(body), previous, own)
+    seq, kind, dataset, subject, _, _, _, body = row
+    return Entry(seq, kind, dataset, subject, json.loads(body))
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""What is asked, charged and decided; plain frozen records, and the one way to write them down."""
+"""Budgets, requests, charges and verdicts: frozen records, and their one notation as JSON."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Request:
     Raises
     ------
     LedgerError
-        If a part is not what it must be; nothing has been charged.
+        A part is not what it must be; nothing has been charged.
     """
 
     dataset: str
@@ -163,13 +163,7 @@ class Verdict:
 
 
 def require_name(what: str, name: str) -> None:
-    """Refuse a name that could not be told from another one by eye.
-
-    Raises
-    ------
-    LedgerError
-        If it is empty, too long, padded with blanks, or has characters that cannot be seen.
-    """
+    """Refuse a name that is empty, too long, padded with blanks or not visible."""
     if (
         not isinstance(name, str)
         or not 0 < len(name) <= MAX_NAME_LENGTH
@@ -183,13 +177,7 @@ def require_name(what: str, name: str) -> None:
 
 
 def require_privacy(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return both as floats, or refuse them.
-
-    Raises
-    ------
-    LedgerError
-        Unless ``0 < epsilon < inf`` and ``0 <= delta < 1``.
-    """
+    """Return both as floats, or refuse them."""
     if not _is_real(epsilon) or not (math.isfinite(epsilon) and epsilon > 0):
         raise LedgerError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
     if not _is_real(delta) or not 0 <= delta < 1:
@@ -203,21 +191,10 @@ def canonical_json(value: object) -> str:
 
 
 def plain(value: object, what: str, *, merge_numbers: bool = False) -> Any:
-    """Return a value as JSON would give it back.
+    """Return a value as JSON would give it back, or refuse what JSON cannot hold.
 
-    Parameters
-    ----------
-    value : object
-        Mappings with text keys, sequences, text, numbers, truth values and ``None``, nested at will.
-    what : str
-        What to call it in an error.
-    merge_numbers : bool
-        Whether a whole float becomes an integer, so that equal numbers are written alike.
-
-    Raises
-    ------
-    LedgerError
-        If something in it is of another type, or not finite.
+    ``what`` names it in an error. With ``merge_numbers`` a whole float becomes an integer, so that equal
+    numbers are written alike.
     """
     if value is None or isinstance(value, str | bool):
         return value

@@ -1,4 +1,4 @@
-"""What the ledger admits: whose data, which budget, whose answer. All within one transaction."""
+"""What the ledger admits: which data, which budget, which answer. All within one transaction."""
 
 from __future__ import annotations
 
@@ -62,15 +62,7 @@ def charge_of(chain: Chain, charge_id: str) -> Charge:
 def settle(chain: Chain, attempts: Sequence[Charge], *, waited: bool, again: bool) -> Charge | None:
     """Decide what becomes of a request that may have been charged before.
 
-    Returns
-    -------
-    Charge or None
-        One with an answer: return it. One without: somebody is working on it. ``None``: charge.
-
-    Raises
-    ------
-    AnswerLost
-        If it was charged, nobody works on it, and the caller does not want to pay again.
+    Returns a charge with its answer, a charge whose answer may still come, or ``None``: charge the request.
     """
     if not attempts:
         return None
@@ -90,13 +82,7 @@ def settle(chain: Chain, attempts: Sequence[Charge], *, waited: bool, again: boo
 
 
 def bind(chain: Chain, request: Request, *, allow_new_content: bool, time: str) -> None:
-    """Make sure that the data are those of the dataset; its first data become so.
-
-    Raises
-    ------
-    ContentRefused
-        If the data are known under another name, or the name with other data.
-    """
+    """Bind the data to the dataset, or refuse data or a name that are bound otherwise."""
     content = request.fingerprint.content
     names = {entry.dataset for entry in chain.entries("bind", subject=content)}
     if request.dataset in names:
@@ -139,17 +125,9 @@ def require_fits(
     new: Charge,
     fits: Callable[[Sequence[Charge], Charge], Verdict],
 ) -> None:
-    """Ask the caller's arithmetic whether one more charge fits.
-
-    Raises
-    ------
-    BudgetExhausted
-        If not.
-    TypeError
-        If it does not answer with a `Verdict`: anything else might be taken for a yes.
-    """
+    """Refuse a charge that does not fit by the caller's arithmetic."""
     verdict = fits(previous, new)
-    if not isinstance(verdict, Verdict):
+    if not isinstance(verdict, Verdict):  # anything else might be taken for a yes
         raise TypeError(f"fits must return a Verdict, got {type(verdict).__name__}")
     if verdict.accepted is True:
         return
@@ -180,13 +158,7 @@ def write_charge(chain: Chain, request: Request, charge: Charge) -> None:
 
 
 def require_unanswered(chain: Chain, charge: Charge) -> None:
-    """Refuse whoever was not charged, and a charge that was given up or charged again.
-
-    Raises
-    ------
-    LedgerError
-        With what to do.
-    """
+    """Check that this process holds the charge, and that it was neither given up nor charged again."""
     if not charge.holder.is_this_process():
         raise LedgerError(
             f"charge {charge.id} was made to process {charge.holder.pid} on {charge.holder.process.host}, "

@@ -1,92 +1,369 @@
-"""The database of the ledger's chain: one process at a time may extend it."""
+"""The two tables of the ledger, in one SQLite file or in a PostgreSQL database that machines share.
+
+A writer excludes all others: SQLite locks its file, PostgreSQL holds an advisory lock that ends with the
+transaction. Every transaction has a connection of its own, so that forks do no harm.
+
+SQLite keeps a rollback journal and no write-ahead log: before 3.51.3, and Python comes with older ones, two
+processes that write and checkpoint a log at the same moment can lose pages of it. ``synchronous=EXTRA`` makes
+a commit survive a power cut. Locks of network folders cannot be trusted, so such folders are refused. In
+PostgreSQL, durable means what the server's ``fsync`` setting says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
 
-Row = tuple[Any, ...]
-Execute = Callable[..., list[Row]]
-"""Runs one statement, its values marked ``?`` and given as a sequence, and returns the rows."""
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from data.ledger.errors import LedgerError, LedgerUnavailable
+from data.store.folders import private_folder
+from data.store.local_disk import require_local_disk
 
 APPEND_ONLY = "the ledger is append-only"
+CONNECT_TIMEOUT = 10
+LOCK = 0x6470_636F_7374  # "dpcost"
 
-TABLES = (
-    """
-    CREATE TABLE dpcost_ledger (
-        seq BIGINT PRIMARY KEY,
-        kind TEXT NOT NULL,
-        dataset TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        digest TEXT NOT NULL,
-        previous TEXT NOT NULL,
-        hash TEXT NOT NULL,
-        body TEXT NOT NULL
-    )
-    """,
-    "CREATE INDEX dpcost_ledger_by_dataset ON dpcost_ledger (dataset, kind, seq)",
-    "CREATE INDEX dpcost_ledger_by_subject ON dpcost_ledger (subject, kind, seq)",
-    "CREATE UNIQUE INDEX dpcost_ledger_opened_once ON dpcost_ledger (dataset) WHERE kind = 'open'",
-    "CREATE UNIQUE INDEX dpcost_ledger_released_once ON dpcost_ledger (subject) WHERE kind = 'release'",
-    """
-    CREATE TABLE dpcost_ledger_head (
-        n_entries BIGINT NOT NULL,
-        hash TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        mac TEXT NOT NULL
-    )
-    """,
+_TABLES = sa.MetaData()
+ENTRIES = sa.Table(
+    "dpcost_ledger",
+    _TABLES,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("kind", "dataset", "subject", "digest", "previous", "hash", "body")
+    ),
+    sa.Index("dpcost_ledger_by_dataset", "dataset", "kind", "seq"),
+    sa.Index("dpcost_ledger_by_subject", "subject", "kind", "seq"),
 )
+HEAD = sa.Table(
+    "dpcost_ledger_head",
+    _TABLES,
+    sa.Column("n_entries", sa.BigInteger, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("hash", "key_id", "mac")),
+)
+for _name, _column, _kind in (("opened", "dataset", "open"), ("released", "subject", "release")):
+    _once = ENTRIES.c.kind == _kind
+    sa.Index(
+        f"dpcost_ledger_{_name}_once",
+        ENTRIES.c[_column],
+        unique=True,
+        sqlite_where=_once,
+        postgresql_where=_once,
+    )
+
+_BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
+_FORBIDDEN = "is forbidden; make the file and its folder readable and writable"
+_SQLITE_FAULTS = {
+    "SQLITE_BUSY": _BUSY,
+    "SQLITE_LOCKED": _BUSY,
+    "SQLITE_READONLY": "is read-only; make the file and its folder writable",
+    "SQLITE_PERM": _FORBIDDEN,
+    "SQLITE_AUTH": _FORBIDDEN,
+    "SQLITE_FULL": "cannot grow, for the disk is full; free some space",
+    "SQLITE_CANTOPEN": "cannot be opened; check that its folder exists and is readable and writable",
+    "SQLITE_NOTADB": "is not a ledger (the file is damaged or something else); restore it from a backup",
+    "SQLITE_CORRUPT": "is damaged; restore it from a backup",
+    "SQLITE_IOERR": "cannot be read or written, for the disk reports an error; check the disk and its space",
+}
+_POSTGRESQL_FAULTS = {  # by SQLSTATE
+    "55P03": _BUSY,
+    "25006": "is read-only; connect to the primary server",
+    "42501": "is forbidden ({reason}); grant this user the right to create and write tables",
+    "53100": "cannot grow, for the server's disk is full; free some space there",
+}
 
 
-class Database(Protocol):
-    """A place for the chain. Every transaction has a connection of its own, so that forks do no harm."""
+class Database(ABC):
+    """A place for the two tables.
 
-    @property
-    def place(self) -> str:
-        """What to call it in a sentence; never holds a password."""
+    Attributes
+    ----------
+    place : str
+        What to call it in a sentence; never holds a password.
+    name : str
+        What it is called next to the key; stays the same when the home folder moves.
+    """
 
-    @property
-    def name(self) -> str:
-        """What it is called beside the key; stays the same when the home folder moves."""
+    place: str
+    name: str
+    _engine: sa.Engine
+    # Statements that create, lift and restore the triggers against slips.
+    _triggers: tuple[str, ...]
+    _lifted: tuple[str, ...]
+    _restored: tuple[str, ...]
 
-    def writing(self) -> AbstractContextManager[tuple[Execute, bool]]:
-        """Exclude every other writer; commit to the disk at the end, or undo everything after an error.
+    @contextmanager
+    def writing(self) -> Iterator[tuple[sa.Connection, bool]]:
+        """Exclude every other writer; commit at the end, or undo everything after an error.
 
         The tables are created if there are none; the second value says so.
 
         Raises
         ------
         LedgerUnavailable
-            If it cannot be had or written, with what to do.
+            The database cannot be reached or written; the message says what to do.
         """
+        with self._transaction(write=True) as connection:
+            is_new = not sa.inspect(connection).has_table(ENTRIES.name)
+            if is_new:
+                _TABLES.create_all(connection, checkfirst=False)
+                self._run(connection, self._triggers)
+            yield connection, is_new
 
-    def reserve(self, size: int) -> None:
-        """Take so many bytes of the disk for what is written later, where this machine's disk is meant.
-
-        Raises
-        ------
-        LedgerUnavailable
-            If they are not there.
-        """
-
-    def free_reserve(self) -> bool:
-        """Give back what was reserved, and say whether anything was."""
-
-    def without_belts(self, execute: Execute) -> AbstractContextManager[None]:
-        """Let a restored backup take the place of entries, within a transaction of `writing`."""
-
-    def reading(self) -> AbstractContextManager[Execute | None]:
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection | None]:
         """Show one state of the ledger, or ``None`` where none was ever written.
 
         Raises
         ------
         LedgerUnavailable
-            If it cannot be read, with what to do.
+            The database cannot be reached or read; the message says what to do.
         """
+        with self._transaction(write=False) as connection:
+            yield connection if sa.inspect(connection).has_table(ENTRIES.name) else None
+
+    @contextmanager
+    def without_triggers(self, connection: sa.Connection) -> Iterator[None]:
+        """Let a restored backup take the place of entries, within a transaction of `writing`."""
+        self._run(connection, self._lifted)
+        yield
+        self._run(connection, self._restored)
+
+    def reserve(self, size: int) -> None:  # noqa: B027
+        """Take so many bytes of the disk for what is written later, where the disk is this machine's."""
+
+    def free_reserve(self) -> bool:
+        """Give back what was reserved, and say whether anything was."""
+        return False
+
+    @abstractmethod
+    def _begin(self, connection: sa.Connection, *, write: bool) -> None: ...
+
+    @abstractmethod
+    def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
+        """Return what is wrong and what to do, and whether it may be over in a moment."""
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
+        phase = "connecting"
+        try:
+            with self._engine.connect() as connection:
+                phase = "working"
+                self._begin(connection, write=write)
+                yield connection
+                if write:
+                    phase = "committing"
+                    connection.commit()
+        except DBAPIError as error:
+            advice, transient = self._advice(error, phase)
+            raise LedgerUnavailable(f"the ledger {self.place} {advice}", transient=transient) from error.orig
+
+    @staticmethod
+    def _run(connection: sa.Connection, statements: tuple[str, ...]) -> None:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
 
 
-def first_value(rows: Sequence[Row]) -> Any:
-    """Return the only value of a statement that gives one."""
-    return rows[0][0]
+class SQLiteDatabase(Database):
+    """The tables in a file; it and its folder are created by the first writing.
+
+    Parameters
+    ----------
+    path : Path
+    lock_timeout : float
+        For how many seconds to wait for other writers.
+    """
+
+    _triggers = tuple(
+        f"CREATE TRIGGER {table}_no_{event} BEFORE {event} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
+        for table, event in ((ENTRIES, "update"), (ENTRIES, "delete"), (HEAD, "delete"))
+    )
+    _lifted = tuple(f"DROP TRIGGER IF EXISTS {trigger.split()[2]}" for trigger in _triggers)
+    _restored = _triggers
+
+    def __init__(self, path: Path, *, lock_timeout: float) -> None:
+        self._path = path.resolve()
+        self.place, self.name = str(self._path), path.name
+        # Without `isolation_level`, Python begins no transactions of its own.
+        self._engine = sa.create_engine(
+            "sqlite://",
+            creator=lambda: sqlite3.connect(
+                f"{self._path.as_uri()}?mode=rwc", uri=True, timeout=lock_timeout, isolation_level=None
+            ),
+            poolclass=NullPool,
+        )
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[sa.Connection, bool]]:
+        """Create the folder and the file for their owner alone; then as in the base class."""
+        require_local_disk("the ledger", self._path.parent)
+        try:
+            private_folder(self._path.parent)
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"the folder {self._path.parent} for the ledger cannot be created ({error.strerror}); "
+                "create it, or set DPCOST_HOME to another one"
+            ) from None
+        with suppress(OSError):  # what is wrong with the file is for SQLite to say
+            self._path.touch(0o600)
+            self._path.chmod(self._path.stat().st_mode & 0o700)
+        with super().writing() as found:
+            yield found
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection | None]:
+        """Show one state of the ledger; a file that is not there is a ledger never written."""
+        if not self._path.exists():
+            yield None
+            return
+        with super().reading() as connection:
+            yield connection
+
+    def reserve(self, size: int) -> None:
+        """Take the bytes in a file next to the ledger; it stays for the next charge."""
+        try:
+            descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if os.fstat(descriptor).st_size < size:
+                    os.posix_fallocate(descriptor, 0, size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self.free_reserve()
+            raise LedgerUnavailable(
+                f"the disk of the ledger {self._path} has no {size / 1e6:.0f} MB left for the answer "
+                f"({error.strerror}); nothing was charged: free some space and ask again"
+            ) from None
+
+    def free_reserve(self) -> bool:
+        """Delete that file, and say whether it was there."""
+        try:
+            self._reserve.unlink()
+        except OSError:
+            return False
+        return True
+
+    @property
+    def _reserve(self) -> Path:
+        return self._path.with_name(f"{self._path.name}-reserve")
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file is there and SQLite cannot read it from end to end."""
+        try:
+            with self._transaction(write=False) as connection:
+                return connection.exec_driver_sql("PRAGMA quick_check").scalars().all() != ["ok"]
+        except LedgerUnavailable as fault:
+            return not fault.transient
+
+    def set_aside(self) -> None:
+        """Rename the file, for its owner to look at."""
+        names = (self._path.with_name(f"{self._path.name}.damaged-{number}") for number in count(1))
+        self._path.rename(next(name for name in names if not name.exists()))
+
+    def _begin(self, connection: sa.Connection, *, write: bool) -> None:
+        if write:
+            pragmas = ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=1")
+            self._run(connection, tuple(f"PRAGMA {pragma}" for pragma in pragmas))
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
+        code = getattr(error.orig, "sqlite_errorname", None) or ""
+        advice = _SQLITE_FAULTS.get("_".join(code.split("_")[:2]))
+        return advice or f"cannot be used ({error.orig}); run dpcost ledger verify", advice == _BUSY
+
+
+class PostgreSQLDatabase(Database):
+    """The tables in a PostgreSQL database.
+
+    Parameters
+    ----------
+    url : str
+        ``postgresql://user:password@host:port/database``; a driver's name after a plus sign is ignored.
+    lock_timeout : float
+        For how many seconds to wait for other writers.
+
+    Raises
+    ------
+    LedgerError
+        The URL is not one, or the driver is not installed.
+    """
+
+    _triggers = (
+        "CREATE FUNCTION dpcost_ledger_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$",
+        *(
+            f"CREATE TRIGGER {table}_{event.split()[0].lower()} BEFORE {event} ON {table} "
+            f"FOR EACH {each} EXECUTE FUNCTION dpcost_ledger_append_only()"
+            for table, event, each in (
+                (ENTRIES, "UPDATE OR DELETE", "ROW"),
+                (ENTRIES, "TRUNCATE", "STATEMENT"),
+                (HEAD, "DELETE", "ROW"),
+                (HEAD, "TRUNCATE", "STATEMENT"),
+            )
+        ),
+    )
+    _lifted = tuple(f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in (ENTRIES, HEAD))
+    _restored = tuple(f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in (ENTRIES, HEAD))
+
+    def __init__(self, url: str, *, lock_timeout: float) -> None:
+        example = "pass e.g. postgresql://user@host:5432/dpcost"
+        scheme, separator, _ = url.partition("://")
+        if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
+            raise LedgerError(
+                f"DPCOST_LEDGER_URL must begin with postgresql://, got {scheme if separator else 'none'!r}; "
+                f"{example}, or unset it for the SQLite ledger"
+            )
+        try:
+            address = sa.make_url(url).set(drivername="postgresql+psycopg")
+            self._engine = sa.create_engine(
+                address, connect_args={"connect_timeout": CONNECT_TIMEOUT}, poolclass=NullPool
+            )
+        except (ArgumentError, ValueError):
+            raise LedgerError(f"DPCOST_LEDGER_URL cannot be understood; {example}") from None
+        except ImportError:
+            raise LedgerError(
+                "a ledger in PostgreSQL needs the package psycopg, and it is not installed; "
+                'run pip install "psycopg[binary]"'
+            ) from None
+        self.place = f"{address.host or 'localhost'}:{address.port or 5432}/{address.database or ''}"
+        self.name = self.place
+        self._lock_timeout = lock_timeout
+
+    def _begin(self, connection: sa.Connection, *, write: bool) -> None:
+        if not write:
+            connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            return
+        # The next statement after the lock must see what its last holder wrote.
+        connection.execution_options(isolation_level="READ COMMITTED")
+        connection.execute(
+            sa.text(
+                "SELECT set_config('lock_timeout', :wait, true), set_config('synchronous_commit', "
+                "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
+                "ELSE current_setting('synchronous_commit') END, true)"
+            ),
+            {"wait": str(max(1, round(1000 * self._lock_timeout)))},
+        )
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+
+    def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
+        reason = " ".join(str(error.orig).split())
+        advice = _POSTGRESQL_FAULTS.get(getattr(error.orig, "sqlstate", None) or "")
+        if advice:
+            return advice.format(reason=reason), advice == _BUSY
+        if phase == "connecting":
+            return f"cannot be reached ({reason}); start the server, or correct DPCOST_LEDGER_URL", True
+        if phase == "committing":
+            return f"was lost at the commit ({reason}); ask again to learn whether the entry stands", True
+        if isinstance(error, OperationalError | InterfaceError):
+            return f"was lost before the commit ({reason}); nothing was written, so try again", True
+        return f"cannot be used ({reason}); run dpcost ledger verify", False

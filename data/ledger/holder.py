@@ -1,4 +1,4 @@
-"""Who was charged: told apart from a later process with the same number, and from a dead one."""
+"""The process and thread that were charged, and whether they may still answer."""
 
 from __future__ import annotations
 

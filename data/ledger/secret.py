@@ -38,19 +38,9 @@ class Keys:
 
 
 def load_keys(home: Path, *, create: bool) -> Keys:
-    """Return the keys of this home.
+    """Return the keys of this home, or refuse one that is missing, damaged or readable by others.
 
-    Parameters
-    ----------
-    home : Path
-        The folder of everything that lasts.
-    create : bool
-        Whether to draw a key if there is none; only right if no ledger has been written yet.
-
-    Raises
-    ------
-    LedgerError
-        If it is missing, damaged or can be read by others.
+    ``create`` draws a key if there is none, which is only right if no ledger has been written yet.
     """
     path = home / "ledger.key"
     if create and not path.exists():
@@ -87,13 +77,7 @@ def key_digits(home: Path) -> str:
 
 
 def restore_key(home: Path, digits: str) -> None:
-    """Put a backup's key in its place, unless it is there.
-
-    Raises
-    ------
-    LedgerError
-        If another key is there.
-    """
+    """Put a backup's key in its place, unless it is there; refuse to replace another one."""
     path = home / "ledger.key"
     if not path.exists():
         _create(path, digits)
@@ -110,9 +94,9 @@ def was_used(home: Path, place: str) -> bool:
 
 
 def mark_used(home: Path, place: str) -> None:
-    """Note beside the key that a ledger at this place was written with it, once.
+    """Note in the key's file that a ledger at this place was written with it, once.
 
-    Call it when the ledger's first transaction is on the disk: then whoever is killed in between leaves a
+    Call it when the ledger's first transaction is on the disk: a process that is killed in between leaves a
     ledger without a note, and never a note without a ledger.
     """
     path = home / "ledger.key"
@@ -125,13 +109,7 @@ def mark_used(home: Path, place: str) -> None:
 
 
 def require_unused(home: Path, place: str) -> None:
-    """Refuse to take a place for an empty ledger whose key says that one was written there.
-
-    Raises
-    ------
-    LedgerBroken
-        What was spent would be forgotten.
-    """
+    """Refuse an empty ledger at a place where, as the key says, one was written: charges are forgotten."""
     if was_used(home, place):
         raise LedgerBroken(
             f"{home / 'ledger.key'} was used for a ledger in {place}, and there is none: it was deleted, "
@@ -152,7 +130,7 @@ def _derive(secret: bytes, use: str) -> bytes:
 
 
 def _create(path: Path, digits: str) -> None:
-    """Put a key there, whole and at once; whoever comes second keeps the first one's."""
+    """Put a key there, whole and at once; of two processes, the second keeps the first one's."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         private_folder(path.parent)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from data.ledger.chain import START, Chain, Entry, as_entry
 from data.ledger.charges import canonical_json
 
-BATCH = 500
 MAX_PROBLEMS = 20
 QUESTION = ("dataset", "content", "estimator", "parameters", "epsilon", "delta")
 
@@ -23,9 +22,8 @@ class VerifyReport:
     ok : bool
         Whether nothing is wrong.
     n_entries, n_datasets, n_charges, n_releases : int
-        What there is.
     head : str
-        The last hash. Whoever keeps it elsewhere can later find out that an older ledger was put back.
+        The last hash. Who keeps it elsewhere can later find out that an older ledger was put back.
     problems : tuple of str
         What is wrong, one sentence each; the first 20.
     """
@@ -40,21 +38,14 @@ class VerifyReport:
 
 
 def verify_chain(chain: Chain, noted: str | None) -> VerifyReport:
-    """Recompute every hash and replay every entry.
+    """Recompute every hash and replay every entry of one state of the ledger.
 
-    Parameters
-    ----------
-    chain : Chain
-        Within a transaction that shows one state of the ledger.
-    noted : str or None
-        A head from an earlier report, which the chain must still contain.
+    ``noted`` is a head from an earlier report, which the chain must still contain.
     """
     problems: list[str] = []
     history = _History()
-    expected, last, seen_noted = 1, START, noted in (None, START)
-    n_stored = 0
-    for row in chain.stored_rows(BATCH):
-        n_stored += 1
+    expected, last, seen_noted, n_stored = 1, START, noted in (None, START), 0
+    for n_stored, row in enumerate(chain.stored_rows(), start=1):  # noqa: B007
         seq, previous, own = row[0], row[5], row[6]
         if seq != expected:
             problems.append(f"entry {expected} should come next, and entry {seq} does: removed or inserted")
@@ -95,10 +86,10 @@ class _History:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._opened: set[str] = set()
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # dataset of each content
         self._attempts: Counter[str] = Counter()
-        self._charges: dict[str, str] = {}
+        self._charges: dict[str, str] = {}  # dataset of each charge
+        self._opened: set[str] = set()
         self._released: set[str] = set()
 
     def replay(self, entry: Entry) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import DataError
-from data.ledger import Ledger, LedgerError, LedgerUnavailable, sqlite
+from data.ledger import Ledger, LedgerError, LedgerUnavailable
 
 NOBODY = 65534
 
@@ -118,7 +118,7 @@ def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
     ledger = Ledger(home)
     ledger.store_release(ledger.charge(ask(), fits).id, {"estimate": 1})
     with monkeypatch.context() as full:
-        full.setattr(sqlite.sqlite3, "connect", lambda *a, **o: connect(*a, factory=Small, **o))
+        full.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, factory=Small, **o))
         large = ask(parameters={"X": "x" * 100_000})
         refused(lambda: ledger.charge(large, fits), "for the disk is full; free some space")
     assert len(ledger.charges("patients")) == 1
@@ -184,7 +184,7 @@ def test_a_drivers_name_in_the_url_is_ignored(tmp_path):
 def test_an_unreadable_url_is_one_sentence(tmp_path):
     pytest.importorskip("psycopg")
     with pytest.raises(LedgerError, match="DPCOST_LEDGER_URL cannot be understood"):
-        Ledger(tmp_path, "postgresql://host/books?nonsense=1")
+        Ledger(tmp_path, "postgresql://host:many/books")
 
 
 @pytest.mark.parametrize("url", ["mysql://me:secret@host/x", "me:secret@host", "postgresql"])
