@@ -25,9 +25,9 @@ import numpy as np
 from pydantic import Field
 
 from data.errors import DataError
-from data.formats.analyst_file import load_user_table
 from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
 from data.store.folders import atomic_write, home, read_small
+from data.tables.reading import load_numbers
 from data.tables.user_ids import UserIds
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.relation import Relation
@@ -177,7 +177,7 @@ def first_message(config: Path) -> PublicMessage:
     if "response_moment" in keywords and protocol.people is None:
         raise SpecError("protocol.people must be given with response_moment, got none; add their number")
     if protocol.public_rows is not None:
-        rows = load_user_table(config.parent / protocol.public_rows, asked.columns.x)
+        rows = load_numbers(config.parent / protocol.public_rows, asked.columns.x)
         keywords["public_X"] = rows.to_numpy().tolist()
     settings = {
         "estimator": protocol.estimator,
@@ -250,7 +250,7 @@ def report(message: PublicMessage, data: Path, out: Path) -> int:
         raise SpecError(f"all {algorithm.n_rounds} rounds are over; nobody is asked any more")
     settings, id_column = message.settings, message.settings.get("id")
     ids = UserIds(data, id_column) if id_column else None
-    rows = load_user_table(data, [*settings["x"], settings["y"]], watch=ids.add if ids else None).to_numpy()
+    rows = load_numbers(data, [*settings["x"], settings["y"]], watch=ids.add if ids else None).to_numpy()
     files: dict[str, int] = {}
     if ids:
         asked = _people_of_round(ids, data, algorithm.n_rounds, state.n_rounds)

@@ -8,12 +8,17 @@ import uuid
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 PROJECT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("DPCOST_DATA_MIRROR", str((PROJECT / ".." / "shared" / "data").resolve()))
 os.environ["DPCOST_DATA_MIRROR"] = str((PROJECT / os.environ["DPCOST_DATA_MIRROR"]).resolve())
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("DO_NOT_TRACK", "1")
+
+# A busy machine is no fault of a test.
+settings.register_profile("dpcost", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dpcost")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background; children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -19,7 +19,6 @@ from data.errors import CorruptSource, DataError
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
 from data.fetch.raw_files import RawFile, set_aside
-from data.formats.analyst_file import load_user_table
 from data.formats.table import check_schema, describe, table_digest, typed
 from data.registry import Dataset, load_registry
 from data.store.code_digest import code_digest
@@ -31,7 +30,6 @@ __all__ = [
     "DatasetRef",
     "FramesRef",
     "GenotypeRef",
-    "load_user_table",
     "ref_from_dict",
     "to_parquet",
 ]

@@ -3,7 +3,6 @@
 A user is a data subject. No message holds an id, or says how many rows or users are concerned.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from data.errors import DataError
-from data.formats.canonical import canonical_cells
+from data.tables.reading import cells_of, require_columns
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 
@@ -19,9 +18,8 @@ _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double preci
 class UserIds:
     """The ids of users, read piece by piece and turned into numbers 0, 1, …; no message holds one.
 
-    Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007``
-    are one user,
-    and so is a name in either Unicode form. Two ids of one user would be protected one by one only.
+    Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007`` are
+    one user, and so is a name in either Unicode form: parts of a user's rows must not be protected alone.
     ``dpalgos.estimate`` applies the same rule to the ids of an array.
 
     Parameters
@@ -36,22 +34,10 @@ class UserIds:
         self._texts: dict[str, int] = {}
         self._has_numbers = self._has_missing = self._has_odd = False
 
-    def check_name(self, names: Sequence[str]) -> None:
-        """Refuse a file without the column."""
-        if self._column not in names:
-            raise DataError(
-                f"{self._path} has no column {self._column!r} among its {len(names)}; correct its name"
-            )
-
     def add(self, batch: pa.RecordBatch) -> None:
         """Read the ids of some rows."""
-        self.check_name(batch.schema.names)
-        try:
-            cells = canonical_cells(batch.column(self._column))
-        except TypeError:
-            raise DataError(
-                f"{self._path}: lists or records in column {self._column!r}; ids are whole numbers or text"
-            ) from None
+        require_columns(self._path, batch.schema.names, [self._column], "correct its name")
+        cells = cells_of(self._path, batch, self._column, repr(self._column))
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
         are_texts = cells.texts >= 0
         piece = cells.numbers.copy()

@@ -96,7 +96,7 @@ def init_study(
     from jinja2 import Environment, FileSystemLoader
 
     from data.store.folders import atomic_write
-    from data.tables.analyst_table import count_users, table_schema
+    from data.tables.declared import count_users, table_schema
     from dpalgos import get_estimator
     from flows.studies.find_study import SCORECARD, study_names
     from tasks.faults import SpecError

@@ -6,7 +6,7 @@ from prefect import task
 
 from data.store.folders import close_home, home
 from data.store.references import DatasetRef
-from data.tables.analyst_table import own_table_to_parquet
+from data.tables.declared import declared_to_parquet
 from tasks.faults import guarded
 from tasks.problems.own_data import OwnData
 
@@ -29,13 +29,4 @@ def stored_own_table(name: str, own: OwnData) -> DatasetRef:
         The file is not as declared.
     """
     close_home()
-    return own_table_to_parquet(
-        name,
-        Path(own.path),
-        own.declared(own.columns),
-        own.missing,
-        own.rows,
-        user_id=own.user_id,
-        n_users=own.users,
-        home=home(),
-    )
+    return declared_to_parquet(name, Path(own.path), own.declaration(own.columns), home=home())

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from data.registry import Column, Dataset
-from data.tables.declared_column import DeclaredColumn
+from data.tables.declared import Declaration, DeclaredColumn
 from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -170,9 +170,16 @@ class OwnData(Strict):
             )
         return self
 
-    def declared(self, columns: Iterable[OwnColumn]) -> list[DeclaredColumn]:
-        """What `data.tables.analyst_table` checks the file's columns against."""
-        return [replace(column.declared, clip=self.outside == "clip") for column in columns]
+    def declaration(self, columns: Iterable[OwnColumn]) -> Declaration:
+        """Return what the file, or some columns of it, is checked against."""
+        clip = self.outside == "clip"
+        return Declaration(
+            columns=tuple(replace(column.declared, clip=clip) for column in columns),
+            missing=self.missing,
+            n_rows=self.rows,
+            user_id=self.user_id,
+            n_users=self.users,
+        )
 
     @property
     def units(self) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""One private answer about a user's own data: checked, planned, charged to the ledger, then drawn."""
+"""One private answer about an analyst's data: read, planned, charged to the ledger, then drawn."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
-from data.formats.analyst_file import UserFileRows, check_user_table, load_user_table
-from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
-from data.tables.user_ids import UserIds
+from data.ledger import Charge, Ledger, Request, Verdict
+from data.tables.reading import StreamedTable
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.catalog import Estimator
@@ -20,9 +17,9 @@ from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_rele
 from dpalgos.intervals.half_widths import NOTE
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.typing import FloatArray
-from tasks.problems.own_data import OwnData
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
-from tasks.release.table import FileUnits, ReleaseTable, table_as_declared
+from tasks.release.rows import ReleaseRows, read_rows
+from tasks.release.table import FileUnits
 
 _log = logging.getLogger(__name__)
 
@@ -93,23 +90,22 @@ def release(
     asked, own = read_release(config, interval)
     budget = ledger.budget(asked.dataset.name)
     _check_task(get_estimator(estimator), asked)
-    given = _read(ledger, data, asked, own, progress)
+    rows = read_rows(ledger, data, asked, own, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
-    plan, sample = _planned(estimator, keywords, given, asked)
-    n_users = int(sample.user_codes.max()) + 1 if sample.user_codes is not None else None
+    plan, sample = _planned(estimator, keywords, rows)
     _check_plan(plan, epsilon, delta)
-    _warn_of_large_delta(delta, n_users or given.n_rows, "users" if n_users else "rows")
+    _warn_of_large_delta(delta, rows.n_users or rows.n_rows, "users" if rows.n_users else "rows")
     check_data(plan, sample)
     request = Request(
         dataset=asked.dataset.name,
-        fingerprint=given.content,
+        fingerprint=rows.content,
         estimator=estimator,
         parameters={
             "x": list(asked.columns.x),
             "y": asked.columns.y,
             **({"user_id": asked.columns.user_id} if asked.columns.user_id else {}),
-            **given.units.declared,
+            **rows.units.declared,
             **asked.bounds,
             **asked.params,
         },
@@ -141,10 +137,10 @@ def release(
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise
-        charge = ledger.store_release(charge.id, _stored(given.units, drawn))
+        charge = ledger.store_release(charge.id, _stored(rows.units, drawn))
     assert charge.release is not None
     return Answer(
-        estimate=_in_order(given.units.names, charge.release["estimate"]),
+        estimate=_in_order(rows.units.names, charge.release["estimate"]),
         epsilon=charge.epsilon,
         delta=charge.delta,
         replayed=replayed,
@@ -157,85 +153,17 @@ def release(
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Given:
-    """A file that was read and checked: its fingerprint, and its numbers or what reads them again."""
-
-    content: Fingerprint
-    n_rows: int
-    numbers: pd.DataFrame | UserFileRows | ReleaseTable
-    ids: np.ndarray | None  # (n,) whose rows they are, where whole users are protected
-    units: FileUnits
-
-
-def _read(
-    ledger: Ledger,
-    data: Path,
-    asked: ReleaseConfig,
-    own: OwnData | None,
-    progress: Callable[[int], None] | None,
-) -> _Given:
-    """Read the file once; of a Parquet file keep no number, for rows of whole users cannot be streamed."""
-    reader, user_id = None, asked.columns.user_id
-    ids = UserIds(data, user_id) if user_id and not own else None
-    n_rows = 0
-
-    if user_id:
-        progress = None  # how many rows there are is not public
-
-    def watch(batch: pa.RecordBatch) -> None:
-        nonlocal reader, n_rows
-        reader = reader or ledger.fingerprinter(batch.schema.names)
-        reader.add(batch)
-        if ids:
-            ids.check_name(batch.schema.names)
-            ids.add(batch)
-        n_rows += batch.num_rows
-        if progress:
-            progress(n_rows)
-
-    numbers: pd.DataFrame | UserFileRows | ReleaseTable
-    units = FileUnits.unchanged(asked.columns.x)
-    if own:
-        columns, family = asked.columns, str(asked.params.get("family", ""))
-        numbers = table_as_declared(
-            data, own, columns.x, columns.y, columns.user_id, family=family, watch=watch
-        )
-        units = numbers.units
-    elif data.suffix.lower() == ".parquet" and data.is_file() and not asked.columns.user_id:
-        numbers = UserFileRows(data, asked.columns.x, asked.columns.y or "")
-        check_user_table(data, _numbers(asked), watch=watch, take=numbers.expect)
-    else:
-        numbers = load_user_table(data, _numbers(asked), watch=watch)
-    assert reader is not None
-    codes = numbers.ids if isinstance(numbers, ReleaseTable) else ids.codes() if ids else None
-    return _Given(content=reader.fingerprint(), n_rows=n_rows, numbers=numbers, ids=codes, units=units)
-
-
-def _numbers(asked: ReleaseConfig) -> list[str]:
-    return [*asked.columns.x, *([asked.columns.y] if asked.columns.y else [])]
-
-
-def _planned(
-    estimator: str, keywords: dict[str, Any], given: _Given, asked: ReleaseConfig
-) -> tuple[ReleasePlan, Sample]:
-    """Plan a release and return its data: streamed where the estimator takes them so, else in memory."""
-    n_rows, d, numbers, ids = given.n_rows, len(given.units.names), given.numbers, given.ids
-    n_users = None if ids is None else int(ids.max()) + 1
-    if isinstance(numbers, ReleaseTable):
-        plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
-        return plan, Sample(numbers.X, numbers.y, user_ids=ids)
-    if isinstance(numbers, UserFileRows):
+def _planned(estimator: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
+    """Plan a release and return its data: streamed where file and estimator allow it, else in memory."""
+    if isinstance(rows.X, StreamedTable):
         try:
-            plan = plan_release(estimator, n_rows, d, keywords, streamed=True)
-            return plan, Sample(StreamedRows(numbers, n_rows))
+            plan = plan_release(estimator, rows.n_rows, len(rows.units.names), keywords, streamed=True)
+            return plan, Sample(StreamedRows(rows.X, rows.n_rows))
         except StreamRefused:
-            table = numbers.in_memory()
-    else:
-        table = numbers
-    plan = plan_release(estimator, n_rows, d, keywords, n_users=n_users)
-    y = table[asked.columns.y].to_numpy() if asked.columns.y else None
-    return plan, Sample(table[list(asked.columns.x)].to_numpy(), y, user_ids=ids)
+            pass
+    plan = plan_release(estimator, rows.n_rows, len(rows.units.names), keywords, n_users=rows.n_users)
+    X, y = rows.X.in_memory() if isinstance(rows.X, StreamedTable) else (rows.X, rows.y)
+    return plan, Sample(X, y, user_ids=rows.users)
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:

@@ -8,24 +8,22 @@ brought back into the units of the file, which is post-processing. Covariates ar
 intercept is the answer where all of them are at their centers.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from data.errors import DataError
 from data.registry import Column
-from data.tables.analyst_table import read_declared
+from data.tables.declared import read_declared
+from data.tables.reading import Watch
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.own_data import OwnColumn, OwnData
 
 AT_CENTERS = "at the centers"
-
-Watch = Callable[[pa.RecordBatch], None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,12 +56,12 @@ class FileUnits:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReleaseTable:
-    """Rows in public units: X (n, k), y (n,) or None, ids (n,) of users or None, and the way back."""
+class TableInUnits:
+    """Rows in public units: X (n, k), y (n,) or None, codes of users (n,) or None, and the way back."""
 
     X: FloatArray
     y: FloatArray | None
-    ids: np.ndarray | None
+    users: np.ndarray | None
     units: FileUnits
 
 
@@ -76,7 +74,7 @@ def table_as_declared(
     *,
     family: str,
     watch: Watch,
-) -> ReleaseTable:
+) -> TableInUnits:
     """Return columns as a study file declares them, in public units.
 
     Parameters
@@ -111,15 +109,10 @@ def table_as_declared(
             f"{user_id or 'none'!r}; correct it"
         )
     used = [known[name] for name in (*x, *([y] if y else []))]
-    read = read_declared(
-        path,
-        own.declared(used),
-        own.missing,
-        None if user_id else own.rows,
-        user_id=own.user_id,
-        n_users=own.users,
-        watch=watch,
-    )
+    declaration = own.declaration(used)
+    if user_id:
+        declaration = replace(declaration, n_rows=None)  # how many rows users have is private
+    read = read_declared(path, declaration, watch=watch)
     if read.repairs and (not y or user_id):
         raise DataError(
             f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
@@ -130,7 +123,7 @@ def table_as_declared(
     names = [name for each in x for name in known[each].declared.table_columns]
     units = [_unit(columns[name]) for name in names]
     X = np.column_stack([(table[name] - c) / s for name, (c, s) in zip(names, units, strict=True)])
-    ids = table[own.user_id] if own.user_id else None
+    users = table[own.user_id] if own.user_id else None
     imputed = {column.name: column.impute for column in used if column.impute is not None}
     declared = {
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
@@ -144,7 +137,7 @@ def table_as_declared(
         back = FileUnits(
             names=tuple(names), factor=scales, offset=np.array([c for c, _ in units]), declared=declared
         )
-        return ReleaseTable(X=X, y=None, ids=ids, units=back)
+        return TableInUnits(X=X, y=None, users=users, units=back)
     response = y if family == "multinomial" else _single(known[y].declared.table_columns, y)
     center, scale = (0.0, 1.0) if family else _unit(columns[response])
     back = FileUnits(
@@ -156,7 +149,7 @@ def table_as_declared(
     rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
     rows[read.kept] = np.column_stack([X, np.ones(len(X))])
     y_declared[read.kept] = (table[response] - center) / scale
-    return ReleaseTable(X=rows, y=y_declared, ids=ids, units=back)
+    return TableInUnits(X=rows, y=y_declared, users=users, units=back)
 
 
 def _clipping(columns: Sequence[OwnColumn]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import pytest
 
 from data.errors import DataError
 from data.store.references import read_table
-from data.tables.analyst_table import own_table_to_parquet, table_schema
-from data.tables.declared_column import DeclaredColumn
+from data.tables.declared import Declaration, DeclaredColumn, declared_to_parquet, table_schema
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
@@ -22,7 +21,8 @@ def written(folder: Path, text: str) -> Path:
 
 
 def stored(path, columns, missing="refuse", n_rows=3):
-    return own_table_to_parquet("mine", path, columns, missing, n_rows, home=path.parent / "home")
+    declaration = Declaration(columns=tuple(columns), missing=missing, n_rows=n_rows)
+    return declared_to_parquet("mine", path, declaration, home=path.parent / "home")
 
 
 def test_types_are_read_from_csv_and_parquet_alike(tmp_path: Path) -> None:

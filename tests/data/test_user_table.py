@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from data.errors import DataError
-from data.fetch.ingest import load_user_table
+from data.tables.reading import load_numbers
 
 SENTINEL = "123456.789"
 
@@ -22,16 +22,16 @@ def test_csv_and_parquet_give_the_same_table(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "mine.csv", index=False)
     frame.set_index("n", drop=False).to_parquet(tmp_path / "mine.parquet")
     for name in ("mine.csv", "mine.parquet"):
-        table = load_user_table(tmp_path / name, ["x", "n"])
+        table = load_numbers(tmp_path / name, ["x", "n"])
         assert list(table.columns) == ["x", "n"]
         assert table["x"].tolist() == [0.1, 2.0]
         assert table["n"].dtype == np.float64
 
 
 def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
-    assert load_user_table(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
+    assert load_numbers(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
     with pytest.raises(DataError, match="text in number column number 2"):
-        load_user_table(csv(tmp_path, "a,b\n1,x\n"))
+        load_numbers(csv(tmp_path, "a,b\n1,x\n"))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
 )
 def test_a_faulty_file_is_one_sentence_without_values(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
-        load_user_table(csv(tmp_path, text), ["x", "y"])
+        load_numbers(csv(tmp_path, text), ["x", "y"])
     assert SENTINEL not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
@@ -70,42 +70,42 @@ def test_a_faulty_file_is_one_sentence_without_values(tmp_path: Path, text: str,
     ],
 )
 def test_the_header_says_what_separates_cells(tmp_path: Path, text: str) -> None:
-    found = load_user_table(csv(tmp_path, text)).to_dict("list")
+    found = load_numbers(csv(tmp_path, text)).to_dict("list")
     assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
 
 
 def test_commas_stay_where_no_decimal_point_is_meant(tmp_path: Path) -> None:
     file = csv(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
     seen: list[pa.RecordBatch] = []
-    load_user_table(file, ["x"], watch=seen.append)
+    load_numbers(file, ["x"], watch=seen.append)
     assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
 
 
 def test_a_header_whose_quotes_do_not_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
-        load_user_table(csv(tmp_path, 'x,"y\n' + "1,2\n" * 40_000), ["x"])
+        load_numbers(csv(tmp_path, 'x,"y\n' + "1,2\n" * 40_000), ["x"])
 
 
 def test_files_that_are_no_tables(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.csv is not a file; check the path"):
-        load_user_table(tmp_path / "none.csv", ["x"])
+        load_numbers(tmp_path / "none.csv", ["x"])
     with pytest.raises(DataError, match=r"must end in \.csv or \.parquet, got '\.xlsx'"):
-        load_user_table(tmp_path / "mine.xlsx", ["x"])
+        load_numbers(tmp_path / "mine.xlsx", ["x"])
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="is not a file"):
-        load_user_table(tmp_path / "folder.csv", ["x"])
+        load_numbers(tmp_path / "folder.csv", ["x"])
     (tmp_path / "mine.parquet").write_text(SENTINEL)
     with pytest.raises(DataError, match=r"not a well-formed \.parquet file") as caught:
-        load_user_table(tmp_path / "mine.parquet", ["x"])
+        load_numbers(tmp_path / "mine.parquet", ["x"])
     assert SENTINEL not in str(caught.value)
     (tmp_path / "latin.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
     with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
-        load_user_table(tmp_path / "latin.csv", ["x"])
+        load_numbers(tmp_path / "latin.csv", ["x"])
 
 
 def test_the_file_is_opened_once_and_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("data.formats.analyst_file.BLOCK_BYTES", 200)
-    monkeypatch.setattr("data.formats.analyst_file.BATCH_ROWS", 7)
+    monkeypatch.setattr("data.tables.reading.BLOCK_BYTES", 200)
+    monkeypatch.setattr("data.tables.reading.BATCH_ROWS", 7)
     frame = pd.DataFrame({"x": np.arange(100.0), "who": ["ann, or\nbob"] * 100})
     frame.to_csv(tmp_path / "mine.csv", index=False)
     frame.to_parquet(tmp_path / "mine.parquet")
@@ -115,7 +115,7 @@ def test_the_file_is_opened_once_and_shown_whole(tmp_path: Path, monkeypatch: py
     for name in ("mine.csv", "mine.parquet"):
         opened.clear()
         seen.clear()
-        table = load_user_table(tmp_path / name, ["x"], watch=seen.append)
+        table = load_numbers(tmp_path / name, ["x"], watch=seen.append)
         assert opened == [tmp_path / name]
         assert len(seen) > 5
         assert sum(batch.num_rows for batch in seen) == 100

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 from own_tables import computed, initialized
 
-from data.formats import analyst_file as user_table
 from data.ledger import open_ledger
-from data.tables import analyst_table as own_table
+from data.tables import declared, reading
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks import advise as advising
@@ -75,8 +74,8 @@ def test_no_task_touches_the_data(tmp_path, monkeypatch, home, few_points, optio
     def trap(path):
         raise AssertionError("the data were opened")
 
-    monkeypatch.setattr(user_table, "opened_table", trap)
-    monkeypatch.setattr(own_table, "opened_table", trap)
+    monkeypatch.setattr(reading, "opened_table", trap)
+    monkeypatch.setattr(declared, "opened_table", trap)
     spec = find_study(str(file))
     advice = advise(spec, replicates=1)
     private = [each for each in advice.forecasts if each.private]

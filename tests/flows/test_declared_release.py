@@ -8,7 +8,7 @@ from own_tables import edited, study_of
 import dpalgos
 from data.errors import DataError
 from data.ledger import open_ledger
-from data.tables.analyst_table import table_schema
+from data.tables.declared import table_schema
 from dpalgos import InputError
 from dpalgos.hardened_release import Release
 from flows.studies.find_study import find_study

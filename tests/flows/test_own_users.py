@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 from own_tables import computed, edited, initialized, refusal, study_of
 
-from data.formats import analyst_file as user_table
 from data.store.references import UserTableRef
-from data.tables.analyst_table import count_users, read_declared
-from data.tables.declared_column import DeclaredColumn
+from data.tables import reading
+from data.tables.declared import Declaration, DeclaredColumn, count_users, read_declared
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.release.config import ReleaseConfig, read_config
@@ -83,14 +82,18 @@ def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_pat
 
 @pytest.mark.parametrize("ids", [lambda ids: ids, lambda ids: ids.str[1:].astype(int)])
 def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, home, ids):
-    monkeypatch.setattr(user_table, "BATCH_ROWS", 7)
+    monkeypatch.setattr(reading, "BATCH_ROWS", 7)
     table = visits()
     table.assign(patient=ids(table["patient"])).to_parquet(tmp_path / "table.parquet")
     assert count_users(tmp_path / "table.parquet", "patient") == 60
-    columns = [DeclaredColumn(name="dose", lower=-2, upper=2)]
-    read = read_declared(
-        tmp_path / "table.parquet", columns, "refuse", len(table), user_id="patient", n_users=60
+    declaration = Declaration(
+        columns=(DeclaredColumn(name="dose", lower=-2, upper=2),),
+        missing="refuse",
+        n_rows=len(table),
+        user_id="patient",
+        n_users=60,
     )
+    read = read_declared(tmp_path / "table.parquet", declaration)
     together = pd.DataFrame(
         {"code": read.table["patient"], "id": table["patient"].to_numpy()}
     ).drop_duplicates()

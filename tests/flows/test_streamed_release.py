@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tasks.release.draw
-from data.formats.analyst_file import UserFileRows
+from data.tables.reading import StreamedTable
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
@@ -51,9 +51,7 @@ def ask(dpcost, data, tmp_path, estimator="dp_mean", config=MEAN, epsilon=5):
 
 @pytest.fixture
 def never_in_memory(monkeypatch):
-    monkeypatch.setattr(
-        tasks.release.draw, "load_user_table", lambda *_, **__: pytest.fail("read into memory")
-    )
+    monkeypatch.setattr(StreamedTable, "in_memory", lambda _: pytest.fail("read into memory"))
 
 
 @pytest.mark.usefixtures("never_in_memory")
@@ -141,13 +139,13 @@ def test_a_file_swapped_after_it_was_fingerprinted_is_not_answered(
 
 def test_a_file_that_changes_before_it_is_read_into_memory_is_noticed(dpcost, parquet, tmp_path, monkeypatch):
     """What is charged would be one content, and what is answered another."""
-    original = UserFileRows.in_memory
+    original = StreamedTable.in_memory
 
     def after_a_change(table):
         swap(parquet, rides().assign(hours=1.0))
         return original(table)
 
-    monkeypatch.setattr(UserFileRows, "in_memory", after_a_change)
+    monkeypatch.setattr(StreamedTable, "in_memory", after_a_change)
     config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
     status, _, err = ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config)
     assert (status, "changed while it was read" in err) == (2, True)

@@ -52,7 +52,7 @@ APPLICATION_FAULTS = {
             (f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",),
         ),
     ),
-    "data/tables/analyst_table.py": (
+    "data/tables/declared.py": (
         Fault(
             "numbers beyond their bounds become their mean",
             "_clipped",
@@ -65,7 +65,7 @@ APPLICATION_FAULTS = {
         Fault(
             "a refusal says how many rows are outside the bounds",
             "_refuse_undeclared",
-            call("_listed", "{all} + f' in {{sum(map(bool, outside))}} of {{len(outside)}} rows'"),
+            call("_listed", "{all} + f' in {{_outside(columns[-1], found).sum()}} rows'"),
             ("tests/data/test_own_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",),
         ),
     ),
@@ -98,15 +98,19 @@ APPLICATION_FAULTS = {
         Fault(
             "ids of users are compared as they are written",
             "UserIds.add",
-            argument("canonical_cells", 0, 'pa.array([f"id {{one}}" for one in {all}.to_pylist()])'),
+            call(
+                "cells_of",
+                "cells_of({0}, pa.record_batch("
+                "[[f'id {{one}}' for one in {1}[{2}].to_pylist()]], [{2}]), {2}, '')",
+            ),
             ("tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",),
         ),
     ),
-    "data/formats/analyst_file.py": (
+    "data/tables/reading.py": (
         Fault(
             "a file that changes between charge and draw is not noticed",
-            "UserFileRows._pieces",
-            condition("_expected", "False"),
+            "StreamedTable._pieces",
+            condition("_checked", "False"),
             _STREAMED_RELEASE,
         ),
     ),
@@ -227,7 +231,7 @@ APPLICATION_FAULTS = {
         Fault(
             "the number of rows of a release of users can be asked",
             "table_as_declared",
-            argument("read_declared", 3, "own.rows"),
+            condition("replace", "False"),
             (f"{_DECLARED_RELEASE}::test_the_number_of_rows_of_users_cannot_be_asked",),
         ),
     ),

@@ -12,9 +12,9 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from data.formats.analyst_file import load_user_table
 from data.ledger import Fingerprint, Fingerprinter, Ledger, LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
+from data.tables.reading import load_numbers
 
 KEY = b"k" * 32
 
@@ -35,7 +35,7 @@ def of_file(path) -> Fingerprint:
         readers[:] = readers or [Fingerprinter(batch.schema.names, KEY)]
         readers[0].add(batch)
 
-    load_user_table(path, ["x"], watch=watch)
+    load_numbers(path, ["x"], watch=watch)
     return readers[0].fingerprint()
 
 

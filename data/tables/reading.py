@@ -1,4 +1,4 @@
-"""Read a user's own CSV or Parquet file once, in pieces; its data are private: no message holds a value.
+"""Read an analyst's CSV or Parquet file in pieces; its data are private: no message holds a value or a count.
 
 Not even the header is quoted: in a file without one, the first row of data stands there.
 """
@@ -29,36 +29,28 @@ BATCH_ROWS = 65_536
 SEPARATORS = (",", ";", "\t")
 DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$"
 
+Watch = Callable[[pa.RecordBatch], None]
+"""Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
 
-def load_user_table(
-    path: Path | str,
-    columns: Sequence[str] = (),
-    *,
-    watch: Callable[[pa.RecordBatch], None] | None = None,
+Numbers = dict[str, npt.NDArray[np.float64]]
+
+
+def load_numbers(
+    path: Path | str, columns: Sequence[str] = (), *, watch: Watch | None = None
 ) -> pd.DataFrame:
-    """Read the named columns of a CSV or Parquet file and refuse every fault: :func:`check_user_table`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `columns` as ``float64``.
-    """
+    """Return columns of numbers as ``float64``, and refuse a file with any fault, see `pieces_of_numbers`."""
     pieces: dict[str, list[Any]] = defaultdict(list)
-    check_user_table(path, columns, watch=watch, take=lambda name, values: pieces[name].append(values))
+    for piece in pieces_of_numbers(path, columns, watch=watch):
+        for name, values in piece.items():
+            pieces[name].append(values)
     # Each column's pieces are let go once they are one array.
     return pd.DataFrame({name: np.concatenate(pieces.pop(name)) for name in list(pieces)}, copy=False)
 
 
-def check_user_table(
-    path: Path | str,
-    columns: Sequence[str] = (),
-    *,
-    watch: Callable[[pa.RecordBatch], None] | None = None,
-    take: Callable[[str, Any], None] | None = None,
-) -> int:
-    """Read a CSV or Parquet file from beginning to end and refuse every fault; return its number of rows.
-
-    The file is opened and read once, and is never in memory as a whole.
+def pieces_of_numbers(
+    path: Path | str, columns: Sequence[str] = (), *, watch: Watch | None = None
+) -> Iterator[Numbers]:
+    """Yield some rows after the other of a file that is opened and read once; at the end refuse its faults.
 
     Parameters
     ----------
@@ -67,55 +59,48 @@ def check_user_table(
         decimal commas or points) or ``.parquet``.
     columns : sequence of str
         Columns of numbers; by default all.
-    watch : callable
-        Is shown every piece of the table, with all columns and as the file has them, e.g. to fingerprint it.
-    take : callable
-        Is given each column's name and a piece of it, numbers as ``float64``.
+    watch : callable, optional
 
     Raises
     ------
     DataError
         The file is missing, of another kind, unreadable or empty, lacks a column, or a column has
-        text, blanks, NaN or infinity. The message names column and kind of fault, and no number of rows.
+        text, blanks, NaN or infinity.
     """
     path = Path(path)
     with opened_table(path) as (names, batches):
-        for name in columns:
-            if name not in names:
-                raise DataError(
-                    f"{path} has no column {name!r} among its {len(names)}; check the header and the spelling"
-                )
+        require_columns(path, names, columns, "check the header and the spelling")
         wanted = list(columns) or names
         # A column that the caller did not name might be called after a value.
         shown = {
             name: repr(name) if columns else f"number {position + 1}" for position, name in enumerate(wanted)
         }
         faults: dict[str, bool] = defaultdict(bool)
-        n_rows = 0
+        is_empty = True
         for batch in batches:
-            n_rows += batch.num_rows
+            is_empty = is_empty and not batch.num_rows
             if watch:
                 watch(batch)
+            piece = {}
             for name in wanted:
-                cells = _cells(batch, name, f"{path}: lists or records in column {shown[name]}")
-                if take:
-                    take(name, cells.numbers)
+                cells = cells_of(path, batch, name, shown[name])
                 faults[f"text in number column {shown[name]}"] |= bool((cells.texts >= 0).any())
                 faults[f"blank or NaN in column {shown[name]}"] |= bool(cells.missing.any())
                 faults[f"infinity in column {shown[name]}"] |= bool(np.isinf(cells.numbers).any())
-    if not n_rows:
+                piece[name] = cells.numbers
+            yield piece
+    if is_empty:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
-    for fault, found in faults.items():
-        if found:
-            raise DataError(f"{path}: {fault}; mend or remove those rows")
-    return n_rows
+    if fault := next((fault for fault, found in faults.items() if found), None):
+        raise DataError(f"{path}: {fault}; mend or remove those rows")
 
 
-class UserFileRows:
-    """Numbers of a user's own Parquet file, read from its beginning whenever it is called.
+class StreamedTable:
+    """Numbers of a Parquet file, read from its beginning whenever this object is called.
 
-    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes. :func:`check_user_table` refuses every
-    fault before and hands each column to :meth:`expect`; every later pass has to give the same numbers.
+    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes. `check` reads the file once and refuses every
+    fault; every later pass has to give the same numbers. (Inode, size and time of change can be those of
+    another file.)
 
     Parameters
     ----------
@@ -128,13 +113,16 @@ class UserFileRows:
     """
 
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
-        self.path, self._response = path, response
+        self._path, self._response = path, response
         self._columns = [*columns, response] if response else list(columns)
-        self._expected = {name: hashlib.blake2b() for name in self._columns}
+        self._checked: list[bytes] = []
 
-    def expect(self, name: str, values: npt.NDArray[np.float64]) -> None:
-        """Take a further piece of a column as what later passes must give."""
-        self._expected[name].update(values.tobytes())
+    def check(self, watch: Watch) -> None:
+        """Read the whole file; refuse its faults, and remember its numbers by a hash of each column."""
+        digests = [hashlib.blake2b() for _ in self._columns]
+        for piece in pieces_of_numbers(self._path, self._columns, watch=watch):
+            _update(digests, piece)
+        self._checked = [digest.digest() for digest in digests]
 
     def __call__(self) -> Iterator[Any]:
         """Yield columns (m,) by their names, or pairs of columns and responses (m,).
@@ -142,40 +130,53 @@ class UserFileRows:
         Raises
         ------
         DataError
-            At the end of the pass, if the numbers were others than expected.
+            At the end of the pass, if these are not the numbers that were checked.
         """
         return read_ahead(self._blocks())
 
-    def in_memory(self) -> pd.DataFrame:
-        """Return all columns, after the same comparison."""
-        pieces = [pd.DataFrame(columns, copy=False) for columns in self._pieces()]
-        return pd.concat(pieces, ignore_index=True)
+    def in_memory(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
+        """Return the columns (n, d), and the responses (n,) if there are any, after the same comparison."""
+        pieces = list(self._pieces())
+        table = [np.concatenate([piece[name] for piece in pieces]) for name in self._columns]
+        y = table.pop() if self._response else None
+        return np.column_stack(table), y
 
     def _blocks(self) -> Iterator[Any]:
-        for columns in self._pieces():
-            yield (columns, columns.pop(self._response)) if self._response else columns
+        for piece in self._pieces():
+            yield (piece, piece.pop(self._response)) if self._response else piece
 
-    def _pieces(self) -> Iterator[dict[str, npt.NDArray[np.float64]]]:
-        # Inode, size and time of change can be those of another file: only the numbers themselves tell.
-        read = {name: hashlib.blake2b() for name in self._columns}
-        with opened_table(self.path) as (_, batches):
+    def _pieces(self) -> Iterator[Numbers]:
+        digests = [hashlib.blake2b() for _ in self._columns]
+        with opened_table(self._path) as (_, batches):
             for batch in batches:
-                columns = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
-                for name, values in columns.items():
-                    read[name].update(values.tobytes())
-                yield columns
-        if any(read[name].digest() != self._expected[name].digest() for name in self._columns):
+                piece = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
+                _update(digests, piece)
+                yield piece
+        if [digest.digest() for digest in digests] != self._checked:
             raise DataError(
-                f"{self.path} changed while it was read, so nothing is released of it; try again when it is "
+                f"{self._path} changed while it was read, so nothing is released of it; try again when it is "
                 "at rest"
             )
 
 
-def _cells(batch: pa.RecordBatch, name: str, complaint: str) -> Cells:
+def _update(digests: list[Any], piece: Numbers) -> None:
+    for digest, values in zip(digests, piece.values(), strict=True):
+        digest.update(values.tobytes())
+
+
+def cells_of(path: Path, batch: pa.RecordBatch, name: str, shown: str) -> Cells:
+    """Return the canonical cells of a column, or refuse a column of lists."""
     try:
         return canonical_cells(batch.column(name))
     except TypeError:
-        raise DataError(f"{complaint}; keep numbers and text only") from None
+        raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
+
+
+def require_columns(path: Path, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
+    """Refuse a file that lacks a column."""
+    for name in wanted:
+        if name not in names:
+            raise DataError(f"{path} has no column {name!r} among its {len(names)}; {advice}")
 
 
 @contextmanager
@@ -185,7 +186,7 @@ def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatc
     Raises
     ------
     DataError
-        As `check_user_table`.
+        As `pieces_of_numbers`.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

@@ -1,0 +1,366 @@
+"""An analyst's table under the public declarations of its owner, which the data never choose.
+
+No message holds a value, or says how many rows have a fault: a server records messages.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from data.errors import DataError
+from data.fetch.ingest import keep_reference, stored_table
+from data.formats.canonical import NUMBER, Cells, canonical_cells
+from data.store.code_digest import code_digest
+from data.store.folders import atomic_write, sha256_file, store_dir
+from data.store.references import DatasetRef, Repair, UserTableRef
+from data.tables.reading import Watch, cells_of, opened_table, require_columns
+from data.tables.user_ids import UserIds
+
+ColumnType = Literal["number", "whole number", "text", "empty"]
+Missing = Literal["refuse", "drop"]
+
+MOST_FAULTS = 5  # that one sentence names
+_MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
+_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredColumn:
+    """What an owner declares public of a column.
+
+    Attributes
+    ----------
+    name : str
+    lower, upper : float
+        Bounds of a column of numbers.
+    clip : bool
+        Whether a value outside becomes the nearer bound; a file with one is refused otherwise.
+    categories : tuple of str
+        What a column of text may hold; each but the first becomes a column of 0 and 1, and their numbers
+        0, 1, … a column of the same name.
+    impute : float, str or None
+        What takes the place of a missing cell; None where the table's rule decides.
+    """
+
+    name: str
+    lower: float = 0.0
+    upper: float = 1.0
+    categories: tuple[str, ...] = ()
+    impute: float | str | None = None
+    clip: bool = False
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """The columns that stand for it as a covariate: itself, or one for each category but the first."""
+        if not self.categories:
+            return (self.name,)
+        return tuple(f"{self.name}={category}" for category in self.categories[1:])
+
+    @property
+    def imputed(self) -> float:
+        """The number that takes the place of a missing cell."""
+        return float(self.categories.index(str(self.impute)) if self.categories else self.impute or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What an owner declares public of a table.
+
+    Attributes
+    ----------
+    columns : tuple of DeclaredColumn
+    missing : {"refuse", "drop"}
+        What becomes of rows with a cell that is missing and not imputed.
+    n_rows : int or None
+        The number of rows; None where it is not public and may be any.
+    user_id : str
+        The column that says which user a row belongs to; empty where every row is another user's.
+    n_users : int or None
+        The number of users.
+    """
+
+    columns: tuple[DeclaredColumn, ...]
+    missing: Missing
+    n_rows: int | None
+    user_id: str = ""
+    n_users: int | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeclaredTable:
+    """A file's rows as declared.
+
+    Attributes
+    ----------
+    table : dict of str to (m,) array
+        The columns of the rows that were kept.
+    kept : (n,) bool array
+        Which rows of the file those are.
+    repairs : tuple of Repair
+        How many were left out, and why.
+    moved : tuple of Repair
+        In how many rows a number beyond its bounds became the nearer one, by column.
+    """
+
+    table: dict[str, npt.NDArray[Any]]
+    kept: npt.NDArray[np.bool_]
+    repairs: tuple[Repair, ...]
+    moved: tuple[Repair, ...]
+
+
+def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
+    """Return the type of each column of a file, and its number of rows; no value is kept or shown.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, has no header, or a column without a name or of lists.
+    """
+    with opened_table(path) as (names, batches):
+        _check_header(path, names)
+        found: dict[str, ColumnType] = dict.fromkeys(names, "empty")
+        n_rows = 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            for name in names:
+                type_here = _type_of(cells_of(path, batch, name, repr(name)))
+                found[name] = max(found[name], type_here, key=_TYPES.index)
+    return found, n_rows
+
+
+def count_users(path: Path, user_id: str) -> int:
+    """Return how many users a column of ids names; no id is kept or shown."""
+    ids = UserIds(path, user_id)
+    with opened_table(path) as (names, batches):
+        require_columns(path, names, [user_id], "correct its name")
+        for batch in batches:
+            ids.add(batch)
+    return int(ids.codes().max(initial=-1)) + 1
+
+
+def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home: Path) -> DatasetRef:
+    """Check a CSV or Parquet file against its declaration and store it; one stored before is reused if whole.
+
+    Raises
+    ------
+    DataError
+        The file is not as declared; the message names columns and faults.
+    """
+    try:
+        content = sha256_file(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
+    declared = json.dumps([name, asdict(declaration)]) + code_digest([__name__])
+    digest = hashlib.sha256(declared.encode()).hexdigest()
+    target = store_dir(home) / "parquet" / f"{name}-{content[:16]}-{digest[:8]}.parquet"
+    if stored := stored_table(target):
+        return replace(stored, path=str(target))
+    read = read_declared(path, declaration)
+    if sha256_file(path) != content:
+        raise DataError(f"{path} changed while it was read; run again once it is complete")
+    arrow = pa.table(read.table)
+    atomic_write(target, lambda handle: pq.write_table(arrow, handle))
+    user_id = declaration.user_id
+    counted: dict[str, Any] = {"n_users": int(read.table[user_id].max()) + 1} if user_id else {}
+    ref = (UserTableRef if user_id else DatasetRef)(
+        name=name,
+        path=str(target),
+        sha256=sha256_file(target),
+        source_sha256=content,
+        source_url="",
+        layout=path.suffix.removeprefix("."),
+        origin="a file of your own",
+        data_source="real",
+        n_rows=arrow.num_rows,
+        rows_read=len(read.kept),
+        repairs=(
+            *(replace(repair, reason=f"left out: {repair.reason}") for repair in read.repairs),
+            *(replace(repair, reason=f"moved to the nearer bound: {repair.reason}") for repair in read.moved),
+        ),
+        **counted,
+    )
+    keep_reference(ref)
+    return ref
+
+
+def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
+    """Read a file in one pass under its declaration, as `declared_to_parquet` stores it.
+
+    Raises
+    ------
+    DataError
+        The file is not as declared.
+    """
+    columns, user_id = declaration.columns, declaration.user_id
+    ids = UserIds(path, user_id) if user_id else None
+    values = _values(path, columns, ids, watch)
+    n_rows = len(values[columns[0].name])
+    if declaration.n_rows is not None:
+        _refuse_other_size(path, "rows", n_rows, declaration.n_rows)
+    moved = _clipped(columns, values)
+    _refuse_undeclared(path, columns, values)
+    kept, repairs = _filled(path, declaration, values)
+    table: dict[str, npt.NDArray[Any]] = {}
+    for column in columns:
+        found = values.pop(column.name)[kept]
+        if column.categories:
+            for code, indicator in enumerate(column.table_columns, 1):
+                table[indicator] = (found == code).astype(np.float64)
+        table[column.name] = found
+    if ids:
+        users = ids.codes()
+        _refuse_other_size(path, "users", int(users.max()) + 1, declaration.n_users)
+        table[user_id] = np.unique(users[kept], return_inverse=True)[1]
+    return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved)
+
+
+def _values(
+    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
+    pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
+    n_rows = 0
+    with opened_table(path) as (names, batches):
+        require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+        for batch in batches:
+            n_rows += batch.num_rows
+            if watch:
+                watch(batch)
+            if ids:
+                ids.add(batch)
+            for column in columns:
+                cells = cells_of(path, batch, column.name, repr(column.name))
+                pieces[column.name].append(_codes(cells, column) if column.categories else _numbers(cells))
+    if not n_rows:
+        raise DataError(f"{path} has no rows; at least one is needed, check the file")
+    return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
+
+
+def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) -> None:
+    if found != declared:
+        raise DataError(
+            f"{path} has another number of {what} than data.{what} = {declared}; if the file changed on "
+            f"purpose, correct data.{what}, and grid.n where it is larger"
+        )
+
+
+def _clipped(
+    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
+) -> tuple[Repair, ...]:
+    """Move numbers beyond the bounds of columns that say so, in place; return in how many rows of each.
+
+    By public bounds, each row by itself: a row stays a row. Infinity, which stands for text, too, is left.
+    """
+    moved = []
+    for column in columns:
+        if column.clip and not column.categories:
+            found = values[column.name]
+            outside = _outside(column, found)
+            found[outside] = np.clip(found[outside], column.lower, column.upper)
+            if count := int(outside.sum()):
+                moved.append(Repair(f"column {column.name}", count))
+    return tuple(moved)
+
+
+def _refuse_undeclared(
+    path: Path, columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
+) -> None:
+    """Refuse what no declaration allows; cells that are missing are another matter."""
+    faults = []
+    for column in columns:
+        found = values[column.name]
+        if column.categories and (found == _UNLISTED).any():
+            faults.append(f"column {column.name!r} has text that is none of its categories")
+        if not column.categories and np.isinf(found).any():
+            faults.append(f"text or infinity in number column {column.name!r}")
+        if not column.categories and _outside(column, found).any():
+            faults.append(f"column {column.name!r} is outside its declared bounds")
+    if faults:
+        raise DataError(
+            f"{path}: {_listed(faults)}; mend the file or [[data.columns]]"
+            + " (capitals and spaces count)" * any("categories" in fault for fault in faults)
+            + ', or take outside = "clip"' * any("outside" in fault for fault in faults)
+        )
+
+
+def _outside(column: DeclaredColumn, found: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    return np.isfinite(found) & ((found < column.lower) | (found > column.upper))
+
+
+def _filled(
+    path: Path, declaration: Declaration, values: Mapping[str, npt.NDArray[np.float64]]
+) -> tuple[npt.NDArray[np.bool_], tuple[Repair, ...]]:
+    """Impute missing cells in place; return which rows lack none now, and how many do, by reason."""
+    kept, repairs = np.ones(len(next(iter(values.values()))), dtype=bool), []
+    for column in declaration.columns:
+        found = values[column.name]
+        gap = found == _MISSING if column.categories else np.isnan(found)
+        if column.impute is not None:
+            found[gap] = column.imputed
+        elif count := int((gap & kept).sum()):
+            repairs.append(Repair(f"blank or NaN in column {column.name}", count))
+            kept &= ~gap
+    if repairs and declaration.missing == "refuse":
+        raise DataError(
+            f"{path}: {_listed([repair.reason for repair in repairs])}; mend those rows, "
+            'take missing = "drop", or give the column impute = a public constant'
+        )
+    if not kept.any():
+        raise DataError(
+            f"{path}: every row lacks a cell of a declared column; take empty columns out of [[data.columns]]"
+        )
+    return kept, tuple(repairs)
+
+
+def _listed(faults: Sequence[str]) -> str:
+    more = f", and {len(faults) - MOST_FAULTS} more such faults" * (len(faults) > MOST_FAULTS)
+    return ", ".join(faults[:MOST_FAULTS]) + more
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    blank = next((position for position, name in enumerate(names, 1) if not name.strip()), None)
+    if blank:
+        raise DataError(f"{path}: column number {blank} has no name; name it in the header")
+    are_numbers = pc.match_substring_regex(pa.array([name.strip().lower() for name in names]), NUMBER)
+    if 2 * sum(are_numbers.to_pylist()) > len(names):
+        raise DataError(
+            f"{path} seems to lack a header: most of its column names are numbers; write names above the rows"
+        )
+
+
+def _type_of(cells: Cells) -> ColumnType:
+    if (cells.texts >= 0).any():
+        return "text"
+    numbers = cells.numbers[np.isfinite(cells.numbers)]
+    if not len(numbers):
+        return "number" if np.isinf(cells.numbers).any() else "empty"
+    return "whole number" if (numbers == np.rint(numbers)).all() else "number"
+
+
+def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
+    """Return numbers; NaN where missing, infinity where the cell is text."""
+    return np.where(cells.texts >= 0, np.inf, cells.numbers)
+
+
+def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
+    """Return the number of each cell's category, as far as it has one."""
+    listed = canonical_cells(pa.array(column.categories, pa.string()))
+    codes = np.where(cells.missing, _MISSING, _UNLISTED)
+    position = {text: code for code, text in enumerate(cells.values)}
+    for code in range(len(column.categories)):
+        if listed.texts[code] >= 0:
+            same = cells.texts == position.get(listed.values[listed.texts[code]], _UNLISTED)
+        else:
+            same = cells.numbers == listed.numbers[code]
+        codes[same] = code
+    return codes

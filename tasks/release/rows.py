@@ -1,0 +1,91 @@
+"""Read the file of a release once: its fingerprint, its numbers, and the users of its rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from data.ledger import Fingerprint, Fingerprinter, Ledger
+from data.tables.reading import StreamedTable, load_numbers
+from data.tables.user_ids import UserIds
+from dpalgos.typing import FloatArray
+from tasks.problems.own_data import OwnData
+from tasks.release.config import ReleaseConfig
+from tasks.release.table import FileUnits, table_as_declared
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseRows:
+    """A file that was read and checked.
+
+    Attributes
+    ----------
+    content : Fingerprint
+    n_rows : int
+    X : (n, k) array or StreamedTable
+        In public units where a study file declares them. A stream brings the responses as well.
+    y : (n,) array or None
+    users : (n,) int array or None
+        A code per row for the user it belongs to, where users are protected.
+    units : FileUnits
+        The way back to the units of the file.
+    """
+
+    content: Fingerprint
+    n_rows: int
+    X: FloatArray | StreamedTable
+    y: FloatArray | None
+    users: np.ndarray | None
+    units: FileUnits
+
+    @property
+    def n_users(self) -> int | None:
+        """Number of users, if they are protected."""
+        return None if self.users is None else int(self.users.max()) + 1
+
+
+def read_rows(
+    ledger: Ledger,
+    data: Path,
+    asked: ReleaseConfig,
+    own: OwnData | None,
+    progress: Callable[[int], None] | None,
+) -> ReleaseRows:
+    """Read and check the file once; of a Parquet file without users keep no number.
+
+    ``progress`` is called with the number of rows read so far, unless that is private: users are protected.
+    """
+    x, y, user_id = asked.columns.x, asked.columns.y, asked.columns.user_id
+    ids = UserIds(data, user_id) if user_id and not own else None
+    reader: Fingerprinter | None = None
+    n_rows = 0
+
+    def watch(batch: pa.RecordBatch) -> None:
+        nonlocal reader, n_rows
+        reader = reader or ledger.fingerprinter(batch.schema.names)
+        reader.add(batch)
+        if ids:
+            ids.add(batch)
+        n_rows += batch.num_rows
+        if progress and not user_id:
+            progress(n_rows)
+
+    X: FloatArray | StreamedTable
+    responses, users, units = None, None, FileUnits.unchanged(x)
+    if own:
+        family = str(asked.params.get("family", ""))
+        table = table_as_declared(data, own, x, y, user_id, family=family, watch=watch)
+        X, responses, users, units = table.X, table.y, table.users, table.units
+    elif data.suffix.lower() == ".parquet" and data.is_file() and not user_id:
+        X = StreamedTable(data, x, y or "")
+        X.check(watch)
+    else:
+        numbers = load_numbers(data, [*x, *([y] if y else [])], watch=watch)
+        X, responses = numbers[list(x)].to_numpy(), numbers[y].to_numpy() if y else None
+        users = ids.codes() if ids else None
+    assert reader is not None
+    return ReleaseRows(
+        content=reader.fingerprint(), n_rows=n_rows, X=X, y=responses, users=users, units=units
+    )
