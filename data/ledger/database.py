@@ -49,14 +49,14 @@ HEAD = sa.Table(
     sa.Column("n_entries", sa.BigInteger, nullable=False),
     *(sa.Column(name, sa.Text, nullable=False) for name in ("hash", "key_id", "mac")),
 )
-for _name, _column, _kind in (("opened", "dataset", "open"), ("released", "subject", "release")):
-    _once = ENTRIES.c.kind == _kind
+for _column, _once in (("dataset", "open"), ("subject", "release")):
+    _is_kind = ENTRIES.c.kind == _once
     sa.Index(
-        f"dpcost_ledger_{_name}_once",
+        f"dpcost_ledger_{_once.removesuffix('e')}ed_once",
         ENTRIES.c[_column],
         unique=True,
-        sqlite_where=_once,
-        postgresql_where=_once,
+        sqlite_where=_is_kind,
+        postgresql_where=_is_kind,
     )
 
 _BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
