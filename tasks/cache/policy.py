@@ -40,7 +40,7 @@ class RecordFolder(LocalFileSystem):
         StoreError
             If so.
         """
-        file = self._resolve_path(path)
+        file = records_folder(home()) / path
         try:
             atomic_write(file, content)
         except StoreError as error:
