@@ -60,8 +60,7 @@ class ByKey(CachePolicy):
     ) -> str | None:
         """Return the name of the argument ``key``; what is stored under it is plain JSON from here on.
 
-        Records lie in the home of the machine that computes, which need not be the flow's. One that is in the
-        shared store alone is written here, in the form in which Prefect looks for it.
+        A record that is in the shared store alone is written here, in the form in which Prefect looks for it.
         """
         key, folder = str(inputs["key"]), records_folder(home())
         path, results = folder / key, task_ctx.result_store

@@ -89,6 +89,10 @@ def test_what_is_no_report_is_not_found(ask, path):
     )
 
 
+def test_the_network_is_not_asked_for_lists_of_integrations(ask):
+    assert ask("/api/collections/views/aggregate-worker-metadata").status_code == 404
+
+
 def test_before_the_first_run_there_is_no_report(ask, tmp_path):
     assert ask("/reports/", folder=tmp_path / "new" / "out", **KNOWN).status_code == 404
 
