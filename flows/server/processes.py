@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -121,13 +121,13 @@ class ChildProcess:
         with _undisturbed():
             if self in _RUNNING:
                 _RUNNING.remove(self)
-            mine = ProcessIdentity.of(os.getpid())
-            found = [each for each in started_processes(self.home) if each.owner == mine]
-            end(
-                [each.process for each in found if each.name == self.name],
-                self.stop_signal,
-                self.stop_timeout,
-            )
+            told: set[ProcessIdentity] = set()
+            deadline = time.monotonic() + self.stop_timeout
+            while left := self._left():
+                late = time.monotonic() > deadline
+                _send(left if late else left - told, signal.SIGKILL if late else self.stop_signal)
+                told |= left  # what they start meanwhile is told when it is found
+                time.sleep(0.1)
             if self._process is not None:
                 self._process.wait()
 
@@ -143,6 +143,12 @@ class ChildProcess:
         return (
             f"the {self.name} ended with exit status {self.exit_status} (its log, {self.log}, ends: {said})"
         )
+
+    def _left(self) -> set[ProcessIdentity]:
+        """Return what runs of this child: its watcher, itself and what it started."""
+        me = ProcessIdentity.of(os.getpid())
+        found = [each for each in started_processes(self.home) if (each.owner, each.name) == (me, self.name)]
+        return {each.process for each in found}
 
     def _spawn(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -267,7 +273,7 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(each, handler or signal.SIG_DFL)
 
 
-def _send(processes: Sequence[ProcessIdentity], number: int) -> None:
+def _send(processes: Iterable[ProcessIdentity], number: int) -> None:
     for each in processes:
         if each.is_alive():
             with contextlib.suppress(ProcessLookupError, PermissionError):
