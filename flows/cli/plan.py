@@ -9,15 +9,12 @@ from typing import Any
 from data.store.folders import home
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from tasks.bring.analyst_parquet import own_parquet
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from flows.studies.tables import bring_tables
 from tasks.limits import Profile
 from tasks.problems.problem import DatasetProblem
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.threads import one_blas_thread
 from tasks.study.block import Block
-from tasks.study.spec import StudySpec
 
 # What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and
 # end, the data, the page. Fitted to runs of four studies, of which it was 6 to 9.
@@ -40,7 +37,7 @@ def plan_study(
     one_blas_thread()
     imports = time.process_time()
     workers = workers or os.cpu_count() or 1
-    spec, tables = _with_tables(find_study(study), profile, offline)
+    tables, spec, _ = bring_tables(find_study(study), profile, offline, _without_server)
     blocks = spec.blocks(profile, replicates=reps or spec.replicates[profile], seed=0)
     with tempfile.TemporaryDirectory() as folder:
         costs = costs_of(
@@ -75,20 +72,8 @@ def described(plan: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _with_tables(spec: StudySpec, profile: Profile, offline: bool) -> tuple[StudySpec, dict[str, DatasetRef]]:
-    """Bring the study's tables; a panel is left out where nothing may stand in for its data."""
-    tables: dict[str, DatasetRef] = {}
-    for dataset in spec.datasets_at(profile):
-        if spec.own and dataset == spec.name:
-            tables[dataset] = own_parquet.fn(dataset, spec.own)
-            continue
-        raw = fetch.fn(dataset, offline)
-        if raw.origin == "stand-in" and (panels := spec.panels_without_stand_in(dataset)):
-            spec = spec.without_panels(panels)
-        else:
-            rows = spec.stand_in_rows(dataset, profile)
-            tables[dataset] = parquet.fn(raw, stand_in_rows=rows)
-    return spec, tables
+def _without_server(task: Any, *arguments: Any, **options: Any) -> Any:
+    return task.fn(*arguments, **options)
 
 
 def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:

@@ -89,6 +89,7 @@ def ingest(
     ] = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
+    from data.errors import Unreachable
     from data.fetch.ingest import to_parquet
     from data.registry import get_dataset, load_registry
     from data.store.folders import private_folder
@@ -97,7 +98,11 @@ def ingest(
     wanted = [get_dataset(name) for name in datasets or sorted(load_registry())]
     private_folder(home())
     for dataset in wanted:
-        raw = raw_file(dataset.name, offline, progress=sys.stderr.isatty(), again=again)
+        progress = sys.stderr.isatty()
+        try:
+            raw = raw_file(dataset.name, offline, progress=progress, again=again)
+        except Unreachable:
+            raw = raw_file(dataset.name, offline, progress=progress)
         ref = to_parquet(dataset, raw, home=home(), again=again)
         repaired = (
             "; ".join(f"{repair.count} rows: {repair.reason}" for repair in ref.repairs) or "no row dropped"

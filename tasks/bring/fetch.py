@@ -5,7 +5,7 @@ from typing import Any
 from prefect import runtime, task
 
 from data.errors import Unreachable
-from data.fetch.raw_files import RawFile, fetch_anew, fetch_or_stand_in, mirror_from_environment, stand_in
+from data.fetch.raw_files import RawFile, fetch_anew, mirror_from_environment, stand_in
 from data.fetch.raw_files import fetch as fetch_raw
 from data.registry import get_dataset
 from data.store.folders import home
@@ -31,7 +31,7 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
 @guarded
 def fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> RawFile:
     """Return the raw file's record as :func:`raw_file`; faults that may pass are tried again."""
-    last_try = (runtime.task_run.run_count or 1) > _RETRIES
+    last_try = runtime.task_run.id is None or (runtime.task_run.run_count or 1) > _RETRIES
     return raw_file(dataset, offline, progress=progress, again=again, last_try=last_try)
 
 
@@ -53,6 +53,6 @@ def raw_file(
     try:
         return (fetch_anew if again else fetch_raw)(entry, **places)
     except Unreachable as fault:
-        if fault.transient and not last_try:
+        if again or (fault.transient and not last_try):
             raise
-        return fetch_or_stand_in(entry, **places) if again else stand_in(entry, fault)
+        return stand_in(entry, fault)

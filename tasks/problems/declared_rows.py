@@ -4,8 +4,8 @@ A column of numbers follows the beta law on its declared bounds whose mean and s
 center and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
 Categories are equally frequent unless guessed otherwise. Columns are joined by a Gaussian copula, rows of one
 user by a common part of it. A response depends on the standardized covariates, by random effects unless they
-are guessed: where covariates are alike, effects may well be large and opposite. Guesses say how far it is
-from a straight line with even scatter, and whether columns have longer tails than the beta law.
+are guessed: where covariates are alike, effects may well be large and opposite. Curves, uneven scatter and
+longer tails are left out: they hardly move a forecast, since private errors are noise for the most part.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,7 @@ from tasks.problems.guesses import Guesses
 _SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
-_ROWS_FOR_LINES = 20_000  # are enough to tell a curve from a line
-_FARTHEST = 3.0  # standard deviations at which uneven scatter grows no more
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
-_ROOM = 3.0  # standard deviations from mean to bound that a long tail needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,26 +113,19 @@ class DeclaredRows:
             index = np.sum([effects.get(name, 0.0) * x for name, x in spread.items()], axis=0)
             index = index / max(float(np.std(index)), 1e-12)
             noise = _correlated_noise(1, n_rows, users, guesses.within_users, rng)[0]
-            if guesses.uneven:
-                noise *= _uneven(index, list(spread.values()), guesses.uneven, rng)
-            curve = np.zeros(1)
-            if guesses.curvature:
-                curve = _curve(list(spread.values()), latent, effects, rng)
-            table[self.response.name] = self._responses(self.response, index, curve, noise, guesses, rng)
+            table[self.response.name] = self._responses(self.response, index, noise, guesses, rng)
         return pd.DataFrame(table, copy=False)
 
     def _responses(
         self,
         column: Column,
         index: np.ndarray,
-        curve: np.ndarray,
         noise: np.ndarray,
         guesses: Guesses,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        share, curved = guesses.explained, guesses.curvature
-        spread = FAMILY_SPREAD.get(self.family, 1.0)
-        u = spread * (index * np.sqrt(share / (1 - share)) + curve * np.sqrt(curved))
+        share = guesses.explained
+        u = FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
             chosen = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
@@ -152,43 +142,8 @@ class DeclaredRows:
             if beyond > 0:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
             return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float)
-        left = np.sqrt(curved) * curve + np.sqrt(1 - curved) * noise
-        y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * left)
+        y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * noise)
         return np.asarray(np.clip(y, column.lower, column.upper))
-
-
-def _uneven(
-    index: np.ndarray, columns: list[np.ndarray], growth: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Return how wide the response scatters in each row, with mean square 1: along a random direction."""
-    along = index + np.sum([rng.standard_normal() * x for x in columns], axis=0) / np.sqrt(len(columns))
-    along = (along - along.mean()) / max(float(along.std()), 1e-12)
-    widths = np.exp(growth * np.clip(along, -_FARTHEST, _FARTHEST))
-    return np.asarray(widths / np.sqrt((widths**2).mean()))
-
-
-def _curve(
-    columns: list[np.ndarray],
-    latent: Mapping[str, np.ndarray],
-    effects: Mapping[str, float],
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return a standardized curve in the covariates that has no linear part.
-
-    Effects that fade towards the ends of a column (they are of ranks, not of values), and a product of two
-    random directions.
-    """
-    X = np.column_stack([np.ones(len(columns[0])), *columns])
-    ranks = np.column_stack(list(latent.values()))
-    one, other = rng.standard_normal((2, ranks.shape[1]))
-    fading = ranks @ [effects.get(name, 0.0) for name in latent]
-    curve = np.zeros(len(X))
-    weights = abs(rng.standard_normal()), rng.standard_normal()
-    for weight, part in zip(weights, (fading, (ranks @ one) * (ranks @ other)), strict=True):
-        line = np.linalg.lstsq(X[:_ROWS_FOR_LINES], part[:_ROWS_FOR_LINES], rcond=None)[0]
-        left = part - X @ line
-        curve += weight * left / max(float(left.std()), 1e-12)
-    return np.asarray(curve / max(float(curve.std()), 1e-12))
 
 
 def _latent(
@@ -220,21 +175,12 @@ def _correlated_noise(
 
 
 def _numbers(column: Column, guesses: Guesses, latent: np.ndarray) -> np.ndarray:
-    """Return a column with the guessed mean and deviation on the column's bounds: beta, or lognormal."""
+    """Return a column with the guessed mean and deviation: the beta law on its bounds."""
     mean, std = guesses.moments(column)
     width = column.upper - column.lower
     center, variance = (mean - column.lower) / width, (std / width) ** 2
     if variance >= 0.999 * center * (1 - center):
         return np.where(latent > norm.ppf(1 - center), column.upper, column.lower)
-    if guesses.heavy_tails and max(column.upper - mean, mean - column.lower) > _ROOM * std:
-        up = column.upper - mean >= mean - column.lower
-        from_end = mean - column.lower if up else column.upper - mean
-        log_variance = np.log1p((std / from_end) ** 2)
-        sign = 1 if up else -1
-        values = from_end * np.exp(sign * np.sqrt(log_variance) * latent - log_variance / 2)
-        return np.asarray(
-            np.clip(column.lower + values if up else column.upper - values, column.lower, column.upper)
-        )
     total = center * (1 - center) / variance - 1
     a, b = center * total, (1 - center) * total
     quantiles = np.where(_SCORES < 0, beta.ppf(ndtr(_SCORES), a, b), beta.isf(ndtr(-_SCORES), a, b))

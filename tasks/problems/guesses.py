@@ -24,9 +24,7 @@ _CORRELATION = 0.1  # on Fisher's scale
 _LOGIT_EXPLAINED = (0.3, 1.5)  # unstated: most tables between .1 and .9
 _EFFECT = 0.35  # of the effects' root mean square, where columns tell different things
 _LEAST_APART = 0.05  # least eigenvalue of correlations for which effects are looked for
-_UNEVEN = 0.3
 _GROUP = 3  # columns that tell much the same, on average
-_MOST_CURVATURE = 0.3
 _TWO_VALUES = 0.9  # of the largest variance on the bounds: a column that holds two values alone
 
 
@@ -42,13 +40,6 @@ class Guesses(Strict):
     explained : float
         Share of the response's variance that the covariates explain; on the scale of the linear predictor for
         logistic, Poisson and multinomial regressions.
-    curvature : float
-        Share of what is not explained that is a curve in the covariates, not chance.
-    uneven : float
-        How much the response scatters more where some direction of the covariates is larger: the logarithm of
-        the ratio for a standard deviation.
-    heavy_tails : bool
-        Whether columns with room on one side reach far out there, as incomes do (a lognormal law).
     within_users : float
         Correlation of the rows of one user.
     mean, std : dict of str to float
@@ -65,9 +56,6 @@ class Guesses(Strict):
     correlation: Share = 0.2
     correlations: tuple[tuple[str, str, Correlation], ...] = ()
     explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    curvature: Share = 0.0
-    uneven: Guess = 0.0
-    heavy_tails: bool = False
     within_users: Share = 0.5
     mean: dict[str, Guess] = Field(default_factory=dict)
     std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
@@ -127,12 +115,6 @@ class Guesses(Strict):
         drawn["explained"] = float(1 / (1 + np.exp(-odds)))
         if self.effects:
             drawn["effects"] = self._plausible_effects(covariates, drawn["correlations"], rng)
-        shape = {
-            "curvature": float(rng.uniform(0, _MOST_CURVATURE)),
-            "uneven": _UNEVEN * float(rng.standard_normal()),
-            "heavy_tails": bool(rng.random() < 0.5),
-        }
-        drawn |= {name: value for name, value in shape.items() if name not in told}
         return self.model_copy(update=drawn)
 
     def _plausible_moments(self, column: Column, rng: np.random.Generator) -> tuple[float, float]:

@@ -1,35 +1,29 @@
 """A panel that needs the real data is left out where they cannot be had, and the report says so."""
 
-from unittest.mock import Mock
-
 import pytest
 
 from data.fetch.raw_files import RawFile
 from data.store.folders import PROJECT_ROOT
-from flows import study as flow
 from flows.studies.find_study import find_study
+from flows.studies.tables import bring_tables
 from tasks.faults import SpecError
 
 DATASET, PANEL = "snp_gse106818", "average and low iq"
 
 
-@pytest.fixture
-def run(tmp_path, home, monkeypatch, capsys):
-    made = flow._Run(find_study("snp"), tmp_path, None, None)
-    raw = RawFile(DATASET, "", "", "", "", "stand-in", ("no address answered",))
-    monkeypatch.setattr(flow, "fetch", Mock(return_value=raw))
-    monkeypatch.setattr(flow, "parquet", None)  # no stand-in is made up
-    return made
+def test_it_does_not_run_on_a_stand_in():
+    called = []
 
+    def call(task, dataset, *_, **__):
+        called.append((task.name, dataset))
+        return RawFile(dataset, "", "", "", "", "stand-in", ("no address answered",))
 
-def test_it_does_not_run_on_a_stand_in(run, capsys):
-    assert run.table(DATASET, True, "smoke") is None
-    (sentence,) = run.not_run.values()
-    assert sentence.startswith(f"Panel “{PANEL}” did not run, since {DATASET} cannot be had here: ")
-    assert PANEL not in {panel.name for panel in run.spec.panels}
-    assert len(run.spec.panels) == len(find_study("snp").panels) - 1
-    assert sentence in capsys.readouterr().err
-    assert run.n_task_runs == 1  # `parquet` was not called: nobody waits for its record
+    spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(PANEL),)})
+    tables, left, not_run = bring_tables(spec, "standard", True, call)
+    assert (tables, left.panels) == ({}, ())
+    assert list(not_run) == [PANEL]
+    assert "no address answered" in not_run[PANEL]
+    assert called == [("fetch", DATASET)]  # and no table is made of a stand-in
 
 
 def test_other_panels_keep_their_stand_in():
