@@ -27,6 +27,12 @@ def whole_number(least: int = 0, most: int | None = None) -> Any:
     return parse
 
 
+def _folder(text: str) -> Path:
+    if not text or "\0" in text:
+        raise typer.BadParameter(f"must be a folder, got {text!r}; leave it out for reports/out")
+    return Path(text)
+
+
 def _profile(text: str) -> str:
     if text in PROFILES:
         return text
@@ -55,7 +61,9 @@ Workers = Annotated[
     ),
 ]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of the reports; reports/out by default.")]
+Out = Annotated[
+    Path | None, typer.Option(parser=_folder, help="Folder of the reports; reports/out by default.")
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 

@@ -32,6 +32,8 @@ WRONG = {
     "run housing --engine dask://": ("--engine", "'dask://'"),
     "run housing --engine dask://here": ("--engine", "'dask://here'"),
     "run housing --rep 3": ("--rep",),
+    "run housing --out ": ("--out", "''"),
+    "cache prune --out ": ("--out", "''"),
     "plan housing --profile 3": ("--profile", "'3'"),
     "rerun housing": ("--task",),
     "rerun housing --task run_blok": ("--task", "'run_block'"),
