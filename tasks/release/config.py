@@ -134,7 +134,7 @@ def public_keywords(
 
 
 def _with_interval(params: dict[str, Any], level: float) -> dict[str, Any]:
-    if params.get("interval", level) != level:
+    if "interval" in params and params["interval"] != level:
         raise SpecError(
             f"params.interval must agree with --interval {level:g}, got {params['interval']!r}; drop one"
         )

@@ -188,3 +188,15 @@ def test_a_table_that_no_study_file_can_declare_is_refused(command_line, folder)
     status, _, err = command_line("init", "mine", "--data", "wide.csv")
     assert (status, "1,001 columns" in err) == (2, True)
     assert not (folder / "mine.toml").exists()
+
+
+@pytest.mark.parametrize("level", ["nan", "inf", "0", "1", "-0.5"])
+def test_an_interval_at_no_level_is_refused(command_line, folder, level):
+    (folder / "release.toml").write_text(
+        '[dataset]\nname = "people"\n[columns]\nx = ["a"]\n[bounds]\nvalue_bound = 1.0\n'
+    )
+    command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
+    command = "release dp_mean --data rows.csv --config release.toml --epsilon 0.5 --delta 1e-7 --interval"
+    status, _, err = command_line(*command.split(), level)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "interval" in err
