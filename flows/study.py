@@ -7,7 +7,7 @@ from prefect import flow, runtime
 
 from flows.engines.threads import THREADS
 from flows.record.artifacts import LastResults, attach_budget, attach_report
-from flows.record.recorded_run import recorded
+from flows.record.recorded_run import from_server, recorded
 from flows.server.died import HOOKS
 from flows.studies.find_study import find_study
 from flows.studies.parameters import (
@@ -23,7 +23,6 @@ from flows.studies.parameters import (
     StudyChoice,
     Workers,
     check_studies,
-    from_server,
     reports_folder,
     run_name,
 )

@@ -26,8 +26,8 @@ from prefect.context import FlowRunContext
 
 from data.store.folders import REPORTS, read_json
 from flows.record.progress import say
+from flows.record.recorded_run import from_server
 from flows.record.webhook import tell_drift
-from flows.studies.parameters import from_server
 from reports.analysis.compare import compare_results
 from tasks.faults import SpecError
 from tasks.report.artifact import standalone_markdown

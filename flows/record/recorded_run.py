@@ -10,6 +10,11 @@ from flows.record import journal
 from flows.record.progress import say
 
 
+def from_server() -> bool:
+    """Say whether this run is one of a deployment, and not of the command line."""
+    return runtime.deployment.id is not None
+
+
 @contextmanager
 def recorded(study: str, profile: str = "", *, own: bool = False) -> Iterator[None]:
     """Keep the run in the journal, and the home's one place for a run until it ends.

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from data.registry import load_registry
 from data.store.folders import REPORTS
+from flows.record.recorded_run import from_server
 from flows.studies.find_study import SCORECARD, study_names
 from flows.studies.task_choice import TaskName
 from tasks.faults import SpecError
@@ -134,11 +135,6 @@ def check_studies(*studies: str) -> None:
     if wrong := next((study for study in studies if study not in allowed), None):
         shown = f"{wrong[:80]!r}"
         raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")
-
-
-def from_server() -> bool:
-    """Say whether this run is one of a deployment, and not of the command line."""
-    return runtime.deployment.id is not None
 
 
 def reports_folder(out: str | None, study: str = "") -> Path:
