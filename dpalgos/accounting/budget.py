@@ -48,7 +48,7 @@ def printed_rho(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An (ε, δ) under one neighboring relation, split into named shares that sum to at most 1.
+    """An (ε, δ) under one neighboring relation, split into named shares that sum to 1.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Budget:
     Raises
     ------
     InputError
-        If a share is not positive, or they sum to more than 1.
+        If a share is not positive, or they do not sum to 1.
 
     Examples
     --------
@@ -91,10 +91,8 @@ class Budget:
             if not 0 < share <= 1:
                 raise InputError(f"the share of {part!r} must be above 0 and at most 1, got {share!r}")
         total = sum(self.shares.values())
-        if total > 1 + 1e-9:
-            raise InputError(
-                f"shares must sum to at most 1, got {total:g} for {', '.join(self.shares)}; lower one"
-            )
+        if abs(total - 1) > 1e-9:
+            raise InputError(f"shares must sum to 1, got {total:g} for {', '.join(self.shares)}; change one")
 
     def gaussian_multiplier(self, part: str, releases: int = 1) -> float:
         """Return the noise multiplier of each of a part's ``releases`` Gaussian releases."""
@@ -111,6 +109,10 @@ class Budget:
     def pure_epsilon(self, part: str, releases: int = 1) -> float:
         """Return ε0 of each of a part's ``releases`` pure releases, which cost ε0²/2 each."""
         return float(np.sqrt(2 * self._share(part) * self._concentrated / releases))
+
+    def split_epsilon(self, part: str, releases: int = 1) -> float:
+        """Return the ε of each of a part's releases where the ε of all releases simply add up."""
+        return self.epsilon * self._share(part) / releases
 
     def check(self, events: Sequence[Event]) -> float:
         """Return the certified ε of what was released, or refuse if it exceeds the budget."""

@@ -6,7 +6,7 @@ of Gaussian releases and selections is planned by zero-concentrated DP
 planned events prove just what was asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import BoundedRangeEvent, Event
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.pld import Cost, pld_epsilon
 
@@ -69,6 +69,55 @@ def least_noise_factor(
     while excess(root) > 0:
         root += 2e-4
     return float(np.exp(root))
+
+
+def least_noise(
+    budget: Budget,
+    *,
+    selections: Mapping[str, int],
+    gaussians: Mapping[str, int],
+    renyi_first: bool = False,
+) -> dict[str, float]:
+    """Return the least noise of all parts of a budget, whose noise is scaled by one factor.
+
+    Parameters
+    ----------
+    budget : Budget
+        Its shares are of ρ: at a factor of 1 they prove (ε, δ).
+    selections, gaussians : mapping of str to int
+        Part → how many selections of bounded range, or Gaussian releases, it makes.
+    renyi_first : bool
+        Begin the search where Rényi DP alone ends: faster for very many releases.
+
+    Returns
+    -------
+    dict
+        Part → ε0 of each of its selections, or the noise multiplier of each of its Gaussian releases.
+    """
+    chosen = {part: budget.selection_epsilon(part, count) for part, count in selections.items()}
+    released = {part: budget.gaussian_multiplier(part, count) for part, count in gaussians.items()}
+
+    def planned(factor: float) -> list[Event]:
+        return [
+            *(
+                BoundedRangeEvent(label="", epsilon=one / factor, sensitivity=1.0, count=selections[part])
+                for part, one in chosen.items()
+            ),
+            *(
+                GaussianEvent(
+                    label="", noise_multiplier=factor * z, l2_sensitivity=1.0, count=gaussians[part]
+                )
+                for part, z in released.items()
+            ),
+        ]
+
+    most = 1.0
+    if renyi_first:
+        by_renyi = least_noise_factor(planned, budget.epsilon, budget.delta, most=_START, renyi_only=True)
+        most = min(by_renyi, most)
+    factor = least_noise_factor(planned, budget.epsilon, budget.delta, most=most)
+    scaled = {part: one / factor for part, one in chosen.items()}
+    return scaled | {part: factor * z for part, z in released.items()}
 
 
 @lru_cache(maxsize=1024)

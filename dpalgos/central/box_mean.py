@@ -42,13 +42,13 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import (
     CUBE_SHARE,
     SQUARES,
-    EntrySquares,
     beyond,
     relative_squares,
     release_squares,
@@ -151,13 +151,14 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    whole = noise_multiplier(params.epsilon, params.delta)
+    by_mu, by_epsilon = _budget(params, INTERVAL_SHARE), _budget(params, CUBE_SHARE)
+    whole = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
     by_gaussian = (whole * float(widths.sum())) ** 2
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
     gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
     if gaussian:
-        sensitivity, multiplier = l2_sensitivity(widths, n), whole / float(np.sqrt(params.rest))
+        sensitivity, multiplier = l2_sensitivity(widths, n), by_mu.gaussian_multiplier("mean")
         scaled = transcript.gaussian(
             sample.clipped_means(Box(*ends, 0.5), 1.0),
             l2_sensitivity=sensitivity,
@@ -169,9 +170,8 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     else:
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
         placed, reach = np.empty_like(means), np.empty_like(means)
-        rest = _BELOW * (1.0 if params.interval is None else 1 - CUBE_SHARE)
         for group in groups:
-            k, spent = len(group.columns), rest * params.epsilon
+            k, spent = len(group.columns), _BELOW * by_epsilon.split_epsilon("mean")
             spent *= group.root / sum(each.root for each in groups)
             placed[group.columns] = transcript.box(
                 means[group.columns], linf_sensitivity=linf_sensitivity(n), epsilon=spent, label="mean"
@@ -182,13 +182,21 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             )
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
     if params.interval is not None:
-        told = _released_squares(transcript, sample, params, lower, upper, gaussian=gaussian)
+        middle, half = (lower + upper) / 2, widths / 2
+        squares = sample.clipped_means(relative_squares(middle[:, 0], half[:, 0]), 1.0)
+        shares = sample.clipped_means(beyond(middle[:, 0], half[:, 0]), 1.0)
+        if gaussian:
+            z = by_mu.gaussian_multiplier(SQUARES)
+            told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=z)
+        else:
+            spent = _BELOW * by_epsilon.split_epsilon(SQUARES)
+            told = release_squares_in_a_cube(transcript, squares, shares, half=half, n_rows=n, epsilon=spent)
         note_mean_interval(
             transcript,
             params.interval,
             squares=told.squares,
             squares_std=told.std,
-            offset=mean - (lower + upper) / 2,
+            offset=mean - middle,
             noise_std=reach,
             share=told.share,
             n_rows=n,
@@ -196,26 +204,12 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     return mean
 
 
-def _released_squares(
-    transcript: Transcript,
-    sample: Sample,
-    params: BoxMeanParams,
-    lower: FloatArray,
-    upper: FloatArray,
-    *,
-    gaussian: bool,
-) -> EntrySquares:
-    """Release squared offsets from the middle of the bounds, and shares of entries beyond them."""
-    middle, half = (lower + upper) / 2, (upper - lower) / 2
-    squares = sample.clipped_means(relative_squares(middle[:, 0], half[:, 0]), 1.0)
-    shares = sample.clipped_means(beyond(middle[:, 0], half[:, 0]), 1.0)
-    if gaussian:
-        z = noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(INTERVAL_SHARE))
-        return release_squares(transcript, squares, shares, half=half, n_rows=sample.n_rows, multiplier=z)
-    spent = _BELOW * CUBE_SHARE * params.epsilon
-    return release_squares_in_a_cube(
-        transcript, squares, shares, half=half, n_rows=sample.n_rows, epsilon=spent
-    )
+def _budget(params: BoxMeanParams, share_of_squares: float) -> Budget:
+    """Return how μ², or ε, is spent on the mean and on the squares of an interval."""
+    shares = {"mean": 1.0}
+    if params.interval is not None:
+        shares = {"mean": 1 - share_of_squares, SQUARES: share_of_squares}
+    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_glm import BoundedGLM, check_has_interval, step_witnesses
@@ -95,12 +95,13 @@ class DPGLMParams(IntervalParams):
                 "leave out coef_bound"
             )
 
-    def shares(self) -> dict[str, float]:
-        """Return the shares of μ² of the steps, of the last gradient and of the rest of an interval."""
-        if self.interval is None:
-            return {"steps": 1.0}
-        told = {CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
-        return {**told, "steps": _STEP_SHARE, "last": 1 - _STEP_SHARE - sum(told.values())}
+    def budget(self) -> Budget:
+        """Return how μ² is spent: on steps, and with an interval on what follows them."""
+        shares = {"steps": 1.0}
+        if self.interval is not None:
+            shares = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
+            shares["last gradient"] = 1 - sum(shares.values())
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
 
     def made(self) -> Family:
         """Return the family with its public constants."""
@@ -179,7 +180,7 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
         released, _ = released_gradient(coef, _multiplier(family, params))
         coef = _stepped(coef, released.reshape(coef.shape), params)
     if params.interval is not None:
-        gradient, gradient_std = released_gradient(coef, _part(params, "last"))
+        gradient, gradient_std = released_gradient(coef, params.budget().gaussian_multiplier("last gradient"))
         return step_with_interval(
             transcript,
             params.interval,
@@ -187,14 +188,9 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
             theta=coef,
             gradient=gradient,
             gradient_std=gradient_std,
-            multiplier=lambda part: _part(params, part),
+            multiplier=params.budget().gaussian_multiplier,
         )
     return family.identified(coef)
-
-
-def _part(params: DPGLMParams, part: str) -> float:
-    """Return the noise multiplier of a part that is released once."""
-    return noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(params.shares()[part]))
 
 
 def gradient_sensitivity(
@@ -223,8 +219,7 @@ def printed_multiplier(family: Family, epsilon: float, delta: float, n_iteration
 
 def _multiplier(family: Family, params: DPGLMParams) -> float:
     if params.calibration == "tight":
-        whole = noise_multiplier(params.epsilon, params.delta, params.n_iterations)
-        return whole / float(np.sqrt(params.shares()["steps"]))
+        return params.budget().gaussian_multiplier("steps", params.n_iterations)
     return printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
 
 

@@ -46,15 +46,15 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.central.linear_regression_params import LinearRegressionParams
 from dpalgos.errors import InputError
 from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.intervals.glm import CURVATURE
-from dpalgos.intervals.half_widths import IntervalParams, interval_multiplier
+from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
@@ -204,8 +204,6 @@ def _with_interval(
     before, gradients, sensitivities = (np.stack(parts) for parts in zip(*steps, strict=True))
     weights = sensitivities**-2.0 / (sensitivities**-2.0).sum(axis=0)
     start, gradient = ((weights[:, None, :] * values).sum(axis=0) for values in (before, gradients))
-    whole = noise_multiplier(params.epsilon, params.delta)
-    rest = interval_multiplier(whole)
     return step_with_interval(
         transcript,
         level,
@@ -214,7 +212,7 @@ def _with_interval(
         gradient=gradient,
         gradient_std=transcript.noise_std(1.0, multiplier, sample.n_features)
         * np.sqrt(((weights * sensitivities) ** 2).sum(axis=0)),
-        multiplier=lambda part: whole / float(np.sqrt(_GRAM_SHARE)) if part == CURVATURE else rest(part),
+        multiplier=_budget(params).gaussian_multiplier,
         label=GRAM,
     )
 
@@ -300,12 +298,18 @@ def _step_size(params: DPLinearRegressionParams) -> float:
     return 2 / params.covariate_bound**2 if params.step_size is None else params.step_size
 
 
+def _budget(params: DPLinearRegressionParams) -> Budget:
+    """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
+    shares = interval_shares(params.interval) | ({} if params.interval is None else {CURVATURE: _GRAM_SHARE})
+    shares["steps"] = 1 - sum(shares.values())
+    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+
+
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
     """Return the ε0 of a quantile, and the noise multiplier of a gradient, both for ``tight``."""
     epsilon, delta = params.epsilon, params.delta
-    rest = 1.0 if params.interval is None else params.rest - _GRAM_SHARE
-    alone = noise_multiplier(epsilon, delta, params.n_iterations) / float(np.sqrt(rest))
+    alone = _budget(params).gaussian_multiplier("steps", params.n_iterations)
     if params.truncation != "private_quantiles":
         return np.nan, alone
 

@@ -39,7 +39,6 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import SQUARES, beyond, relative_squares, release_squares
@@ -162,7 +161,7 @@ def _note_interval(
         sample.clipped_means(beyond(middle, half), 1.0),
         half=half[:, None],
         n_rows=sample.n_rows,
-        multiplier=noise_multiplier(params.epsilon, params.delta) / float(np.sqrt(INTERVAL_SHARE)),
+        multiplier=_budget(params).gaussian_multiplier(SQUARES),
     )
     note_mean_interval(
         transcript,
@@ -176,16 +175,23 @@ def _note_interval(
     )
 
 
+def _budget(params: DPMeanParams) -> Budget:
+    """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
+    shares = {"mean": params.rest} | ({} if params.interval is None else {SQUARES: INTERVAL_SHARE})
+    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+
+
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPMeanParams, d: int) -> tuple[float, float]:
     """Return the ε0 of a quantile, and the noise multiplier of the mean."""
     epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
     n_quantiles = len(LEVELS) * d
     if params.calibration == "paper":
-        budget = Budget(epsilon=epsilon, delta=delta, shares={LABEL: part}, gaussian=False)
+        shares = {LABEL: part, "mean": 1 - part}
+        budget = Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False)
         printed = float(np.sqrt(np.log(1 / delta)) / epsilon)
         return budget.selection_epsilon(LABEL, n_quantiles), printed
-    alone = noise_multiplier(epsilon, delta) / float(np.sqrt(params.rest))
+    alone = _budget(params).gaussian_multiplier("mean")
     if params.truncation == "bound":
         return np.nan, alone
 

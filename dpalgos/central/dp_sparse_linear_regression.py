@@ -264,7 +264,8 @@ def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
     """Return the least noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
     epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
     if params.calibration == "paper":
-        budget = Budget(epsilon=epsilon, delta=delta, shares={LABEL: part}, gaussian=False)
+        shares = {LABEL: part, "steps": 1 - part}
+        budget = Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False)
         return FitNoise(
             sparsity=params.sparsity, quantile_epsilon=budget.selection_epsilon(LABEL, len(LEVELS))
         )

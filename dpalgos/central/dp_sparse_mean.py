@@ -44,12 +44,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
-from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k, multipliers
+from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.params import choice, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
@@ -279,7 +279,10 @@ def planned_noise(params: DPSparseMeanParams) -> FitNoise:
     part = _SELECTION_SHARE
     if params.selection_bound is not None:
         part *= float(np.sqrt(params.selection_bound / params.value_bound))
-    split = multipliers(concentrated_rho(params.epsilon, params.delta), params.sparsity, part)
+    shares = {"selection": part, "values": 1 - part}
+    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares, gaussian=False)
+    selection = 2 / budget.selection_epsilon("selection", params.sparsity)
+    split = (selection, budget.gaussian_multiplier("values"))
     alone = FitNoise(sparsity=params.sparsity, rounds=(split,))
     if params.truncation == "private_quantiles":
         return alone.with_quantiles(

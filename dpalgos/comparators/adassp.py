@@ -31,12 +31,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.intervals.half_widths import (
     IntervalParams,
-    interval_multiplier,
+    interval_shares,
     release_score_moments,
 )
 from dpalgos.intervals.regression import note_step_interval, resolved_floor, unresolved_coordinates
@@ -91,7 +91,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     moments = row_moments(sample, row, response)
     gram, cross = moments[:, :d, :d], moments[:, :d, d].T
     if params.calibration == "tight":
-        z = noise_multiplier(params.epsilon, params.delta, n_releases=3) / np.sqrt(params.rest)
+        z = _budget(params).gaussian_multiplier("X'X")
         multipliers = {"eigenvalue": z, "gram": z, "cross": z}
     else:
         z = np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon
@@ -118,6 +118,12 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     return coef
 
 
+def _budget(params: AdaSSPParams) -> Budget:
+    shares = dict.fromkeys(("least eigenvalue", "X'X", "X'y"), params.rest / 3)
+    shares |= interval_shares(params.interval)
+    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+
+
 def _note_interval(
     sample: Sample,
     params: AdaSSPParams,
@@ -129,14 +135,15 @@ def _note_interval(
 ) -> None:
     """Release second moments of the scores at the answer; tell half widths. Sums are divided by n here."""
     row, response, n, d = params.covariate_bound, params.response_bound, sample.n_rows, sample.n_features
-    z = noise_multiplier(params.epsilon, params.delta, n_releases=3) / np.sqrt(params.rest)
+    budget = _budget(params)
     scores = release_score_moments(
         transcript,
         *clipped_score_moments(sample, coef, row, response),
         bound=np.full_like(n, row * response),
         n_rows=n,
-        multiplier=interval_multiplier(noise_multiplier(params.epsilon, params.delta)),
+        multiplier=budget.gaussian_multiplier,
     )
+    z = budget.gaussian_multiplier("X'X")
     gram_std = transcript.noise_std(gram_sensitivity(row), z, d * (d + 1) // 2) / n
     eigenvalues, vectors = np.linalg.eigh(gram / n[:, None, None])
     raised = np.maximum(eigenvalues + (ridge / n)[:, None], resolved_floor(d, gram_std)[:, None])

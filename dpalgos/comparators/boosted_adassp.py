@@ -35,7 +35,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.adassp import release_gram
 from dpalgos.params import PrivateParams, count, positive
@@ -93,7 +93,10 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArra
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the sum of the rounds' coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    sigma = noise_multiplier(params.epsilon, params.delta, params.n_rounds + 2)
+    each = 1 / (params.n_rounds + 2)
+    shares = {"least eigenvalue": each, "X'X": each, "X' residuals": params.n_rounds * each}
+    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+    sigma = budget.gaussian_multiplier("X'X")
     tight = params.calibration == "tight"
     gram = row_moments(sample, row, response)[:, :d, :d]
     least = transcript.gaussian(

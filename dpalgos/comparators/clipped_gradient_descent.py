@@ -27,8 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import printed_rho
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget, printed_rho
 from dpalgos.catalog import Neighbors, register
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -100,5 +99,6 @@ def clipped_gradient_descent(
 def _multiplier(params: ClippedGradientDescentParams) -> float:
     epsilon, delta, steps = params.epsilon, params.delta, params.n_iterations
     if params.calibration == "tight":
-        return noise_multiplier(epsilon, delta, steps)
+        budget = Budget(epsilon=epsilon, delta=delta, shares={"steps": 1.0})
+        return budget.gaussian_multiplier("steps", steps)
     return float(np.sqrt(steps / (2 * printed_rho(epsilon, delta))))

@@ -35,8 +35,8 @@ from itertools import cycle
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.models.risk import Risk
@@ -158,7 +158,8 @@ def _steps_in_turn(
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    multiplier = noise_multiplier(params.epsilon, params.delta, params.n_epochs)
+    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"steps": 1.0})
+    multiplier = budget.gaussian_multiplier("steps", params.n_epochs)
     order = cycle(enumerate(zip(batches, risks, strict=True)))
 
     def released(coef: FloatArray) -> FloatArray:

@@ -40,9 +40,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import SQUARES, release_squares
@@ -166,9 +166,9 @@ def _note_interval(
     half: FloatArray,
 ) -> None:
     """Release squares and shares beyond the intervals; tell half widths."""
-    n, noise = sample.n_rows, _noise(params, len(center))
+    n, noise = sample.n_rows, planned_noise(params, len(center))
     squares, shares = _of_offsets(sample, center, half)
-    told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=noise.squares)
+    told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=noise[SQUARES])
     root = np.sqrt(2 * half)
     note_mean_interval(
         transcript,
@@ -176,7 +176,7 @@ def _note_interval(
         squares=told.squares,
         squares_std=told.std,
         offset=mean - center,
-        noise_std=root * transcript.noise_std(interval_sensitivity(2 * half, n), noise.means, len(center)),
+        noise_std=root * transcript.noise_std(interval_sensitivity(2 * half, n), noise["mean"], len(center)),
         share=told.share,
         n_rows=n,
     )
@@ -218,43 +218,25 @@ def _release_means(
     noisy = transcript.gaussian(
         relative * root,
         l2_sensitivity=interval_sensitivity(widths, n_rows),
-        noise_multiplier=_noise(params, d).means,
+        noise_multiplier=planned_noise(params, d)["mean"],
         label="mean",
     )
     return np.asarray(noisy * root)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedNoise:
-    """ε₀ of every choice, and the noise multipliers of the means and of an interval's squares."""
-
-    choice: float
-    means: float
-    squares: float
-
-
 @lru_cache(maxsize=4096)
-def planned(epsilon: float, delta: float, d: int, std_known: bool, interval: bool = False) -> PlannedNoise:
-    """Return the least noise at which all releases are together (ε, δ)-DP."""
-    rho, kinds = concentrated_rho(epsilon, delta), 1 if std_known else 2
-    extra = INTERVAL_SHARE if interval else 0.0
-    choice = float(np.sqrt(8 * _CHOICE_SHARE * rho / d))
-    means = float(1 / np.sqrt(2 * (1 - extra - kinds * _CHOICE_SHARE) * rho))
-    squares = float(1 / np.sqrt(2 * INTERVAL_SHARE * rho))
-
-    def events(factor: float) -> list[Event]:
-        releases = [means, squares] if interval else [means]
-        return [
-            BoundedRangeEvent(label="", epsilon=choice / factor, sensitivity=1.0, count=kinds * d),
-            *(GaussianEvent(label="", noise_multiplier=factor * z, l2_sensitivity=1.0) for z in releases),
-        ]
-
-    factor = least_noise_factor(events, epsilon, delta)
-    return PlannedNoise(choice=choice / factor, means=factor * means, squares=factor * squares)
-
-
-def _noise(params: KarwaVadhanMeanParams, d: int) -> PlannedNoise:
-    return planned(params.epsilon, params.delta, d, params.std_known, params.interval is not None)
+def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
+    """Return the ε0 of each choice, and the noise multipliers of the means and of an interval's squares."""
+    kinds = ("center",) if params.std_known else ("spread", "center")
+    shares = dict.fromkeys(kinds, _CHOICE_SHARE)
+    if params.interval is not None:
+        shares[SQUARES] = INTERVAL_SHARE
+    shares["mean"] = 1 - sum(shares.values())
+    return least_noise(
+        Budget(epsilon=params.epsilon, delta=params.delta, shares=shares, gaussian=False),
+        selections=dict.fromkeys(kinds, d),
+        gaussians={part: 1 for part in shares if part not in kinds},
+    )
 
 
 def bin_sensitivity() -> float:
@@ -272,7 +254,7 @@ def _choose(
 ) -> IntArray:
     """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
     tight = params.calibration == "tight"
-    epsilon = _noise(params, d).choice if tight else params.epsilon / d / _n_steps(params)
+    epsilon = planned_noise(params, d)[label] if tight else params.epsilon / d / _n_steps(params)
 
     def draw() -> IntArray:
         size = counts.shape[0] * counts.shape[1]

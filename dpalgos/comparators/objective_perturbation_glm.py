@@ -57,9 +57,10 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import brentq
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
-from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu, noise_multiplier
+from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_glm import BoundedGLM, step_witnesses
@@ -304,8 +305,8 @@ def interval_noise(params: ObjectivePerturbationGLMParams) -> dict[str, float]:
     told = interval_shares(params.interval)
     shares = {part: (1 - _CURVATURE_RELEASE) * share / sum(told.values()) for part, share in told.items()}
     shares[CURVATURE] = _CURVATURE_RELEASE
-    whole = noise_multiplier(params.epsilon - epsilon, params.delta - delta)
-    alone = {part: whole / float(np.sqrt(share)) for part, share in shares.items()}
+    budget = Budget(epsilon=params.epsilon - epsilon, delta=params.delta - delta, shares=shares)
+    alone = {part: budget.gaussian_multiplier(part) for part in shares}
 
     def events(factor: float) -> list[Event]:
         minimum: list[Event] = [PureEvent(label="", epsilon=epsilon, sensitivity=1.0)]  # but for its δ

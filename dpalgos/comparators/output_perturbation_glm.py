@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Neighbors, register
 from dpalgos.comparators.objective_perturbation_glm import reached_minimum
 from dpalgos.models.families import Family, check_labels, get_family
@@ -113,9 +113,10 @@ def output_perturbation_glm(
         tilt=np.zeros((sample.n_features, sample.n_replicates)),
         n_iterations=params.n_iterations,
     )
+    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"minimum": 1.0})
     return transcript.gaussian(
         minimum,
         l2_sensitivity=minimum_sensitivity(gradient_bound, params.ridge, n),
-        noise_multiplier=noise_multiplier(params.epsilon, params.delta),
+        noise_multiplier=budget.gaussian_multiplier("minimum"),
         label="minimum",
     )

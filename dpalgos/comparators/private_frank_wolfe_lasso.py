@@ -33,9 +33,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.events import PureEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
@@ -143,12 +143,8 @@ def score_sensitivity(
 @lru_cache(maxsize=4096)
 def selection_epsilon(epsilon: float, delta: float, n_iterations: int) -> float:
     """Return the largest bounded range of each of T choices that are together (ε, δ)-DP."""
-    one = float(np.sqrt(8 * concentrated_rho(epsilon, delta) / n_iterations))
-
-    def planned(factor: float) -> list[BoundedRangeEvent]:
-        return [BoundedRangeEvent(label="", epsilon=one / factor, sensitivity=1.0, count=n_iterations)]
-
-    return one / least_noise_factor(planned, epsilon, delta)
+    budget = Budget(epsilon=epsilon, delta=delta, shares={"vertices": 1.0}, gaussian=False)
+    return least_noise(budget, selections={"vertices": n_iterations}, gaussians={})["vertices"]
 
 
 def printed_scale(gradient_bound: float, params: PrivateFrankWolfeLassoParams) -> float:

@@ -31,11 +31,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise
 from dpalgos.catalog import Neighbors, register
-from dpalgos.mechanisms.top_k import gumbel_top_k, multipliers
+from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
@@ -137,16 +136,13 @@ def moment_sensitivity(clip_norm: float, n_rows: FloatArray) -> FloatArray:
 @lru_cache(maxsize=4096)
 def planned_multipliers(epsilon: float, delta: float, sparsity: int) -> tuple[float, float]:
     """Return the least multipliers of the selection and of the moments that are together (ε, δ)-DP."""
-    selection, release = multipliers(concentrated_rho(epsilon, delta), sparsity, _SELECTION_SHARE)
-
-    def planned(factor: float) -> list[Event]:
-        return [
-            BoundedRangeEvent(label="", epsilon=2 / (factor * selection), sensitivity=1.0, count=sparsity),
-            GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0),
-        ]
-
-    factor = least_noise_factor(planned, epsilon, delta)
-    return factor * selection, factor * release
+    shares = {"selection": _SELECTION_SHARE, "moments": 1 - _SELECTION_SHARE}
+    noise = least_noise(
+        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        selections={"selection": sparsity},
+        gaussians={"moments": 1},
+    )
+    return 2 / noise["selection"], noise["moments"]
 
 
 def _clip_norm(params: ScreenedSparseRegressionParams) -> float:

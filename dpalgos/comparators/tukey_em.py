@@ -48,6 +48,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.params import PrivateParams, count
@@ -68,12 +69,17 @@ class TukeyEMParams(PrivateParams):
     @property
     def check_epsilon(self) -> float:
         """ε₁."""
-        return self.epsilon / 2
+        return self._budget.split_epsilon("distance")
 
     @property
     def depth_epsilon(self) -> float:
         """ε₀."""
-        return self.epsilon / (4 if self.calibration == "tight" else 2)
+        return self._budget.split_epsilon("point", releases=2 if self.calibration == "tight" else 1)
+
+    @property
+    def _budget(self) -> Budget:
+        """Return how ε is spent; the point costs two of its ε₀, of which the paper counts one."""
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares={"distance": 0.5, "point": 0.5})
 
 
 @dataclass(frozen=True)

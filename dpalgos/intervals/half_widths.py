@@ -159,12 +159,6 @@ def interval_shares(level: float | None) -> dict[str, float]:
     return {} if level is None else {SCORE_MOMENTS: 0.6 * INTERVAL_SHARE, SHARE_CLIPPED: 0.4 * INTERVAL_SHARE}
 
 
-def interval_multiplier(whole: float) -> Callable[[str], float]:
-    """Return each part's noise multiplier, where ``whole`` is that of the budget in one Gaussian release."""
-    shares = interval_shares(0.5)
-    return lambda part: whole / float(np.sqrt(shares[part]))
-
-
 def score_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
     """Return the ℓ2 sensitivity of the mean of svec(g g'), or of the squares g_j², for ‖g‖ ≤ 1.
 

@@ -37,7 +37,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.half_widths import IntervalParams
@@ -273,8 +273,10 @@ class GaussianMoments:
             gram_multiplier, cross_multiplier = float(printed / gram_moves), float(printed / cross_moves)
         else:
             share = _share(self.params.row_norm(self.n_features) ** 2, 2 * self._cross_bound)
-            mu = gaussian_mu(self.params.epsilon, self.params.delta)
-            gram_multiplier, cross_multiplier = (float(1 / np.sqrt(f) / mu) for f in (share, 1 - share))
+            budget = Budget(
+                epsilon=self.params.epsilon, delta=self.params.delta, shares={"xx'": share, "xy": 1 - share}
+            )
+            gram_multiplier, cross_multiplier = map(budget.gaussian_multiplier, ("xx'", "xy"))
         gram = GaussianReport(
             noise_multiplier=gram_multiplier, l2_sensitivity=gram_moves, radius=1.0, size=self._gram.size
         )

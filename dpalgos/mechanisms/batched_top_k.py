@@ -8,13 +8,11 @@ simulated sparse regressions; only accuracy depends on them.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise
 from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
@@ -28,10 +26,11 @@ def batch_sizes(k: int) -> tuple[int, ...]:
     return tuple(len(batch) for batch in np.array_split(np.arange(k), min(k, _BATCHES)))
 
 
-def batch_multipliers(rho: float, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Return the Gumbel scale over sensitivity of each batch; m costs 1/(2m²) a coordinate, together ρ."""
-    weights = _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
-    return tuple(float(m) for m in np.sqrt(np.dot(sizes, weights) / (2 * rho * weights)))
+def batch_shares(k: int) -> tuple[float, ...]:
+    """Return the share of a selection's ρ that each batch gets, so that late coordinates get more each."""
+    sizes = np.array(batch_sizes(k))
+    spent = sizes * _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
+    return tuple(float(one) for one in spent / spent.sum())
 
 
 @lru_cache(maxsize=4096)
@@ -54,25 +53,25 @@ def screening_multipliers(
     selection_share : float
         Of ρ, for all selections.
     """
-    rho = concentrated_rho(epsilon, delta)
-    sizes = [batch_sizes(k) for k in screened]
-    shares = [selection_share * rho * k / sum(screened) for k in screened]
-    selections = [batch_multipliers(share, batches) for share, batches in zip(shares, sizes, strict=True)]
-    steps = [[1 / np.sqrt(2 * (1 - selection_share) * rho * share) for share in fit] for fit in fits]
-
-    def planned(factor: float) -> list[Event]:
-        events: list[Event] = []
-        for batches, selection in zip(sizes, selections, strict=True):
-            for size, multiplier in zip(batches, selection, strict=True):
-                ratio = 2 / (factor * multiplier)
-                events.append(BoundedRangeEvent(label="", epsilon=ratio, sensitivity=1.0, count=size))
-        for step in chain.from_iterable(steps):
-            events.append(GaussianEvent(label="", noise_multiplier=factor * float(step), l2_sensitivity=1.0))
-        return events
-
-    factor = least_noise_factor(planned, epsilon, delta)
-    scaled = tuple(tuple(factor * multiplier for multiplier in selection) for selection in selections)
-    return scaled, tuple(tuple(factor * float(step) for step in fit) for fit in steps)
+    batches = {
+        (i, j): (size, selection_share * k / sum(screened) * part)
+        for i, k in enumerate(screened)
+        for j, (size, part) in enumerate(zip(batch_sizes(k), batch_shares(k), strict=True))
+    }
+    shares = {f"batch {i} {j}": share for (i, j), (_, share) in batches.items()}
+    for i, fit in enumerate(fits):
+        shares |= {f"fit {i} {t}": (1 - selection_share) * share for t, share in enumerate(fit)}
+    noise = least_noise(
+        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        selections={f"batch {i} {j}": size for (i, j), (size, _) in batches.items()},
+        gaussians={f"fit {i} {t}": 1 for i, fit in enumerate(fits) for t in range(len(fit))},
+    )
+    selections = tuple(
+        tuple(2 / noise[f"batch {i} {j}"] for j in range(len(batch_sizes(k)))) for i, k in enumerate(screened)
+    )
+    return selections, tuple(
+        tuple(noise[f"fit {i} {t}"] for t in range(len(fit))) for i, fit in enumerate(fits)
+    )
 
 
 def batched_top_k(

@@ -28,11 +28,10 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
-from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
+from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
@@ -116,21 +115,17 @@ def planned_multipliers(
 ) -> tuple[tuple[float, float], ...]:
     """Return the least (selection, release) multipliers of every round that are together (ε, δ)-DP."""
     growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
-    shares = growth ** np.arange(n_rounds)
-    rhos = concentrated_rho(epsilon, delta) * shares / shares.sum()
-    rounds = [multipliers(float(rho), sparsity, _SELECTION_SHARE) for rho in rhos[:-1]]
-    rounds.append(multipliers(float(rhos[-1]), sparsity, _LAST_SELECTION_SHARE))
-
-    def planned(factor: float) -> list[Event]:
-        events: list[Event] = []
-        for selection, release in rounds:
-            ratio = 2 / (factor * selection)
-            events.append(BoundedRangeEvent(label="", epsilon=ratio, sensitivity=1.0, count=sparsity))
-            events.append(GaussianEvent(label="", noise_multiplier=factor * release, l2_sensitivity=1.0))
-        return events
-
-    factor = least_noise_factor(planned, epsilon, delta)
-    return tuple((factor * selection, factor * release) for selection, release in rounds)
+    weights = growth ** np.arange(n_rounds)
+    shares = {}
+    for t, weight in enumerate(weights / weights.sum()):
+        selected = _SELECTION_SHARE if t < n_rounds - 1 else _LAST_SELECTION_SHARE
+        shares[f"selection {t}"], shares[f"values {t}"] = weight * selected, weight * (1 - selected)
+    noise = least_noise(
+        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        selections={f"selection {t}": sparsity for t in range(n_rounds)},
+        gaussians={f"values {t}": 1 for t in range(n_rounds)},
+    )
+    return tuple((2 / noise[f"selection {t}"], noise[f"values {t}"]) for t in range(n_rounds))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ from dpalgos.release.checks import (
     check_columns,
     check_how_many,
     check_positive,
-    check_probability,
     check_sensitivity,
 )
 from dpalgos.release.transcript import Transcript, plain_sensitivity
@@ -208,7 +207,7 @@ def noisy_top_k(
 
     Notes
     -----
-    ρ = 1/(2 release_multiplier²) + k/(2 selection_multiplier²); :func:`multipliers` splits a ρ.
+    ρ = 1/(2 release_multiplier²) + k/(2 selection_multiplier²).
     """
     values = check_columns("values", values, transcript.n_replicates)
     support = gumbel_top_k(
@@ -227,20 +226,6 @@ def noisy_top_k(
         label=f"{label}: values",
     )
     return SparseRelease(support=support, values=released, n_features=len(values))
-
-
-def multipliers(rho: float, sparsity: int, selection_share: float = 0.5) -> tuple[float, float]:
-    """Split ρ-zCDP between selection and release of ``sparsity`` coordinates.
-
-    Returns
-    -------
-    selection_multiplier, release_multiplier : float
-        √(k/(2fρ)) and 1/√(2(1 − f)ρ), f = ``selection_share``; at f = ½ both noises have the scale
-        λ √(k/ρ).
-    """
-    share = check_probability("selection_share", selection_share)
-    rho = check_positive("rho", rho)
-    return float(np.sqrt(sparsity / (2 * share * rho))), float(1 / np.sqrt(2 * (1 - share) * rho))
 
 
 def selected_l2_sensitivity(linf_sensitivity: float | FloatArray, k: int) -> float | FloatArray:

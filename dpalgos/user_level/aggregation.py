@@ -17,22 +17,20 @@ References
 Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, PureEvent
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise, least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
+from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import CUBE_SHARE, release_squares_in_a_cube
+from dpalgos.intervals.entries import CUBE_SHARE, SQUARES, release_squares_in_a_cube
 from dpalgos.intervals.half_widths import (
-    INTERVAL_SHARE,
-    interval_multiplier,
     interval_shares,
     note_mean_interval,
     release_score_moments,
@@ -58,7 +56,7 @@ from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 
-_SHARES = (0.1, 0.15, 0.75)  # of ρ: ranges, first means, refined means
+_SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
 _START = 2.0
 
 
@@ -141,8 +139,8 @@ class UserAggregation:
         T.
     interval : float, optional
         Confidence level of intervals of a mean that is released once.
-    share : float
-        Of μ², which these releases have where vectors are clipped; the caller spends the rest.
+    budget : Budget, optional
+        Where vectors are clipped: its part "steps" is for these releases, the caller spends the others.
     """
 
     def __init__(
@@ -153,11 +151,13 @@ class UserAggregation:
         n_features: int,
         n_queries: int,
         interval: float | None = None,
-        share: float = 1.0,
+        budget: Budget | None = None,
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
-        self._share = share if interval is None else share * (1 - INTERVAL_SHARE)
-        self._alone = n_features == n_queries == share == 1  # then noise is Laplace's
+        self._budget = budget or _budget(
+            params.epsilon, params.delta, {"steps": 1.0}, interval_shares(interval)
+        )
+        self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, params.public_seed)
 
     def check(self, n_users: float) -> None:
@@ -198,12 +198,11 @@ class UserAggregation:
                 clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
             )
             noise_std = transcript.noise_std(sensitivity, multiplier, len(center))
-            whole = noise_multiplier(self._params.epsilon, self._params.delta)
             return self._told(
                 transcript,
                 vectors,
                 RefinedMean(mean=released, center=center, radius=radius, noise_std=noise_std),
-                interval_multiplier(whole),
+                self._budget.gaussian_multiplier,
             )
         if self._rotation.size > 1 and self._params.calibration == "tight":
             return self._refined(transcript, vectors, n_users, label)
@@ -218,13 +217,18 @@ class UserAggregation:
         label: str,
     ) -> FloatArray:
         """Release the only mean of a single column of clipped values; pure ε."""
-        epsilon = self._params.epsilon
-        spent = 0.0 if self._interval is None else CUBE_SHARE * epsilon
-        mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon - spent, label=label)
-        noise_std = transcript.box_scale(sensitivity, epsilon - spent, 1) * coordinate_std(1)
+        budget = _budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, self._squares)
+        epsilon = budget.split_epsilon("mean")
+        mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
+        noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
         radius = np.full(len(vectors), self._bound)
         one = RefinedMean(mean=mean, center=0 * mean, radius=radius, noise_std=noise_std)
+        spent = budget.split_epsilon(SQUARES) if self._squares else 0.0
         return self._told_of_a_column(transcript, vectors, one, spent)
+
+    @property
+    def _squares(self) -> dict[str, float]:
+        return {} if self._interval is None else {SQUARES: CUBE_SHARE}
 
     def _told_of_a_column(
         self, transcript: Transcript, vectors: Sequence[FloatArray], one: RefinedMean, epsilon: float
@@ -343,14 +347,14 @@ class UserAggregation:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
         params = self._params
         if params.calibration == "tight":
-            whole = noise_multiplier(params.epsilon, params.delta, self._n_queries)
-            return whole / float(np.sqrt(self._share))
+            return self._budget.gaussian_multiplier("steps", self._n_queries)
         if params.aggregation == "group_privacy":
             assert params.samples_per_user is not None
             m = params.samples_per_user
             delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
             # A row moves the mean by 2B / (nm).
-            return noise_multiplier(params.epsilon / m, float(delta), self._n_queries) / m
+            budget = _budget(params.epsilon / m, float(delta), {"steps": 1.0}, {})
+            return budget.gaussian_multiplier("steps", self._n_queries) / m
         epsilon, delta = self._printed_budget()
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
@@ -393,30 +397,19 @@ def planned_steps(
 
     With an interval, what it releases is among them.
     """
-    rho = concentrated_rho(epsilon, delta) / n_queries
-    parts = {part: share * rho for part, share in interval_shares(0.5 if interval else None).items()}
-    ranges, first, refined = (share * (rho - sum(parts.values())) for share in _SHARES)
-
-    def noise(factor: float) -> WinsorizedNoise:
-        return WinsorizedNoise(
-            range_epsilon=float(np.sqrt(8 * ranges / size)) / factor,
-            first_multiplier=factor / float(np.sqrt(2 * first)),
-            refined_multiplier=factor / float(np.sqrt(2 * refined)),
-            interval_multipliers={name: factor / float(np.sqrt(2 * part)) for name, part in parts.items()},
-        )
-
-    def events(factor: float) -> list[Event]:
-        one = noise(factor)
-        releases = (one.first_multiplier, one.refined_multiplier, *one.interval_multipliers.values())
-        return [
-            BoundedRangeEvent(label="", epsilon=one.range_epsilon, sensitivity=1.0, count=n_queries * size),
-            *(
-                GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, count=n_queries)
-                for z in releases
-            ),
-        ]
-
-    return noise(_least(events, epsilon, delta, most=1.0))
+    told = interval_shares(0.5 if interval else None)
+    noise = least_noise(
+        _budget(epsilon, delta, _SHARES, told, gaussian=False),
+        selections={"ranges": n_queries * size},
+        gaussians=dict.fromkeys(("first means", "refined means", *told), n_queries),
+        renyi_first=True,
+    )
+    return WinsorizedNoise(
+        range_epsilon=noise["ranges"],
+        first_multiplier=noise["first means"],
+        refined_multiplier=noise["refined means"],
+        interval_multipliers={part: noise[part] for part in told},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -430,21 +423,35 @@ class Halves:
 @lru_cache(maxsize=1024)
 def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool = False) -> Halves:
     """Return how ε is spent on T one-dimensional winsorized means, with an interval of a single one."""
-    squares = CUBE_SHARE * epsilon if interval else 0.0
-    half = (epsilon - squares) / (2 * n_queries)
+    told = {SQUARES: CUBE_SHARE} if interval else {}
+    budget = _budget(epsilon, delta, {"ranges": 0.5, "means": 0.5}, told)
+    half = budget.split_epsilon("means", n_queries)
+    squares = budget.split_epsilon(SQUARES) if interval else 0.0
 
     def events(factor: float) -> list[Event]:
-        releases = [half, half, squares] if interval else [half, half]
-        ranges, *numbers = (each / factor for each in releases)
         return [
-            BoundedRangeEvent(label="", epsilon=ranges, sensitivity=1.0, count=n_queries),
-            *(PureEvent(label="", epsilon=each, sensitivity=1.0, count=n_queries) for each in numbers),
+            BoundedRangeEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
+            *(
+                PureEvent(label="", epsilon=one / factor, sensitivity=1.0, count=n_queries)
+                for one in (half, squares)
+                if one
+            ),
         ]
 
-    factor = _least(events, epsilon, delta, most=1.0)
+    by_renyi = least_noise_factor(events, epsilon, delta, most=_START, renyi_only=True)
+    factor = least_noise_factor(events, epsilon, delta, most=min(by_renyi, 1.0))
     return Halves(each=half / factor, squares=squares / factor)
 
 
-def _least(events: Callable[[float], Sequence[Event]], epsilon: float, delta: float, *, most: float) -> float:
-    by_renyi = least_noise_factor(events, epsilon, delta, most=_START, renyi_only=True)
-    return least_noise_factor(events, epsilon, delta, most=min(by_renyi, most))
+def _budget(
+    epsilon: float,
+    delta: float,
+    shares: Mapping[str, float],
+    told: Mapping[str, float],
+    *,
+    gaussian: bool = True,
+) -> Budget:
+    """Return a budget of which ``told`` is for an interval, and the rest is shared."""
+    rest = 1 - sum(told.values())
+    all_shares = {part: rest * share for part, share in shares.items()} | dict(told)
+    return Budget(epsilon=epsilon, delta=delta, shares=all_shares, gaussian=gaussian, relation=Relation.USER)

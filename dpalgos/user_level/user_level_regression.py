@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
@@ -65,7 +65,7 @@ from dpalgos.user_level.first_order import (
 )
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 
-_STEP_SHARE, _LAST_SHARE, _CURVATURE_SHARE = 0.3, 0.45, 0.15  # of μ², with an interval
+_STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
 _LAST = "last gradient"
 
 
@@ -79,14 +79,14 @@ class GradientStepParams(AggregationParams):
     n_iterations: int = count("T, number of gradient steps", default=8)
     step_size: float = positive("η; at most 1 / smoothness of the mean loss")
 
-    def aggregation_of_gradients(self, n_features: int, share: float = 1.0) -> UserAggregation:
-        """Return how the mean gradient over users is released, once for each step, for a share of μ²."""
+    def aggregation_of_gradients(self, n_features: int, budget: Budget | None = None) -> UserAggregation:
+        """Return how the mean gradient over users is released, once for each step."""
         return UserAggregation(
             self,
             bound=self.gradient_bound,
             n_features=n_features,
             n_queries=self.n_iterations,
-            share=share,
+            budget=budget,
         )
 
 
@@ -135,10 +135,11 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
                 "curvature_bound is needed with an interval, got None; pass e.g. a bound on users' mean ‖x‖²"
             )
 
-    def multiplier(self, part: str) -> float:
-        """Return the noise multiplier of a part of an interval's budget that is released once."""
-        shares = {**interval_shares(self.interval), CURVATURE: _CURVATURE_SHARE, _LAST: _LAST_SHARE}
-        return noise_multiplier(self.epsilon, self.delta) / float(np.sqrt(shares[part]))
+    def budget(self) -> Budget:
+        """Return how μ² is spent with an interval: on steps, and on what follows them."""
+        shares = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
+        shares[_LAST] = 1 - sum(shares.values())
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares, relation=Relation.USER)
 
 
 def gradient_witnesses(
@@ -204,19 +205,20 @@ def user_level_regression(
     objective = UserObjective(
         users=users_of(sample, params), loss=LINEAR_LOSSES[params.loss], radius=params.radius
     )
-    share = 1.0 if params.interval is None else _STEP_SHARE
-    aggregation = params.aggregation_of_gradients(sample.n_features, share)
+    budget = None if params.interval is None else params.budget()
+    aggregation = params.aggregation_of_gradients(sample.n_features, budget)
     start = np.zeros((sample.n_features, sample.n_replicates))
     reached = minimize(objective, _scheme(params), aggregation, start, transcript)
-    if params.interval is None:
+    if params.interval is None or budget is None:
         return reached
     assert params.curvature_bound is not None
     users = ClippedUsers(objective, params.gradient_bound, params.curvature_bound)
     sensitivity = ball_mean_sensitivity(np.full_like(users.n_units, params.gradient_bound), users.n_units)
+    multiplier = budget.gaussian_multiplier(_LAST)
     gradient = transcript.gaussian(
         users.mean_gradient(reached),
         l2_sensitivity=sensitivity,
-        noise_multiplier=params.multiplier(_LAST),
+        noise_multiplier=multiplier,
         label=_LAST,
     )
     return step_with_interval(
@@ -225,8 +227,8 @@ def user_level_regression(
         model=users,
         theta=reached,
         gradient=gradient,
-        gradient_std=transcript.noise_std(sensitivity, params.multiplier(_LAST), sample.n_features),
-        multiplier=params.multiplier,
+        gradient_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
+        multiplier=budget.gaussian_multiplier,
     )
 
 

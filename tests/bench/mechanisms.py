@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
-from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.budget import Budget
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier
-from dpalgos.mechanisms.top_k import SparseRelease, multipliers, noisy_top_k
+from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from tests.bench.goals import Goal, Measurement
@@ -28,7 +28,10 @@ def _compared(*, d: int, s: int, small: bool) -> Measurement:
     """Time selection and release of s of d coordinates, and compare the noise at equal (ε, δ)."""
     n_replicates, repeats = (2, 1) if small else (100, 7)
     values = np.random.default_rng(0).standard_normal((d, n_replicates))
-    selection, release = multipliers(concentrated_rho(EPSILON, DELTA), s)
+    halves = {"selection": 0.5, "values": 0.5}
+    budget = Budget(epsilon=EPSILON, delta=DELTA, shares=halves, gaussian=False)
+    selection = 2 / budget.selection_epsilon("selection", s)
+    release = budget.gaussian_multiplier("values")
     printed = printed_multiplier(EPSILON, DELTA, s)
 
     def one_shot(transcript: Transcript) -> SparseRelease:

@@ -3,9 +3,11 @@
 import ast
 import inspect
 import re
+import sys
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpalgos
@@ -164,3 +166,46 @@ def test_a_wrapped_row_of_a_table_is_found():
 )
 def test_a_sensitivity_without_a_name_is_found(source, n_found):
     assert len(without_a_name(ast.parse(source))) == n_found
+
+
+def most_quantities(estimator, calibration):
+    """Return of how many quantities one run tells something about any one person."""
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    user_ids = np.arange(200) // 2 if estimator.unit_of_privacy == "user" else None
+    result = dpalgos.estimate(
+        estimator.name,
+        X,
+        None if estimator.task == "mean" else X[:, 0],
+        rng=np.random.default_rng(1),
+        user_ids=user_ids,
+        **{"epsilon": 0.5, "delta": 1e-4, "calibration": calibration, **estimator.example},
+    )
+    groups = {event.group for event in result.events}
+    return max(
+        len({event.label for event in result.events if event.group in (None, group)}) for group in groups
+    )
+
+
+def modules_of(name):
+    """Yield a module's syntax tree, and those of the modules of dpalgos that it imports from."""
+    tree = ast.parse(Path(sys.modules[name].__file__).read_text())
+    yield tree
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and re.match(r"dpalgos\.(?!accounting)", node.module):
+            yield ast.parse(Path(sys.modules[node.module].__file__).read_text())
+
+
+def calls(tree):
+    return {called(node) for node in ast.walk(tree)}
+
+
+@pytest.mark.parametrize(
+    "estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda one: one.name
+)
+def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(estimator):
+    """And no estimator turns (ε, δ) into noise by dividing it itself."""
+    own, *imported = modules_of(estimator.function.__module__)
+    assert not calls(own) & {"noise_multiplier", "concentrated_rho"}
+    tight = [one for one in estimator.variants if "tight" in one.calibrations]
+    if any(most_quantities(one, "tight") > 1 for one in tight):
+        assert any("Budget" in calls(tree) for tree in (own, *imported))

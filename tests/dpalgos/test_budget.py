@@ -58,7 +58,8 @@ def test_overspending_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shares": {"a": 0.6, "b": 0.6}}, "shares must sum to at most 1"),
+        ({"shares": {"a": 0.6, "b": 0.6}}, "shares must sum to 1, got 1.2"),
+        ({"shares": {"a": 0.6, "b": 0.3}}, "shares must sum to 1, got 0.9"),
         ({"shares": {"a": 0.0}}, "the share of 'a' must be above 0"),
         ({"epsilon": -1}, "epsilon must be"),
         ({"failure": 1e-4}, "failure must lie in"),

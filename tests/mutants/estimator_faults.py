@@ -18,8 +18,8 @@ ESTIMATOR_FAULTS = {
         ),
         Fault(
             "squares in a cube are not paid for",
-            "box_mean",
-            operation("_BELOW", "{left}"),
+            "_budget",
+            condition("interval", "False"),
             certified("box_mean: interval-tight"),
         ),
     ),
@@ -32,8 +32,8 @@ ESTIMATOR_FAULTS = {
         ),
         Fault(
             "what follows the steps is not paid for",
-            "_multiplier",
-            operation("shares", "{left}"),
+            "DPGLMParams.budget",
+            condition("interval", "False"),
             certified("dp_glm: interval-tight"),
         ),
     ),
@@ -47,7 +47,7 @@ ESTIMATOR_FAULTS = {
         Fault(
             "steps are not composed",
             "planned_noise",
-            argument("noise_multiplier", 2, "1"),
+            argument("gaussian_multiplier", 1, "1"),
             certified("dp_linear_regression-tight"),
         ),
     ),
@@ -207,7 +207,7 @@ ESTIMATOR_FAULTS = {
     "dpalgos/comparators/karwa_vadhan_mean.py": (
         Fault(
             "squares of columns are left out of what is planned",
-            "planned.events",
+            "planned_noise",
             condition("interval", "False"),
             certified("karwa_vadhan_mean: interval-tight"),
         ),
@@ -430,13 +430,13 @@ ESTIMATOR_FAULTS = {
         Fault(
             "gradient steps of users take what an interval has spent",
             "UserAggregation.__init__",
-            name("share", "1.0", nth=0),
+            operation("or", "{right}"),
             certified("user_level_regression: interval-tight"),
         ),
         Fault(
             "a single step on a single column of users spends all of epsilon beside its interval",
             "UserAggregation.__init__",
-            operation("==", "n_features == n_queries == 1"),
+            operation("and", "{left}"),
             _INTERVALS,
         ),
     ),

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2, kstest, laplace
 
 import dpalgos
-from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
@@ -16,7 +16,6 @@ from dpalgos.mechanisms.peeling import peeling, printed_multiplier
 from dpalgos.mechanisms.top_k import (
     exponential_mechanism,
     gumbel_top_k,
-    multipliers,
     noisy_top_k,
     release_laplace,
     selected_l2_sensitivity,
@@ -189,24 +188,22 @@ def test_privacy_loss_distributions_certify_peeling_no_worse(transcripts):
     assert 0.2 < certified_epsilon(transcript.events, 1e-5) <= 0.3556
 
 
-def test_the_tight_split_spends_the_budget(transcripts):
-    rho = concentrated_rho(0.5, 1e-5)
+def test_a_split_spends_the_budget(transcripts):
     for share in (0.3, 0.5):
         transcript = transcripts.seeded()
-        selection, release = multipliers(rho, 20, share)
+        budget = Budget(
+            epsilon=0.5, delta=1e-5, shares={"selection": share, "values": 1 - share}, gaussian=False
+        )
         noisy_top_k(
             transcript,
             np.zeros((50, 1)),
             linf_sensitivity=0.1,
             sparsity=20,
-            selection_multiplier=selection,
-            release_multiplier=release,
+            selection_multiplier=2 / budget.selection_epsilon("selection", 20),
+            release_multiplier=budget.gaussian_multiplier("values"),
             label="top",
         )
         assert 0.499 < renyi_epsilon(transcript.events, 1e-5) <= 0.5 * (1 + 1e-9)
-    selection, release = multipliers(rho, 20)
-    assert selection == pytest.approx(release * np.sqrt(20)) == pytest.approx(48.5, rel=1e-3)
-    assert printed_multiplier(0.5, 1e-5, 20) == pytest.approx(105.1, rel=1e-3)
 
 
 def test_t_gaussians_are_one():
@@ -371,9 +368,3 @@ def test_bad_scores(transcripts, scores):
         gumbel_top_k(transcripts.seeded(), scores, **GOOD)
     with pytest.raises(dpalgos.InputError, match="values must"):
         MECHANISMS["peeling"](transcripts.seeded(), scores, 0.1)
-
-
-@pytest.mark.parametrize(("rho", "share"), [(0.0, 0.5), (0.1, 0.0), (0.1, 1.0), (np.inf, 0.5)])
-def test_bad_split(rho, share):
-    with pytest.raises(dpalgos.InputError, match=r"rho must|selection_share must"):
-        multipliers(rho, 3, share)
