@@ -6,6 +6,7 @@ columns into units in which they are of order one by public constants (a scaler 
 Noise is seeded floating-point noise, for research; ``dpcost release`` draws hardened noise.
 """
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpalgos.typing import FloatArray
 _OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What all classes share: the call of an estimator, and what was spent on it.
 
@@ -40,13 +42,18 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     _estimator: ClassVar[str]
     _settings: ClassVar[dict[str, Any]] = {}
 
+    epsilon: float
+    delta: float
+    interval: float | None = None
+    random_state: object = None
+
     def _released(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         """Return the estimator's answer and keep what it cost."""
         seed = self.random_state
         if not isinstance(seed, np.random.Generator):
             seed = np.random.default_rng(check_random_state(seed).randint(2**31, size=8))
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
-        budget = {"epsilon": self.epsilon, "delta": self.delta}
+        budget: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
         if self.interval is not None:
             public["interval"] = self.interval
         result = estimate(self._estimator, X, y, rng=seed, **budget, **self._settings, **public)
@@ -96,23 +103,11 @@ class _Release(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         return str(super()._html_repr())
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _LinearPredictor(_Release):
     """A fit with one coefficient for each column, and an intercept."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        fit_intercept: bool = True,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.interval = interval
-        self.random_state = random_state
+    fit_intercept: bool = True
 
     def _fit_coef(self, X: FloatArray, y: FloatArray) -> None:
         rows = np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
@@ -162,6 +157,7 @@ class DPLinearRegression(_PrivateRegressor):
     _estimator = "preconditioned_regression"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseLinearRegression(_PrivateRegressor):
     """Private linear regression on few of many columns.
 
@@ -182,28 +178,10 @@ class DPSparseLinearRegression(_PrivateRegressor):
 
     _estimator = "screened_sparse_regression"
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        sparsity: int,
-        covariate_bound: float,
-        response_bound: float,
-        fit_intercept: bool = False,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            fit_intercept=fit_intercept,
-            interval=interval,
-            random_state=random_state,
-        )
-        self.sparsity = sparsity
-        self.covariate_bound = covariate_bound
-        self.response_bound = response_bound
+    sparsity: int
+    covariate_bound: float
+    response_bound: float
+    fit_intercept: bool = False
 
 
 class DPPoissonRegressor(_PrivateRegressor):
@@ -274,7 +252,18 @@ class DPLogisticRegression(ClassifierMixin, _LinearPredictor):  # type: ignore[m
         return tags
 
 
-class DPMean(_Release):
+class _PrivateMean(_Release):
+    def fit(self, X: object, y: object = None) -> "_PrivateMean":
+        """Fit to X (n, d); y is ignored."""
+        self.mean_ = self._released(validate_data(self, X, dtype=np.float64), None)
+        return self
+
+    def _rows(self) -> list[tuple[str, float]]:
+        return list(zip(self._names(), self.mean_, strict=True))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPMean(_PrivateMean):
     """The private mean of each column.
 
     Parameters
@@ -293,31 +282,11 @@ class DPMean(_Release):
 
     _estimator = "dp_mean"
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        value_bound: float,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.value_bound = value_bound
-        self.interval = interval
-        self.random_state = random_state
-
-    def fit(self, X: object, y: object = None) -> "DPMean":
-        """Fit to X (n, d); y is ignored."""
-        self.mean_ = self._released(validate_data(self, X, dtype=np.float64), None)
-        return self
-
-    def _rows(self) -> list[tuple[str, float]]:
-        return list(zip(self._names(), self.mean_, strict=True))
+    value_bound: float
 
 
-class DPBoundedMean(DPMean):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPBoundedMean(_PrivateMean):
     """The private mean of columns whose range is known, with the least noise for that range.
 
     Parameters
@@ -325,6 +294,8 @@ class DPBoundedMean(DPMean):
     epsilon, delta : float
     lower, upper : float or (d,) array_like
         Ends of the range of every column, or one of each for all: public.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε.
     random_state : int, Generator or None
 
     Attributes
@@ -333,19 +304,13 @@ class DPBoundedMean(DPMean):
     """
 
     _estimator = "box_mean"
-    interval = None
 
-    def __init__(
-        self, *, epsilon: float, delta: float, lower: object, upper: object, random_state: object = None
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lower = lower
-        self.upper = upper
-        self.random_state = random_state
+    lower: object
+    upper: object
 
 
-class DPSparseMean(DPMean):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPSparseMean(_PrivateMean):
     """The private mean of many columns of which few are far from zero.
 
     Parameters
@@ -366,21 +331,5 @@ class DPSparseMean(DPMean):
 
     _estimator = "dp_sparse_mean"
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        value_bound: float,
-        sparsity: int,
-        interval: float | None = None,
-        random_state: object = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            value_bound=value_bound,
-            interval=interval,
-            random_state=random_state,
-        )
-        self.sparsity = sparsity
+    value_bound: float
+    sparsity: int
