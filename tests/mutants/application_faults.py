@@ -83,7 +83,7 @@ APPLICATION_FAULTS = {
             "closed_folder",
             condition("chmod", "False"),
             (
-                "tests/flows/test_init_study.py::"
+                "tests/flows/test_init.py::"
                 "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
             ),
         ),
