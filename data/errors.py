@@ -1,4 +1,4 @@
-"""What can go wrong with data, sorted by what a user or the orchestrator should do next.
+"""Errors of data, by what a user or the orchestrator should do next.
 
 Messages name files, columns, kinds of fault and counts; never the content of a cell.
 """
@@ -44,4 +44,4 @@ class CorruptSource(DataError):
 
 
 class CorruptTable(DataError):
-    """A stored Parquet table is gone or is not what was written."""
+    """A stored Parquet table is missing or was changed after it was written."""

@@ -23,7 +23,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 
 @dataclass(frozen=True)
 class Column:
-    """One column and what is public about it.
+    """One column with its public bounds and units.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Source:
 
     @property
     def expected_checksum(self) -> str:
-        """What is known of the checksum, in words."""
+        """Description of the known part of the checksum."""
         return self.sha256 or f"{self.sha256_begins}…{self.sha256_ends}"
 
     def matches(self, sha256: str) -> bool:

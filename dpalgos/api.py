@@ -20,7 +20,7 @@ from dpalgos.typing import FloatArray
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
-    """What :func:`estimate` returns.
+    """The result of :func:`estimate`.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 
 def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
-    """Run an estimator on a transcript of the caller's (tests and audits bring their own)."""
+    """Run an estimator on a given transcript, as tests and audits do."""
     return np.asarray(estimator.function(sample, params, transcript))
 
 

@@ -27,7 +27,7 @@ DataCheck = Callable[[Sample, Any], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A setting of an estimator that changes what it releases, and so has to pass the same tests.
+    """A setting of an estimator with other releases, which passes the same tests.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ def register(
 
 
 def _faults(entry: Estimator) -> Iterator[str]:
-    """Yield what is wrong with an entry of the catalog."""
+    """Yield the faults of an entry of the catalog."""
     for other in _ESTIMATORS.values():
         place = f"the estimator of {other.function.__module__}"
         if other.function.__module__ != entry.function.__module__:

@@ -1,4 +1,4 @@
-"""The one exception for what a caller can mend."""
+"""The exception for errors that a caller can correct."""
 
 import difflib
 from collections.abc import Iterable

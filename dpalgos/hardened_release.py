@@ -30,7 +30,7 @@ _LARGEST_LOG_INFLATION = float(np.log(100.0))
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleasePlan:
-    """What a release will cost, known before the data are touched.
+    """The cost of a release, which is known before the data are used.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ReleasePlan:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Release:
-    """A private answer: the estimate, its interval if asked for, and the ε that it proves at the asked δ."""
+    """A private answer: the estimate, its interval if requested, and its ε at the requested δ."""
 
     estimate: FloatArray
     interval: FloatArray | None

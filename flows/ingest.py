@@ -21,7 +21,7 @@ def run_ingest(
     again: Again = False,
     offline: Offline = False,
 ) -> dict[str, Any]:
-    """Bring datasets into the store, and return where their tables lie.
+    """Fetch datasets into the store, and return the paths of their tables.
 
     Parameters
     ----------

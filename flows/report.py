@@ -17,7 +17,7 @@ def run_report(
     studies: ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
     out: OutFolder = None,
 ) -> dict[str, Any]:
-    """Write the reports of studies again, and return where the index lies.
+    """Write the reports of studies again, and return the path of the index.
 
     Parameters
     ----------

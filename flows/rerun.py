@@ -1,4 +1,4 @@
-"""The story of a rerun on demand: one task or cell of a study again, and what depends on it."""
+"""The flow of a rerun: one task or cell of a study again, with everything that depends on it."""
 
 from typing import Any
 

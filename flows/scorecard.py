@@ -1,4 +1,4 @@
-"""The story of the scorecard: take what the studies found, judge every claim, write the page."""
+"""The flow of the scorecard: read the studies' results, judge every claim, write the page."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def run_scorecard(
     out: OutFolder = None,
     command: Command = "",
 ) -> dict[str, Any]:
-    """Judge every claim on the results that lie in ``out``, and return where the scorecard lies.
+    """Judge every claim on the results in ``out``, and return the path of the scorecard.
 
     The parameters are those of :func:`flows.study.run_study`; nothing is computed here but the verdicts, so
     that ``profile`` and ``seed`` are for the record.

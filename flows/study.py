@@ -1,4 +1,4 @@
-"""The story of a study: bring the data, prepare it, run the blocks, collect, report."""
+"""The flow of a study: fetch and prepare the data, run the blocks, collect, report."""
 
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def run_study(
     refresh_cell: CellKey = None,
     command: Command = "",
 ) -> dict[str, Any]:
-    """Run one study from ingest to report, and return where the report lies.
+    """Run one study from ingest to report, and return the path of the report.
 
     Parameters
     ----------

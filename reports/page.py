@@ -1,4 +1,4 @@
-"""What a report needs to know beside the results table: frozen records, passed in by the task layer."""
+"""Frozen records about a study that the task layer passes to its report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Assumption:
-    """Something taken as public: what, its value, and where that value comes from."""
+    """An assumption about public facts: its name, value and source."""
 
     what: str
     value: str
@@ -143,7 +143,7 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class AttackFacts:
-    """What the results table can't say about attacks.
+    """The facts about attacks that the results table does not hold.
 
     Attributes
     ----------

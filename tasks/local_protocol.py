@@ -114,7 +114,7 @@ class PublicMessage:
         return dict(self.state.get("files", {}))
 
     def algorithm(self) -> LocalAlgorithm:
-        """Return what devices and server do."""
+        """Return the computations of devices and server."""
         asked = self.settings
         estimator = get_estimator(asked["estimator"])
         budget = {"epsilon": asked["epsilon"], "delta": asked["delta"], "calibration": "tight"}

@@ -1,4 +1,4 @@
-"""What every part of a file that a person writes has in common."""
+"""Base class of the parts of files that people write."""
 
 from pydantic import BaseModel, ConfigDict
 

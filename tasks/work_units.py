@@ -144,7 +144,7 @@ def _short(value: float | None) -> str:
 
 
 def derive_seed(seed: int, *names: object) -> int:
-    """Return a 63-bit seed that follows from the study's seed and the names of what it is for."""
+    """Derive a 63-bit seed from the study's seed and the names of its use."""
     digest = hashlib.sha256(json.dumps([seed, *map(str, names)]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

@@ -18,7 +18,7 @@ _CODES = {
 
 
 def parse_csv(path: Path) -> pd.DataFrame:
-    """Read ``fair.csv`` as statsmodels brings it; what is kept of affairs is whether there was any."""
+    """Read ``fair.csv`` of statsmodels; the count of affairs becomes an indicator of any affair."""
     table = pd.read_csv(path)
     return table.assign(affair=(table["affairs"] > 0).astype(int)).drop(columns="affairs")
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def parse_csv(path: Path) -> pd.DataFrame:
-    """Read ``randhie.csv`` as statsmodels brings it: a header, then numbers."""
+    """Read ``randhie.csv`` of statsmodels: a header, then numbers."""
     return pd.read_csv(path)
 
 

@@ -86,7 +86,7 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
 
 
 def _write(handle: BinaryIO, dataset: Dataset, raw: RawFile, seed: int, n_rows: int) -> dict[str, Any]:
-    """Write the row groups as they fill; return what is known only at the end."""
+    """Write row groups as they fill, and return the metadata that is complete only at the end."""
     names = (*dataset.frame_columns, FRAME_LABEL)
     schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (FRAME_LABEL, pa.int8())])
     made_up = raw.origin == "stand-in"
@@ -182,7 +182,7 @@ class _Checked:
             raise CorruptSource(f"{name}: {faults}; get the file again or mend the bounds in the registry")
 
     def repairs(self) -> list[Repair]:
-        """Return what was dropped and why."""
+        """Return how many rows were dropped, by reason."""
         return [Repair(reason, count) for reason, count in self._dropped.items()]
 
     def _drop(self, frame: Matrix) -> None:

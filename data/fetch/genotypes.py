@@ -216,7 +216,7 @@ def _stand_in(dataset: Dataset, rng: np.random.Generator) -> Cohort:
 def _write(
     handle: BinaryIO, dataset: Dataset, raw: RawFile, cohort: Cohort, group: npt.NDArray[np.int8]
 ) -> dict[str, Any]:
-    """Write the blocks as they come; return what is known only at the end."""
+    """Write blocks as they arrive, and return the metadata that is complete only at the end."""
     n_people = len(cohort.people)
     schema = pa.schema(
         [

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 def to_parquet(
     dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None, again: bool = False
 ) -> DatasetRef:
-    """Parse, check and store a dataset; a table stored before by the same code is reused if whole.
+    """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def _stand_in(dataset: Dataset) -> tuple[pd.DataFrame, int, tuple[Repair, ...]]:
 
 
 def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
-    """Return what the Parquet file says of itself; nothing that differs between two runs."""
+    """Return the metadata of the Parquet file, the same in every run."""
     return {
         "dpcost.dataset": ref.name,
         "dpcost.data_source": ref.data_source,
@@ -168,7 +168,7 @@ def _metadata(ref: DatasetRef, table: pd.DataFrame) -> dict[str, str]:
 
 
 def stale_tables(home: Path) -> list[Path]:
-    """Return the stored tables, and what was written beside them, that today's code would make anew."""
+    """Return the stored tables, with their sidecar files, that the current code would write again."""
     stale, registry = [], load_registry()
     for path in (store_dir(home) / "parquet").glob("*.parquet"):
         try:
@@ -183,7 +183,7 @@ def stale_tables(home: Path) -> list[Path]:
 
 
 def _code_digest(dataset: Dataset, companions: list[str]) -> str:
-    """Return a digest of everything beside the raw file that the table depends on."""
+    """Return a digest of the code and registry entry that determine the table, without the raw file."""
     facts: tuple[object, ...] = (
         dataset.columns,
         dataset.n_rows,
@@ -200,12 +200,12 @@ def _code_digest(dataset: Dataset, companions: list[str]) -> str:
 
 
 def sidecar(path: Path) -> Path:
-    """Return where the reference of a stored table lies."""
+    """Return the path of a stored table's reference."""
     return path.with_suffix(".json")
 
 
 def keep_reference(ref: DatasetRef) -> None:
-    """Write a table's reference beside it, and copy both to the shared store, if there is one."""
+    """Write a table's reference next to it, and copy both to the shared store, if one is configured."""
     path = Path(ref.path)
     share(path)
     atomic_write(sidecar(path), json.dumps(ref.to_dict(), indent=1).encode())
@@ -213,7 +213,7 @@ def keep_reference(ref: DatasetRef) -> None:
 
 
 def stored_table(path: Path) -> DatasetRef | None:
-    """Return the reference of a table stored before, here or in the shared store; None if none is whole."""
+    """Return the reference of a table stored here or in the shared store; None if none is intact."""
     try:
         if path.exists():
             ref = ref_from_dict(read_json(sidecar(path)))

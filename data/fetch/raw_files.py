@@ -1,4 +1,4 @@
-"""Bring a dataset's raw files into the store: from the mirror, the package or the official address.
+"""Fetch a dataset's raw files into the store: from the mirror, the package or the official address.
 
 A source may be several files that belong together; they are delivered all or not at all. Whatever arrives
 is verified under a temporary name before it becomes visible, see `data.store.folders`.
@@ -157,7 +157,7 @@ def fetch(
 def fetch_anew(
     dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
 ) -> RawFile:
-    """Fetch without looking at the store, which keeps what it has where no other place delivers.
+    """Fetch again without using the store; the stored file stays if no source answers.
 
     Parameters, result and errors are those of `fetch`.
     """
@@ -174,7 +174,7 @@ def fetch_anew(
 
 
 def remove_abandoned_fetches(home: Path) -> None:
-    """Delete what `fetch_anew` left when its process was killed; what somebody is at work on is locked."""
+    """Delete temporary files of `fetch_anew` whose process was killed; files in use are locked."""
     for beside in store_dir(home).glob(f"{_BESIDE}*"):
         with suppress(OSError), _locked(beside):
             shutil.rmtree(beside, ignore_errors=True)
@@ -191,7 +191,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
-    """Move files that are not the published ones out of the store, so that they are fetched anew.
+    """Move files that differ from the published ones out of the store, so that they are fetched again.
 
     Those whose whole checksum is known stay: they are what was published.
 
@@ -227,7 +227,7 @@ def fetch_or_stand_in(
 
 
 def stand_in(dataset: Dataset, fault: Unreachable) -> RawFile:
-    """Return what takes the place of a raw file that could not be reached; it carries the reasons."""
+    """Return the record of a stand-in for a raw file that no source has, with the reasons."""
     return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
@@ -357,7 +357,7 @@ class _Bounded:
 
 
 def _copy_packaged(url: str, handle: BinaryIO) -> None:
-    """Copy a file that an installed package brings along; no network is needed."""
+    """Copy a file that an installed package contains, without the network."""
     package, _, path = url.removeprefix(PACKAGED).partition("/")
     try:
         with files(package).joinpath(path).open("rb") as packaged:
@@ -415,7 +415,7 @@ def _verified(path: Path, source: Source, place: str) -> str:
 
 
 def _fault(path: Path) -> str:
-    """Say in a phrase what is visibly wrong with a file, ``""`` if nothing is."""
+    """Return a phrase that describes a visible fault of a file, ``""`` if there is none."""
     with open(path, "rb") as handle:
         start = handle.read(512).lstrip().lower()
     if not start:

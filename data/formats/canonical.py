@@ -110,7 +110,7 @@ def _text_cells(text: pa.StringArray) -> Cells:
 
 
 def _parse(numbers: pa.StringArray) -> npt.NDArray[np.float64]:
-    """Return what the decimal numbers are, NaN for nulls."""
+    """Return decimal numbers as floats, NaN for nulls."""
     try:
         found = pc.utf8_ltrim(numbers, characters="+").cast(pa.float64())
     except pa.ArrowException:  # beyond the range of a double

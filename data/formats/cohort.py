@@ -35,7 +35,7 @@ class SnpBlock:
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """What a parser returns: labeled people, and their calls block by block.
+    """The labeled people of a dataset and their genotype calls, block by block.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ def read_member(archive: Path, member: str) -> bytes:
 
 @contextmanager
 def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
-    """Open one file out of a ``.zip`` as a stream; what is read from a damaged one raises as `zipfile` does.
+    """Open one file of a ``.zip`` as a stream; reading a damaged one raises the errors of `zipfile`.
 
     Raises
     ------

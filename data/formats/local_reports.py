@@ -1,4 +1,4 @@
-"""Files of private reports: an Arrow table with a row per report and, in its schema, what was public.
+"""Files of local reports: an Arrow table with a row per report and the public settings in its schema.
 
 report_id   16 random bytes, by which duplicates are seen
 state       sha256 of the public message that the report answers

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class RowBlocks:
-    """What reads some columns of a file from its beginning, some rows at a time, whenever it is called.
+    """A reader that yields blocks of rows of some columns of a file, from the start on each call.
 
     It is what :class:`dpalgos.Sample` takes in the place of an array. The next piece is read and decoded in a
     thread while the present one is computed with, where there is a second core; two pieces are in memory at a
@@ -74,7 +74,7 @@ class RowBlocks:
 
 
 def read_ahead(pieces: Iterator[T]) -> Iterator[T]:
-    """Yield pieces; while one is used, the next is made in a thread, where there is a second core for it."""
+    """Yield pieces, and read the next one in a thread meanwhile if there is a second core."""
     if _n_cores() < 2:
         yield from pieces
         return

@@ -1,4 +1,4 @@
-"""Bounds on what a compressed file may turn into: a few megabytes can unpack to more than a machine holds."""
+"""Limits on the unpacked size of compressed files."""
 
 import gzip
 import zipfile
@@ -42,7 +42,7 @@ def read_line(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
 
 
 def check_archive(path: Path) -> str:
-    """Unpack a zip or gzip file into nowhere and return what is wrong with it, ``""`` if nothing is.
+    """Unpack a zip or gzip file without storing it and return a description of its fault, or ``""``.
 
     Raises what `zipfile` and `gzip` do about a damaged one; any other file passes.
     """

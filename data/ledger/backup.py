@@ -1,4 +1,4 @@
-"""The whole ledger in one file, and the way back.
+"""Backups: the whole ledger in one file, and its restoration.
 
 The file holds the entries, the head and the key: it is as secret as the ledger itself, and written for its
 owner alone. What was spent must not be forgotten by putting an older state back. So a backup only ever
@@ -33,7 +33,7 @@ _HEAD = ("n_entries", "hash", "key_id", "mac")
 
 @dataclass(frozen=True)
 class LedgerBackup:
-    """What a backup holds.
+    """The content of a backup.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ def _fill(connection: sa.Connection, backup: LedgerBackup) -> None:
 
 
 def _require_whole(backup: LedgerBackup, home: Path, path: Path) -> None:
-    """Refuse a backup that is not as it was written, by reading it as a ledger of its own."""
+    """Refuse a changed backup, by verifying it as a ledger."""
     with TemporaryDirectory(dir=private_folder(home)) as name:
         folder = Path(name)
         secret.restore_key(folder, backup.key)

@@ -44,7 +44,7 @@ def open_ledger(home: Path | None = None) -> Ledger:
 
 
 class Ledger:
-    """The durable record of what was charged and answered.
+    """The durable record of charges and answers.
 
     It keeps no connection between calls and may be used by several threads, and after a fork.
 
@@ -269,7 +269,7 @@ class Ledger:
             return write_backup(chain, self._home, path)
 
     def restore(self, path: Path, *, noted: str | None = None, forget_newer: bool = False) -> VerifyReport:
-        """Put a backup in the place of the ledger, unless that would forget what was charged since.
+        """Replace the ledger by a backup, unless later charges would be lost.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class Ledger:
         return self.verify(noted)
 
     def _wait_for(self, charge: Charge, deadline: float) -> None:
-        """Return when the answer is there, nobody works on it any more, or the time is over."""
+        """Wait until the answer is stored, its process is gone, or the time is over."""
         pause = FIRST_POLL
         while (left := deadline - time.monotonic()) > 0 and charge.holder.may_answer():
             time.sleep(min(pause, left))

@@ -109,7 +109,7 @@ class Chain:
         self.head_is_genuine = self._is(mac, "head", self.n_entries, self.head, self.keys.id)
 
     def head_row(self) -> list[object]:
-        """Return the head as it stands, for a backup."""
+        """Return the stored head, for a backup."""
         return list(self._rows(sa.select(HEAD))[0])
 
     def require_every_entry(self) -> None:
@@ -134,7 +134,7 @@ class Chain:
                 raise self._broken("its last entry is not the one that was written last")
 
     def append(self, kind: Kind, dataset: str, subject: str, body: dict[str, Any]) -> None:
-        """Add an entry at the end; it stands once the transaction is committed."""
+        """Append an entry, which is durable once the transaction is committed."""
         assert self._connection is not None
         seq, text = self.n_entries + 1, canonical_json(body)
         hashed = (seq, kind, dataset, subject, _digest(text), self.head)
@@ -162,7 +162,7 @@ class Chain:
         return [as_entry(row) for row in rows]
 
     def subjects(self, kind: Kind, *, dataset: str) -> set[str]:
-        """Return what a dataset's entries of a kind are about, without reading what they say."""
+        """Return the subjects of a dataset's entries of one kind."""
         rows = self._rows(sa.select(ENTRIES.c.subject).filter_by(kind=kind, dataset=dataset))
         return {subject for (subject,) in rows}
 

@@ -60,7 +60,7 @@ def charge_of(chain: Chain, charge_id: str) -> Charge:
 
 
 def settle(chain: Chain, attempts: Sequence[Charge], *, waited: bool, again: bool) -> Charge | None:
-    """Decide what becomes of a request that may have been charged before.
+    """Return an earlier charge of the same request, or refuse if its answer was lost.
 
     Returns a charge with its answer, a charge whose answer may still come, or ``None``: charge the request.
     """

@@ -25,7 +25,7 @@ ROW_BYTES = 32
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What the ledger keeps of a table.
+    """The fingerprint of a table that the ledger stores.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Fingerprint:
 
 
 class Fingerprinter:
-    """Reads a table piece by piece and then tells it from others.
+    """Computes the fingerprint of a table that is read piece by piece.
 
     Pass the whole table as its owner has it, not only the columns of one request: it is the dataset that has
     a budget. Memory does not grow with the number of rows.
@@ -97,7 +97,7 @@ class Fingerprinter:
         self._n_rows += batch.num_rows
 
     def fingerprint(self) -> Fingerprint:
-        """Return what tells the rows read so far from other tables.
+        """Return the fingerprint of the rows read so far.
 
         Raises
         ------

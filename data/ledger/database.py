@@ -141,7 +141,7 @@ class Database(ABC):
         """Take so many bytes of the disk for what is written later, where the disk is this machine's."""
 
     def free_reserve(self) -> bool:
-        """Give back what was reserved, and say whether anything was."""
+        """Release the reserved bytes, and return whether there were any."""
         return False
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What can go wrong with the ledger, sorted by what its user should do next."""
+"""Errors of the ledger, by what its user should do next."""
 
 from data.errors import DataError
 
@@ -8,7 +8,7 @@ class LedgerError(DataError):
 
 
 class BudgetExhausted(LedgerError):
-    """The request does not fit into what is left of the dataset's budget; nothing was charged."""
+    """The request exceeds the remaining budget of the dataset; nothing was charged."""
 
 
 class ContentRefused(LedgerError):
@@ -16,7 +16,7 @@ class ContentRefused(LedgerError):
 
 
 class AnswerLost(LedgerError):
-    """The request was charged, but whoever was to answer it is gone; asking again costs again."""
+    """The request was charged, but its process ended without an answer; another try costs again."""
 
 
 class AnswerPending(LedgerError):

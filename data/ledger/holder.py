@@ -37,7 +37,7 @@ class Holder:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it runs on another machine, so that nobody here can tell if it lives."""
+        """Whether it runs on another machine, where its state is unknown here."""
         return self.process.host != socket.gethostname()
 
     def is_this_process(self) -> bool:
@@ -45,7 +45,7 @@ class Holder:
         return self.process == ProcessIdentity.of(os.getpid())
 
     def may_answer(self) -> bool:
-        """Say whether somebody other than the asking thread may still be working on the answer.
+        """Return whether another thread or process may still be drawing the answer.
 
         The asking thread itself is not: it would not ask. Of another machine nothing is known, so: yes.
         """

@@ -22,7 +22,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Keys:
-    """What is derived from the one key, each for its own use.
+    """Keys that are derived from the ledger's key, one for each use.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def load_keys(home: Path, *, create: bool) -> Keys:
 
 
 def key_digits(home: Path) -> str:
-    """Return the key as it stands in its file, for a backup; empty if there is none."""
+    """Return the hexadecimal digits of the key, for a backup; empty if there is none."""
     try:
         return (home / "ledger.key").read_text(encoding="utf-8").partition("\n")[0]
     except (OSError, ValueError):

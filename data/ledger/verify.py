@@ -1,4 +1,4 @@
-"""Read the whole chain again and say what is wrong with it."""
+"""Verify the whole chain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTION = ("dataset", "content", "estimator", "parameters", "epsilon", "delta")
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a full reading of the chain found.
+    """The result of verifying the chain.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def verify_chain(chain: Chain, noted: str | None) -> VerifyReport:
 
 
 class _History:
-    """What the entries so far amount to; finds entries that the ledger's own rules do not allow."""
+    """The state after the entries so far; finds entries that break the ledger's rules."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -93,7 +93,7 @@ class _History:
         self._released: set[str] = set()
 
     def replay(self, entry: Entry) -> list[str]:
-        """Take one more entry in; return what is wrong with it."""
+        """Apply one more entry, and return its fault, if any."""
         self.counts[entry.kind] += 1
         check = getattr(self, f"_{entry.kind}", None)
         fault = check(entry) if check else "is of a kind that does not exist"

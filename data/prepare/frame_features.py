@@ -76,7 +76,7 @@ class Scales:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
-        """Return what `to_dict` wrote."""
+        """Construct from the result of `to_dict`."""
         lists = {key: tuple(plain[key]) for key in ("center", "scale", "names")}
         return cls(ref=FramesRef.from_dict(plain["ref"]), variant=plain["variant"], **lists)
 

@@ -88,7 +88,7 @@ def draw_rows(n_rows: int, m: int, rngs: Sequence[np.random.Generator]) -> npt.N
 def draw_training_rows(
     table: PreparedTable, n: int, rngs: Sequence[np.random.Generator], *, whole_groups: bool
 ) -> Mask:
-    """Draw the rows to train on, per replicate; the others are for the test.
+    """Draw the training rows of each replicate; the other rows are for the test.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ def table_bytes(prepared: PreparedTable) -> bytes:
 
 
 def read_prepared_table(path: Path) -> PreparedTable:
-    """Read what `table_bytes` made."""
+    """Read a table written by `table_bytes`."""
     table = pq.read_table(path)
     facts = json.loads(table.schema.metadata[b"design"])
     names = tuple(facts["column_names"])

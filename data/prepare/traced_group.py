@@ -1,4 +1,4 @@
-"""Prepare genotypes of one group for tracing: a released mean, its members, and what an attacker may know.
+"""Prepare genotypes of one group for tracing attacks on its released mean.
 
 Rows are people, entries g − 1 in [−1, 1] with g copies of the file's first allele; missing calls are 0, the
 public center. SNPs are taken at even distances from the public list, without a look at anybody's calls.

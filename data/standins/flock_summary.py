@@ -1,4 +1,4 @@
-"""The simulated flock beside the published summary of the Kaggle copy (n = 23,309), column by column."""
+"""Comparison of the simulated flock with the published summary of the Kaggle copy (n = 23,309)."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The folders of lasting files, and how one is written: whole or not at all."""
+"""The folders of stored files, and atomic writing."""
 
 import errno
 import fcntl
@@ -180,7 +180,7 @@ def closed_folder(folder: Path) -> Path:
 
 
 def close_home() -> None:
-    """Close what a home keeps of tables, and of answers without noise, to all but its owner.
+    """Make a home's tables and non-private answers readable by its owner only.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def close_home() -> None:
 
 
 def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, private: bool = False) -> None:
-    """Write a file so that nobody ever sees a part of it, not even after a power cut.
+    """Write a file atomically and durably: readers see the old content or the new, even after a power cut.
 
     The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
     the folder is flushed as well. After any error the hidden file is gone and `path` is as before.
@@ -239,7 +239,7 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
 
 
 def _check_replaceable(path: Path) -> None:
-    """Refuse a path at which anything but a regular file stands: a link, a folder, a pipe, a device."""
+    """Refuse a path of a link, a folder, a pipe or a device."""
     if not path.name or "\0" in str(path):
         raise StoreError(f"the path of a file is needed, got {str(path)!r}; add the file's name")
     with suppress(OSError):  # there is nothing yet
@@ -254,7 +254,7 @@ def _owner_only(path: str, flags: int) -> int:
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Delete what writers that were killed left in a folder, or two folders below; return how many bytes.
+    """Delete temporary files of killed writers, up to two folders below; return the bytes freed.
 
     Whoever is still at work on a file holds its lock; one made a moment ago may not be locked yet.
     """

@@ -10,7 +10,7 @@ LOCK = "run.lock"  # the file that the first run of a home creates
 
 
 def account(uid: int) -> str:
-    """Return what an account is called."""
+    """Return the name of an account."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Says whether a folder lies on a disk of this machine, where file locks keep processes apart."""
+"""Check that a folder is on a local disk, where file locks are reliable."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
-    """One process, told apart from a later one that got the same number.
+    """A process, identified by its number and its start time.
 
     Attributes
     ----------

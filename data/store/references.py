@@ -160,7 +160,7 @@ def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
 
 
 def verified_path(ref: DatasetRef) -> Path:
-    """Return where a reference's file lies, once its checksum is that of the reference.
+    """Return the path of a reference's file after checking its checksum.
 
     Raises
     ------

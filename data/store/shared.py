@@ -1,4 +1,4 @@
-"""The store and the cache at an address that several machines share, beside the files of each.
+"""The store and the cache that several machines share at one address.
 
 With ``DPCOST_STORE=s3://bucket/folder``, or any other address that fsspec understands, prepared tables and
 results in the home are also copied there under the same name, and what a machine lacks is brought from there.
@@ -26,11 +26,11 @@ VARIABLE = "DPCOST_STORE"
 
 
 class _OtherContent(Exception):
-    """What lies at the address is not what was written."""
+    """The file at the address differs from the one that was written."""
 
 
 def shared_address() -> str:
-    """Return the address of the shared store as the environment names it; empty if there is none."""
+    """Return the address of the shared store from the environment; empty if none is set."""
     return os.environ.get(VARIABLE, "").rstrip("/")
 
 
@@ -53,18 +53,18 @@ def check_shared_store() -> None:
 
 
 def name_below_home(path: Path) -> str:
-    """Return what to call a file: by its place in the home, where it is in it, else by its whole path."""
+    """Return a file's path relative to the home, or its whole path if it is elsewhere."""
     return path.relative_to(home()).as_posix() if path.is_relative_to(home()) else str(path)
 
 
 def share(path: Path) -> None:
-    """Copy a file of the home to the shared store, if there is one."""
+    """Copy a file of the home to the shared store, if one is configured."""
     if path.is_relative_to(home()):
         share_as(path, name_below_home(path))
 
 
 def share_as(path: Path, name: str) -> None:
-    """Copy any file to the shared store, if there is one, under a name of its own there."""
+    """Copy a file to the shared store under a given name, if one is configured."""
     if not shared_address():
         return
     with _told():
@@ -78,7 +78,7 @@ def share_as(path: Path, name: str) -> None:
 
 
 def bring(path: Path, sha256: str) -> bool:
-    """Bring a file of the home from the shared store; say whether it is there now and what was written."""
+    """Copy a file from the shared store into the home; return whether it is there now and its checksum."""
     if not shared_address() or not path.is_relative_to(home()):
         return False
 
@@ -216,13 +216,13 @@ def _is_local(folder: Any) -> bool:
 
 
 def _shown() -> str:
-    """Return the address without what stands before an @, which may be a password."""
+    """Return the address without the part before an @, which may hold a password."""
     return f"{VARIABLE}={re.sub(r'//[^/]*@', '//', shared_address())}"
 
 
 @contextmanager
 def _told(*, reading: bool = False) -> Iterator[None]:
-    """Turn whatever a file system raises into one sentence; what is not there is no fault for a reader."""
+    """Turn errors of a file system into one sentence; a missing file is no error for a reader."""
     try:
         yield
     except (StoreError, _OtherContent):

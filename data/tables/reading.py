@@ -249,7 +249,7 @@ def _csv(path: Path, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBat
 
 
 def _separator(header: str) -> str:
-    """Return what separates the names of a header: the mark that is most frequent outside quotes."""
+    """Return the separator of a header: the mark that is most frequent outside quotes."""
     outside = "".join(header.split('"')[::2])
     return max(SEPARATORS, key=outside.count)
 

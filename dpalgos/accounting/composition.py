@@ -167,7 +167,7 @@ def sketch_renyi(n_rows: int, ratio: float, orders: FloatArray = ORDERS) -> Floa
 
 
 def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, list[Event]]:
-    """Return what is left of δ, and the releases that may not fail.
+    """Return δ less the failure probabilities, and the releases without them.
 
     An (ε, δ)-DP mechanism is ε-DP but for an event of probability δ (Kairouz, Oh & Viswanath 2015).
     """

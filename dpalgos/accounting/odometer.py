@@ -1,4 +1,4 @@
-"""What a dataset has spent over many releases: the arithmetic of the ledger.
+"""Privacy cost of a dataset over many releases: the arithmetic of the ledger.
 
 Releases are chosen adaptively, parameters included. Zero-concentrated DP composes under that freedom
 (Whitehouse, Ramdas, Rogers & Wu 2023): stop when Σρ would exceed what (ε, δ) allows, and everything
@@ -24,7 +24,7 @@ from dpalgos.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What one release, or several together, cost.
+    """The cost of one or several releases.
 
     Zero-concentrated DP ``rho``; the sum of ε if every release is pure, else infinity; δ of steps that may
     fail.

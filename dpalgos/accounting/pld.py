@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """What some releases of a kind cost.
+    """The privacy cost of some releases of one kind.
 
     ``kind`` is "gaussian" or "sampled", of that noise multiplier (and rate of rows drawn), or "pure", of
     that ε.

@@ -45,7 +45,7 @@ Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes
     ----------

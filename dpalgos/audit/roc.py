@@ -35,7 +35,7 @@ def auc_per_data_set(members: FloatArray, outsiders: FloatArray) -> FloatArray:
 
 
 def pooled_auc_parts(members: FloatArray, outsiders: FloatArray) -> FloatArray:
-    """Return what each data set contributes to the AUC of the pooled scores, (R,).
+    """Return the contribution of each data set to the AUC of the pooled scores, (R,).
 
     V_r + W_r − AUC, with V_r the mean over the data set's members of the share of all non-members below
     them, and W_r the mean over its non-members of the share of all members above. The mean is the pooled

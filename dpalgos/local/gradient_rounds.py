@@ -89,7 +89,7 @@ class GradientRounds:
     coef_bound: float
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return what the devices of the next group send."""
+        """Return the reports of the next group's devices."""
         radius = self.radius(state.coef)
 
         def vectors(X: FloatArray, y: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Sparse linear regression with interaction when nobody is trusted, isotropic rows (paper C, Algorithm 2).
+"""Interactive sparse linear regression under local privacy, isotropic rows (paper C, Algorithm 2).
 
 The iteration, its guarantee and its proof are in :mod:`dpalgos.local.gradient_rounds`: T disjoint groups,
 one ε-DP gradient per person, hard thresholding and projection on the server. What is specific here:
@@ -39,7 +39,7 @@ class LDPIHTParams(GradientParams):
 
 
 def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
-    """Return what devices and server do."""
+    """Return the computations of devices and server."""
     printed = params.calibration == "paper"
     defaults = GradientDefaults(
         n_rounds=5 if printed else 2,

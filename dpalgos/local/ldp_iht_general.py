@@ -1,4 +1,4 @@
-"""Sparse linear regression with interaction when nobody is trusted, correlated rows (paper C, Algorithm 4).
+"""Interactive sparse linear regression under local privacy, correlated rows (paper C, Algorithm 4).
 
 The iteration, its guarantee and its proof are in :mod:`dpalgos.local.gradient_rounds`: T disjoint groups,
 one ε-DP gradient per person, hard thresholding and projection on the server. What is specific here:
@@ -43,7 +43,7 @@ class LDPIHTGeneralParams(GradientParams):
 
 
 def algorithm(params: LDPIHTGeneralParams, n_features: int, n_people: int) -> GradientRounds:
-    """Return what devices and server do."""
+    """Return the computations of devices and server."""
     low, high = params.eigenvalue_bounds
     condition, printed = high / low, params.calibration == "paper"
     defaults = GradientDefaults(

@@ -1,4 +1,4 @@
-"""Sparse linear regression without interaction when nobody is trusted (paper C, Algorithm 1).
+"""Non-interactive sparse linear regression under local privacy (paper C, Algorithm 1).
 
     Σ̂ = mean of noisy x̄x̄',   v̂ = mean of noisy x̃ỹ,   θ̂ = S( Σ̂⁻¹ v̂ )
 
@@ -94,7 +94,7 @@ def witnesses(params: LDPNLDPParams, d: int, published: Sequence[FloatArray]) ->
 
 
 def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlgorithm:
-    """Return what devices and server do."""
+    """Return the computations of devices and server."""
     params.check_columns(n_features)
     kind = GaussianMoments if params.gaussian else PureMoments
     return kind(
@@ -168,7 +168,7 @@ class PureMoments:
     n_rounds: int = 1
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return what the devices send."""
+        """Return the devices' reports."""
         return (ReportPart(label="xx' and xy", randomizer=self._randomizer, vectors=self._vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
@@ -224,7 +224,7 @@ class GaussianMoments:
     n_rounds: int = 1
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return what the devices send."""
+        """Return the devices' reports."""
         gram, cross = self._randomizers
         return (
             ReportPart(label="xx'", randomizer=gram, vectors=self._products),

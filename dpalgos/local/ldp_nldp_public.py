@@ -102,7 +102,7 @@ def witnesses(params: LDPNLDPPublicParams, d: int, published: Sequence[FloatArra
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
-    """Return what devices and server do."""
+    """Return the computations of devices and server."""
     params.check_columns(n_features)
     level = params.response_level(n_features, n_people)
     return PublicMoments(params=params, n_features=n_features, response_level=level)
@@ -149,7 +149,7 @@ class PublicMoments:
     n_rounds: int = 1
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return what the devices send."""
+        """Return the devices' reports."""
         return (ReportPart(label="xy", randomizer=self._randomizer, vectors=self._vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:

@@ -1,4 +1,4 @@
-"""Randomizers of local differential privacy: what a device does to a private vector before it sends it.
+"""Randomizers of local differential privacy, by which a device protects a vector before it sends it.
 
 Each takes any z in R^p with ‖z‖₂ ≤ r (r is public, and the caller has clipped z to it) and returns an
 unbiased report z̃ in R^p, E z̃ = z. The laws of the reports of any two z are indistinguishable:
@@ -76,7 +76,7 @@ class Randomizer(Protocol):
         ...
 
     def event(self, label: str) -> Event:
-        """Return what one report costs."""
+        """Return the privacy event of one report."""
         ...
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
@@ -121,7 +121,7 @@ class HalfSpaceRandomizer:
         return self.scale**2 - norm**2
 
     def event(self, label: str) -> Event:
-        """Return what one report costs."""
+        """Return the privacy event of one report."""
         return _pure_event(self, label, threshold=0.0)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
@@ -190,7 +190,7 @@ class CapRandomizer:
         return self._second_moment - norm**2
 
     def event(self, label: str) -> Event:
-        """Return what one report costs."""
+        """Return the privacy event of one report."""
         return _pure_event(self, label, threshold=self.threshold * self.radius / self.mean)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
@@ -275,7 +275,7 @@ class GaussianReport:
         return float(self.radius + self.noise_std * (np.sqrt(self.size) + np.sqrt(2 * np.log(1e12))))
 
     def event(self, label: str) -> Event:
-        """Return what one report costs."""
+        """Return the privacy event of one report."""
         return GaussianEvent(
             label=label,
             noise_multiplier=self.noise_multiplier,

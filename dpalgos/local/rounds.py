@@ -1,4 +1,4 @@
-"""Protocol of local privacy: what devices send, what the server computes, and a simulation of both.
+"""Protocol of local privacy: reports of devices, computations of the server, and a simulation of both.
 
 An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
 
@@ -70,7 +70,7 @@ class LocalAlgorithm(Protocol):
         ...
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return what the devices of the next group send."""
+        """Return the reports of the next group's devices."""
         ...
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:

@@ -25,7 +25,7 @@ from dpalgos.typing import FloatArray
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Whitening:
-    """What was released of the rows' second moments, and what follows.
+    """Released second moments of the rows, and the whitening matrix that follows.
 
     Attributes
     ----------

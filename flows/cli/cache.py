@@ -1,4 +1,4 @@
-"""``dpcost cache``: what is stored, whether it is whole, and what may go."""
+"""``dpcost cache``: list, verify and prune stored results."""
 
 import json
 from typing import Annotated, Any
@@ -59,7 +59,7 @@ def cache_prune(
         bool, typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest first.")
     ] = False,
 ) -> None:
-    """Delete what is damaged, half written, or what the current code would not use."""
+    """Delete results that are damaged, incomplete or stale."""
     from flows.record.inventory import n_bytes, prune
     from flows.record.journal import exclusive_run
     from flows.record.shared_inventory import prune_shared

@@ -78,7 +78,7 @@ def _prepare_streams() -> None:
 
 
 def _show_warnings() -> None:
-    """Show what the packages below have to say as notes on standard error."""
+    """Show warnings of the packages as notes on standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     for name in ("data", "dpalgos", "tasks", "flows"):

@@ -96,7 +96,7 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try to break an estimator: an empirical lower bound on ε beside the certified one."""
+    """Audit an estimator: an empirical lower bound on ε next to the certified one."""
     import numpy as np
 
     from dpalgos import InputError, get_estimator
@@ -152,7 +152,7 @@ def ledger_open(
 
 @ledger_app.command("show")
 def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
-    """Show budgets and what was spent of them."""
+    """Show budgets and charges."""
     from data.ledger import open_ledger
     from tasks.release.draw import charged_unit, spent_epsilon
 

@@ -1,4 +1,4 @@
-"""The commands that run studies, and that show what ran."""
+"""The commands that run studies and show runs."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another such folder, e.g. of another --out.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say what differs between two runs, beyond their error bars."""
+    """Compare two runs, beyond their error bars."""
     from reports.analysis.compare import compare_results, describe
     from tasks.run.stored_results import read_results
 
@@ -139,7 +139,7 @@ def compare(
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show what ran, and what is stored."""
+    """Show the last runs and the stored results."""
     from flows.record.status import recent_runs, totals
 
     runs, stored = recent_runs(home()), totals(home())

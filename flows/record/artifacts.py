@@ -44,7 +44,7 @@ P = ParamSpec("P")
 
 
 def _best_effort(function: Callable[P, None]) -> Callable[P, None]:
-    """Let a function that tells the server something fail with a note."""
+    """Decorator: log errors of a function that reports to the server instead of raising them."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:

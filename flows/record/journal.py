@@ -35,7 +35,7 @@ _HELD: set[Path] = set()  # the homes that this process has the place in
 
 @dataclass(frozen=True, kw_only=True)
 class JournalEntry:
-    """What is known of one run.
+    """The journal's record of one run.
 
     Attributes
     ----------

@@ -121,7 +121,7 @@ def counter(
 
 
 def say(sentence: str) -> None:
-    """Tell the user one thing on standard error; a run goes on if nobody can be told."""
+    """Write one line to standard error; a closed stream does not stop the run."""
     with suppress(OSError):
         print(sentence, file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""What ran last for a home, and how much is stored there: light, for it is asked often."""
+"""The last runs of a home and the size of its store."""
 
 import os
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Tells a webhook what nobody sits and watches: a scheduled run that failed, a result that drifted.
+"""Webhook messages about failed scheduled runs and drifted results.
 
 The address is ``DPCOST_WEBHOOK_URL`` or, if that is not set, Prefect's secret block ``dpcost-webhook``. What
 is sent are names and numbers of cells: no result, no message of an error, nothing of the data.
@@ -40,7 +40,7 @@ def _run(flow_run: Any) -> dict[str, str]:
 
 
 def _tell(event: str, sentence: str, **facts: Any) -> None:
-    """Post one JSON object, if there is an address; a receiver that does not answer stops nothing."""
+    """Post one JSON object, if an address is configured; failures are only logged."""
     address = _address()
     if not address:
         return

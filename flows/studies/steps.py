@@ -177,7 +177,7 @@ class StudySteps:
         ]
 
     def collect_results(self, parts: list[Record], audits: list[Record]) -> Record:
-        """Put the rows of all parts, and what the audits found, into one table."""
+        """Collect the rows of all parts and the results of audits in one table."""
         contents = [[part["sha256"], part.get("beside")] for part in (*parts, *audits)]
         key = cache_key("results", [collect.fn.__module__], contents, str(self.folder))
         return self._run(collect, key, parts, audits, str(self.folder))

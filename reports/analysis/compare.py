@@ -1,4 +1,4 @@
-"""What differs between two results tables, beyond their error bars."""
+"""Differences between two results tables beyond their error bars."""
 
 from typing import Any
 

@@ -205,7 +205,7 @@ def _s(items: list[str]) -> str:
 
 
 def _sentence(error: pa.errors.SchemaError, df: pd.DataFrame) -> str:
-    """Turn a pandera error into one sentence: what, where, what is allowed."""
+    """Turn a pandera error into one sentence."""
     column = error.schema.name if error.schema.name in COLUMNS else None
     cases = error.failure_cases
     rows = _failing_rows(cases)

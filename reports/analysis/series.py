@@ -20,7 +20,7 @@ _ROUNDING = 1e-12  # relative; a spread below it is that of rounding
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """What a figure or a table holds fixed: ε, the rule for δ, and the panel."""
+    """The fixed values of a figure or a table: ε, the rule for δ, and the panel."""
 
     epsilon: float
     delta_rule: str
@@ -113,7 +113,7 @@ class View:
 
     @classmethod
     def build(cls, summary: pd.DataFrame, page: StudyPage) -> View:
-        """Add what the page knows to the summary of the headline metric."""
+        """Combine the page's records with the summary of the headline metric."""
         table = summary[summary["metric"] == page.metric].reset_index(drop=True).copy()
         table = place(table, page)
         facts = zip(table["estimator"], table["privacy_model"], table["estimator_epsilon"], strict=True)

@@ -15,7 +15,7 @@ from reports.charts.chart import LETTER, Frame, Reference, line_color, means, te
 
 
 def add_references(ax: Axes, frame: Frame) -> None:
-    """Draw the thin gray lines, each with its name where there is most room along it."""
+    """Draw thin gray reference lines, each labeled where there is most room."""
     spec, size = frame.spec, frame.size
     font = size.font * 0.85
     lines = {r: label_placement.interpolate_log(r.x, r.y) for r in spec.references}

@@ -1,4 +1,4 @@
-"""The picture of certified ε (and audited ε) against the ε that was asked for."""
+"""The figure of certified and audited ε against the requested ε."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH, ROW, SIDE, TOP, BOTTOM, FONT = 500.0, 40.0, 14.0, 42.0, 44.0, 11.5
 
 @dataclass(frozen=True)
 class CertifiedFigure:
-    """Private series of one setting, the ε asked for, and the warning to print."""
+    """Private series of one setting, the requested ε, and a warning to print."""
 
     series: tuple[Series, ...]
     asked: float
@@ -41,7 +41,7 @@ def audited_epsilon(series: Series) -> float | None:
 
 
 def draw_certified(spec: CertifiedFigure) -> Figure:
-    """Draw a row per private series: the certified ε as a dot or a bar, what was asked as a line."""
+    """Draw a row per private series: the certified ε as a dot or a bar, the requested ε as a line."""
     rows = [s for s in spec.series if s.role == "private" and (certified_range(s) or audited_epsilon(s))]
     height = TOP + BOTTOM + ROW * max(1, len(rows))
     low, high = _reach(rows, spec.asked)

@@ -120,7 +120,7 @@ def error_limits(
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes of one figure: ranges, and where a value lies."""
+    """The axes of one figure: ranges and positions of values."""
 
     spec: LineFigure
     size: Size

@@ -85,6 +85,6 @@ def slot(order: int) -> int:
 
 
 def marker(order: int, form: int) -> str:
-    """Return the marker of an estimator's line: it tells forms apart, and estimators that share a color."""
+    """Return the marker of an estimator's line, which distinguishes forms and shared colors."""
     times = order // len(SERIES)  # that the colors were gone through; after seven times markers are moved on
     return MARKERS[(form + 3 * times + times // len(MARKERS)) % len(MARKERS)]

@@ -36,7 +36,7 @@ class Shown:
 
 
 def banner(data_source: str, brief: bool = False) -> str:
-    """Return the warning that goes on the page and on every figure; empty unless a stand-in was used."""
+    """Return the warning for the page and its figures; empty unless a stand-in was used."""
     if data_source == "stand-in":
         return "stand-in data" if brief else "STAND-IN DATA: simulated, not the real data set"
     return ""

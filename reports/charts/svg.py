@@ -66,7 +66,7 @@ def to_png(fig: Figure) -> bytes:
 
 
 def inline(svg: bytes | str, prefix: str) -> str:
-    """Return an SVG to be put into a page: colors as CSS variables, ids of its own, no fixed size.
+    """Return an SVG for a page: colors as CSS variables, unique ids, no fixed size.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Shows which central ε the same local reports would give if somebody shuffled or summed them."""
+"""The central ε of the same local reports if they were shuffled or summed."""
 
 from __future__ import annotations
 

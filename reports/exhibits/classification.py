@@ -1,4 +1,4 @@
-"""What a classification shows: a paper's printed numbers beside ours, and ROC curves."""
+"""Exhibits of a classification: a paper's printed numbers next to ours, and ROC curves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
-    """Return the paper's table beside ours, where it has one, and ROC curves.
+    """Return the paper's table, if any, next to ours, and ROC curves.
 
     ``content`` has ``label_counts``: how many rows are labeled 0, and 1; empty if that is not known.
     """
@@ -120,7 +120,7 @@ def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Shown | None:
 
 
 def _roc_figure(view: View, curves: list[tuple[Series, list[float], list[float], float]]) -> Figure:
-    """Draw (series, false alarms, hits, area) as curves, the areas beside them."""
+    """Draw (series, false alarms, hits, area) as curves with their areas."""
     width, height, left, bottom, side = 860.0, 470.0, 52.0, 52.0, 370.0
     with drawing():
         fig = new_figure(width, height)

@@ -1,4 +1,4 @@
-"""Shows how often intervals cover, beside intervals that leave the noise out, and how wide they are.
+"""Coverage and width of intervals, and coverage of intervals that ignore the noise.
 
 A cell covers too rarely where its coverage is below 94 % by more than three standard errors.
 """
@@ -90,7 +90,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
 
 
 def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row per cell that tells coverage, with a column for each metric."""
+    """Return one row per cell that measures coverage, with a column for each metric."""
     names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
     found = summary[summary["metric"].isin(names)]
     if found.empty:

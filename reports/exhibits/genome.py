@@ -1,4 +1,4 @@
-"""What a comparison of genotypes shows: one release along the genome, and how many true hits are found."""
+"""Exhibits of a genotype comparison: one release along the genome, and the true hits found."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _orders(view: View) -> dict[str, int]:
 
 
 def _figure(ratios: pd.DataFrame, orders: Mapping[str, int], words: str) -> Figure:
-    """Draw the profiles, with names beside them in the order of their geometric means."""
+    """Draw the profiles, labeled in the order of their geometric means."""
     with drawing():
         fig = new_figure(_WIDTH, _HEIGHT)
         ax = fig.add_axes((0.08, 0.15, 0.5, 0.78))

@@ -1,4 +1,4 @@
-"""Tells the bias of an estimator over unlike users apart from the noise that protects them."""
+"""The bias of estimators over heterogeneous users, separated from their noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.numbers import num, setting
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
-    """Return each private estimator's bias beside its mean error, at the headline's setting."""
+    """Return each private estimator's bias and mean error at the headline's setting."""
     where, rows = view.headline, []
     for name, form, bias in content["rows"]:
         table = view.table

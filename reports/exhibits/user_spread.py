@@ -1,4 +1,4 @@
-"""Shows how far users lie apart on a map, and what that does to a promise made for equal users."""
+"""The spread of users on a map, and its effect on a guarantee for equal users."""
 
 from __future__ import annotations
 

@@ -16,20 +16,20 @@ from reports.words.headline import PageHeadline
 
 @dataclass(frozen=True)
 class Filling:
-    """The pictures of a page, and what its templates need beside what all pages have."""
+    """The figures of a page, and the values that only its templates need."""
 
     pictures: Pictures
     context: dict[str, Any] = field(default_factory=dict)
 
 
 class Layout(Protocol):
-    """What a module of this package has."""
+    """Protocol of the modules of this package."""
 
     def headline(self, summary: pd.DataFrame, page: StudyPage) -> PageHeadline:
         """Compute the top of the page."""
 
     def fill(self, view: View, summary: pd.DataFrame) -> Filling:
-        """Draw the pictures and compute what else is shown."""
+        """Draw the figures and compute the other values of the page."""
 
 
 def layout_of(page: StudyPage) -> Layout:

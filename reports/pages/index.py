@@ -39,7 +39,7 @@ class Card:
     profile: str
 
     def to_json(self) -> str:
-        """Return the card as JSON, to be stored beside the study's report."""
+        """Return the card as JSON, to be stored next to the study's report."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
     @classmethod

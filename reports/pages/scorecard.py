@@ -1,4 +1,4 @@
-"""The scorecard's page: every claim, what the runs say of it, and where the evidence is."""
+"""The scorecard's page: every claim with its verdict and evidence."""
 
 from __future__ import annotations
 

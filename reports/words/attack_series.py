@@ -1,4 +1,4 @@
-"""Groups the rows of a study of attacks into panels and lines against ε, and says what they show."""
+"""Panels and lines against ε of a study of attacks, and sentences about them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ SHOWN_RATES = (0.1, 0.01, 0.001)
 
 @dataclass(frozen=True)
 class Value:
-    """A number with its interval and what is allowed, as text; empty where there is none."""
+    """A number with its interval and its bound, as text; empty where there is none."""
 
     text: str
     interval: str = ""

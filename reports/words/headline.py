@@ -192,7 +192,7 @@ def _consecutive(xs: Sequence[float], sizes: Sequence[float]) -> bool:
 
 
 def data_sentence(page: StudyPage) -> str:
-    """Say what the data are: real, simulated, or a stand-in."""
+    """State whether the data are real, simulated, or a stand-in."""
     text, simulated = _data_sentence(page.dataset), page.dataset.simulated_too
     if not simulated:
         return text

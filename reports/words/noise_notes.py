@@ -42,7 +42,7 @@ def noise_comparisons(series: Sequence[Series], x: float) -> tuple[NoiseComparis
 
 
 def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
-    """Say in one or two sentences what the printed noise does; empty where nothing was run with it."""
+    """Describe the effect of the printed noise in one or two sentences; empty without such runs."""
     proved = [r for r in rows if math.isfinite(r.certified)]
     if not rows:
         return ""

@@ -257,7 +257,7 @@ class Failure:
 
 
 def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
-    """Group what failed or was refused by estimator, noise, form and reason; most frequent first."""
+    """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
     page = view.page
     bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
     bad = place(bad, page)

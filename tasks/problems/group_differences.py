@@ -205,7 +205,7 @@ def groups_bytes(prepared: GroupDifference) -> bytes:
 
 
 def load_groups(path: Path) -> GroupDifference:
-    """Read what `groups_bytes` made."""
+    """Read groups written by `groups_bytes`."""
     with np.load(path) as stored:
         facts = json.loads(str(stored["facts"]))
         X = stored["X"].astype(np.float64)

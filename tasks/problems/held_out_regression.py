@@ -44,7 +44,7 @@ class HeldOutEstimation(Estimation):
 
 
 class HeldOutRegression(TrainTestSplit):
-    """n rows of a table to fit a linear regression on, the others to test it on.
+    """Linear regression on n rows of a table, tested on the others.
 
     Errors of coefficients are in standard deviations of the columns; excess risks in squared public units of
     the response, against least squares on the same n rows.

@@ -36,7 +36,7 @@ class IntervalDraw(Estimation):
     """Data with a target, of which the coverage of an answer's intervals is measured."""
 
     def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
-        """Return the error, and means over coordinates of what follows, (6, R).
+        """Return the error and means over coordinates of coverage and width, (6, R).
 
         Whether there is an interval; whether it covers; the squared error over its squared half width;
         whether an interval without the noise covers; whether there is one.
@@ -138,6 +138,6 @@ class Resamples(RegisteredTableProblem):
 
 
 class IntervalResamples(IntervalProblem, Resamples):
-    """Intervals for the answer of a whole table, from n of its rows drawn with replacement."""
+    """Intervals for the answer on a whole table, from n of its rows drawn with replacement."""
 
     kind: Literal["interval_resamples"]

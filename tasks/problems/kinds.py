@@ -40,12 +40,12 @@ def _problems(module: ModuleType) -> Iterator[type[Problem]]:
 
 
 def _named(problem: type[Problem]) -> tuple[str, ...]:
-    """Return what a class is called in study files; nothing for a base of others."""
+    """Return the names of a class in study files; none for an abstract base."""
     return get_args(problem.model_fields["kind"].annotation)
 
 
 def _faults(kind: str, problem: type[Problem], known: Kinds) -> Iterator[str]:
-    """Yield what is wrong with a kind of problem."""
+    """Yield the faults of a kind of problem."""
     if kind in known:
         yield f"kind must be a new name, got {kind!r}, that of {known[kind].__module__}"
     if isabstract(problem):

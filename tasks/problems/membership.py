@@ -1,4 +1,4 @@
-"""Problems of tracing: how well an attack tells the rows that an estimator saw from rows that it did not.
+"""Tracing attacks: how well the rows that an estimator saw are distinguished from other rows.
 
 Each replicate has members, whom the estimator sees, as many non-members or the rest of a group, and one
 release. Scores are standardized by what a non-member's would vary by and pooled over replicates, so that

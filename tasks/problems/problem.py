@@ -69,10 +69,10 @@ class Draw(ABC):
 
     @abstractmethod
     def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return what is measured on estimates (d, R) or (d,): an array whose last axis is R."""
+        """Return the measurements of estimates (d, R) or (d,), with last axis R."""
 
     def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
-        """Return what is measured on a whole answer; by default on its estimate alone."""
+        """Return the measurements of an answer; by default those of its estimate."""
         return self.measure(answer.estimate)
 
     def selection(self, estimate: np.ndarray) -> dict[str, int]:
@@ -104,7 +104,7 @@ class Estimation(Draw):
 
 
 class Problem(Strict, ABC):
-    """How the data of a panel arise, and what is measured; a subclass names itself by its field ``kind``."""
+    """The source of a panel's data and the measurement; a subclass has a name in its field ``kind``."""
 
     kind: str
 
@@ -130,7 +130,7 @@ class Problem(Strict, ABC):
 
     @property
     def measured(self) -> str:
-        """How an error comes about and what it is, in sentences for the report."""
+        """The definition of the error, in sentences for the report."""
         return ""
 
     def check(self, n: int, task: str) -> None:
@@ -164,11 +164,11 @@ class Problem(Strict, ABC):
 
 
 class DatasetProblem(Problem, ABC):
-    """A problem on a dataset, which is brought and prepared before blocks are computed."""
+    """A problem on a dataset, which is fetched and prepared before blocks are computed."""
 
     @property
     def about(self) -> Dataset:
-        """What is public about the dataset."""
+        """The public description of the dataset."""
         return get_dataset(self.source)
 
     @property
@@ -195,11 +195,11 @@ class DatasetProblem(Problem, ABC):
 
     @abstractmethod
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
-        """Return what is prepared once of a dataset, as the file's suffix and content."""
+        """Prepare a dataset once, and return the suffix and content of the file."""
 
     @abstractmethod
     def load(self, path: Path) -> Any:
-        """Read back what `prepare` returned, as `draws` takes it."""
+        """Read a file of `prepare`, for `draws`."""
 
 
 def is_protected(problem: Problem) -> bool:

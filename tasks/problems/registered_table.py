@@ -152,7 +152,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     @property
     def user_id(self) -> str:
-        """The column that says whose row it is; empty where a row is what is protected."""
+        """The column of user ids; empty where rows are protected."""
         return self.own.user_id if self.own else ""
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
@@ -174,7 +174,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
-        """Return a table of the same columns, made up from what is declared of them."""
+        """Return a simulated table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
         if not self.own or self.own.users is None:
             return self._prepared(rows.made_up(n_units, None, guesses, rng))
@@ -183,7 +183,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
-        """Return what is declared of the table's columns, from which rows can be made up."""
+        """Return the declarations of the table's columns, from which rows are simulated."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.own.columns if self.own else ()

@@ -47,7 +47,7 @@ class UserSelection(Problem):
 
     @property
     def metric(self) -> str:
-        """The expected loss of what was chosen, less that of the best candidate."""
+        """The expected loss of the chosen candidate, minus that of the best one."""
         return "excess_loss"
 
     def sizes(self, n: int) -> dict[str, int]:
@@ -78,5 +78,5 @@ class UserSelection(Problem):
             )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return which metric tells the rules of selection apart."""
+        """Return the metric that compares the rules of selection."""
         return {"selection_rules": {"metric": self.metric}}

@@ -45,7 +45,7 @@ Config = TypeVar("Config", bound=Strict)
 
 
 def read_release(config: Path, interval: float | None = None) -> tuple[ReleaseConfig, OwnData | None]:
-    """Return what a file asks, with its columns, and the declarations that it names, if any.
+    """Read a release file: its request, its columns, and the declarations that it names, if any.
 
     ``interval`` is the level of the intervals that are asked for beside the file.
 

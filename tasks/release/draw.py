@@ -28,7 +28,7 @@ _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing e
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a release shows.
+    """The answer of a release, as shown.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ def _planned(estimator: str, keywords: dict[str, Any], rows: ReleaseRows) -> tup
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:
-    """Return what all charges together cost, lost answers included."""
+    """Return the total cost of charges, including those whose answers were lost."""
     total = Spending()
     for charge in charges:
         cost = charge.accounting
@@ -186,7 +186,7 @@ def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
 
 
 def charged_unit(charges: Sequence[Charge]) -> str | None:
-    """Return what neighbors differ in, in all charges: a row, or a user by a column; None without any."""
+    """Return the unit of privacy of all charges: a row, or a user by a column; None without charges."""
     return charges[0].accounting.get("unit", "row") if charges else None
 
 
@@ -201,7 +201,7 @@ def _check_unit(budget: str, charges: Sequence[Charge], new: Charge) -> None:
 
 
 def _stored(units: FileUnits, drawn: Release) -> dict[str, Any]:
-    """Return what the ledger keeps of an answer, as plain data."""
+    """Return the part of an answer that the ledger stores, as plain data."""
     stored: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
     if drawn.interval is not None:
         pairs = units.of(drawn.interval.T)

@@ -51,7 +51,7 @@ class FileUnits:
         return cls(names=tuple(names), factor=np.ones(len(names)), offset=np.zeros(len(names)))
 
     def of(self, answer: FloatArray) -> FloatArray:
-        """Return what was released of each coordinate, (k,) or (k, several), in the units of the file."""
+        """Return the released coordinates, (k,) or (k, several), in the units of the file."""
         return np.asarray((answer.T * self.factor + self.offset).T)
 
 

@@ -1,4 +1,4 @@
-"""The manifest of a report: what it was made from, with what, when and where."""
+"""The manifest of a report: its inputs, versions, time and place."""
 
 import os
 import platform

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 def render(
     key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> Record:
-    """Write the report beside its results table; return the manifest's record with the headline."""
+    """Write the report next to its results table; return the manifest's record with the headline."""
     return write_report(spec, located(results), build_manifest(spec, tables, results, context), key)
 
 
@@ -59,7 +59,7 @@ def write_report(
 
 
 def load_exhibits(folder: Path) -> dict[str, Any]:
-    """Return what `tasks.run.exhibit` wrote, by name of exhibit; nothing where there is none."""
+    """Return the content of each exhibit that `tasks.run.exhibit` wrote, by name."""
     try:
         return dict(read_json(folder / EXHIBITS))
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def load_exhibits(folder: Path) -> dict[str, Any]:
 
 
 def write_index(out: Path) -> Path:
-    """Write the page over all studies from the cards that lie beside their reports.
+    """Write the index page from the cards of all reports.
 
     It is its owner's alone while a study's folder is: cards tell what came out.
     """
@@ -80,7 +80,7 @@ def write_index(out: Path) -> Path:
 
 
 def card_of(content: bytes, path: str) -> Card | None:
-    """Return a study's card as it lies at a path; None, and a warning, if it is damaged."""
+    """Read a study's card; None, and a warning, if it is damaged."""
     try:
         return Card.from_json(content)
     except (ValueError, TypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What the private estimators of a study spent at its headline's setting, and on what."""
+"""How private estimators split their budget at the headline's setting."""
 
 from typing import Any
 

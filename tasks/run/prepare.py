@@ -1,4 +1,4 @@
-"""Prepare the data of a panel and store what is prepared."""
+"""Task: prepare the data of a panel."""
 
 from prefect import task
 
@@ -14,6 +14,6 @@ from tasks.problems.problem import DatasetProblem
 @task(name="prepare", task_run_name="prepare {table.name}", **BY_KEY)
 @guarded
 def prepare(key: CacheKey, problem: DatasetProblem, table: DatasetRef) -> Record:
-    """Return the record of what a panel's problem prepares of its dataset."""
+    """Prepare a panel's dataset, and return the record of the file."""
     suffix, content = problem.prepare(table)
     return written(key, home() / "cache" / "designs" / f"{key}{suffix}", content)

@@ -1,4 +1,4 @@
-"""The results table of a run, as it lies in the folder of a report."""
+"""The results table in the folder of a report."""
 
 from pathlib import Path
 

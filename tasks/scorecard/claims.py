@@ -1,4 +1,4 @@
-"""Claims of the papers that a run can test: what is said, where, and how the results of a study decide.
+"""Claims of papers, each with the test that decides it from the results of a study.
 
 A claim is judged on the repetitions of a study, at a confidence of 99 %, once with the noise as printed and
 once with the least noise that proves the same guarantee. A verdict is 1 (holds), 0 (does not hold) or NaN

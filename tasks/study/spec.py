@@ -1,4 +1,4 @@
-"""What a study is: the schema of ``flows/studies/*.toml`` and its expansion into blocks of cells."""
+"""The schema of ``flows/studies/*.toml``, and the expansion of a study into blocks of cells."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -313,7 +313,7 @@ class StudySpec(Strict):
         return next(panel for panel in self.panels if panel.name == name)
 
     def task_of(self, panel: Panel) -> str:
-        """Return what a panel's estimators estimate."""
+        """Return the task of a panel's estimators."""
         return panel.problem.task or self.task
 
     def grid_of(self, panel: Panel) -> Grid:
