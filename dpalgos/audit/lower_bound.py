@@ -29,7 +29,7 @@ from dpalgos.api import build_params
 from dpalgos.audit.confidence import CONFIDENCE, detectable_fault, epsilon_lower_bound
 from dpalgos.audit.distinguishers import Discriminant, all_scores, declared_divergence
 from dpalgos.audit.pairs import pairs
-from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, events_of, fails, trials
+from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
@@ -181,29 +181,12 @@ def audit(
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
     bounds = _Bounds(int(n_trials), float(getattr(params, "delta", np.nan)), confidence)
 
+    found = _Audit(Trials(estimator, params, rng, noise), bounds)
     candidates = pairs(estimator, params, n_features, rng)
-    failing = [
-        pair for pair in candidates if any(fails(estimator, params, p, rng) for p in (pair, pair.swapped))
-    ]
-    if failing:
-        return _audit_failure(estimator, params, failing[0], rng, bounds)
-    finalists = [
-        (
-            pair,
-            discriminant,
-            _choose(_score(estimator, params, pair, n_trials // 2 + 1, discriminant, rng, noise), bounds),
-        )
-        for pair, discriminant in _scout(estimator, params, candidates, rng, noise, bounds)
-    ]
-    pair, discriminant, chosen = max(finalists, key=lambda finalist: finalist[2].predicted)
-    hits, false_hits = 0, 0
-    for on_first, on_second in trials(estimator, params, pair, n_trials, rng, noise):
-        counts = [chosen.count(all_scores(runs, discriminant)) for runs in (on_first, on_second)]
-        if chosen.reverse:
-            counts.reverse()
-        hits, false_hits = hits + counts[0], false_hits + counts[1]
-
-    return _result(estimator, params, pair, rng, bounds, chosen.name, hits, false_hits)
+    for pair in candidates:
+        if any(found.trials.fails(either) for either in (pair, pair.swapped)):
+            return found.of_failure(pair)
+    return found.of_releases(candidates)
 
 
 @dataclass(frozen=True)
@@ -236,91 +219,87 @@ class _Event:
         return int(np.sum(score <= self.threshold if self.reverse else score >= self.threshold))
 
 
-def _scout(
-    estimator: Estimator,
-    params: Params,
-    candidates: list[Pair],
-    rng: np.random.Generator,
-    noise: NoiseFactory,
-    bounds: _Bounds,
-) -> list[tuple[Pair, Discriminant]]:
-    """Return the pair that the declared noise should hide least, and the one that runs distinguish best."""
-    n = max(_SCOUT_TRIALS, bounds.n_trials // 50)
-    found = []
-    for pair in candidates:
-        try:
-            runs = next(trials(estimator, params, pair, _SCOUT_TRIALS, rng, noise))
-            discriminant = Discriminant(*runs)
-            event = _choose(_score(estimator, params, pair, n, discriminant, rng, noise), bounds)
-        except InputError:
-            continue  # the estimator refuses such rows, e.g. responses that are no class labels
-        declared = max(declared_divergence(chunk) for chunk in runs)
-        found.append((declared, event.predicted, pair, discriminant))
-    if not found:
-        raise InputError(f"{estimator.name} refuses every pair of neighbors; check its keywords")
-    best = {id(item): item for item in (max(found, key=lambda f: f[0]), max(found, key=lambda f: f[1]))}
-    return [(pair, discriminant) for _, _, pair, discriminant in best.values()]
+@dataclass(frozen=True)
+class _Audit:
+    trials: Trials
+    bounds: _Bounds
 
+    def of_releases(self, candidates: list[Pair]) -> AuditResult:
+        """Audit by what is released: scout, choose and test."""
+        n = self.bounds.n_trials
+        finalists = [
+            (pair, discriminant, _choose(self._score(pair, n // 2 + 1, discriminant), self.bounds))
+            for pair, discriminant in self._scout(candidates)
+        ]
+        pair, discriminant, chosen = max(finalists, key=lambda finalist: finalist[2].predicted)
+        hits, false_hits = 0, 0
+        for on_first, on_second in self.trials.chunks(pair, n):
+            counts = [chosen.count(all_scores(runs, discriminant)) for runs in (on_first, on_second)]
+            if chosen.reverse:
+                counts.reverse()
+            hits, false_hits = hits + counts[0], false_hits + counts[1]
+        return self._result(pair, n, chosen.name, hits, false_hits)
 
-def _audit_failure(
-    estimator: Estimator, params: Params, pair: Pair, rng: np.random.Generator, bounds: _Bounds
-) -> AuditResult:
-    """Audit by whether a run fails with an error that is not about the input."""
-    n = min(bounds.n_trials, _FAILURE_TRIALS)
-    counts = [sum(fails(estimator, params, p, rng) for _ in range(n)) for p in (pair, pair.swapped)]
-    few = dataclasses.replace(bounds, n_trials=n)
-    return _result(estimator, params, pair, rng, few, "whether it fails", max(counts), min(counts))
+    def of_failure(self, pair: Pair) -> AuditResult:
+        """Audit by whether a run fails with an error that is not about the input."""
+        n = min(self.bounds.n_trials, _FAILURE_TRIALS)
+        counts = [sum(self.trials.fails(either) for _ in range(n)) for either in (pair, pair.swapped)]
+        return self._result(pair, n, "whether it fails", max(counts), min(counts))
 
+    def _scout(self, candidates: list[Pair]) -> list[tuple[Pair, Discriminant]]:
+        """Return the pair that declared noise should hide least, and the one that runs distinguish best."""
+        n = max(_SCOUT_TRIALS, self.bounds.n_trials // 50)
+        found = []
+        for pair in candidates:
+            try:
+                runs = next(self.trials.chunks(pair, _SCOUT_TRIALS))
+                discriminant = Discriminant(*runs)
+                event = _choose(self._score(pair, n, discriminant), self.bounds)
+            except InputError:
+                continue  # the estimator refuses such rows, e.g. responses that are no class labels
+            declared = max(declared_divergence(chunk) for chunk in runs)
+            found.append((declared, event.predicted, pair, discriminant))
+        if not found:
+            name = self.trials.estimator.name
+            raise InputError(f"{name} refuses every pair of neighbors; check its keywords")
+        best = {id(item): item for item in (max(found, key=lambda f: f[0]), max(found, key=lambda f: f[1]))}
+        return [(pair, discriminant) for _, _, pair, discriminant in best.values()]
 
-def _result(
-    estimator: Estimator,
-    params: Params,
-    pair: Pair,
-    rng: np.random.Generator,
-    bounds: _Bounds,
-    distinguisher: str,
-    hits: int,
-    false_hits: int,
-) -> AuditResult:
-    n, delta, confidence = bounds.n_trials, bounds.delta, bounds.confidence
-    calibration, epsilon = str(getattr(params, "calibration", "")), float(getattr(params, "epsilon", np.nan))
-    certified = certified_epsilon(events_of(estimator, params, [pair, pair.swapped], rng), delta)
-    claimed = min(certified, epsilon) if calibration == "tight" else certified
-    return AuditResult(
-        estimator=estimator.name,
-        calibration=calibration,
-        epsilon=epsilon,
-        delta=delta,
-        certified_epsilon=certified,
-        claimed_epsilon=claimed,
-        epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n, delta, confidence)),
-        confidence=confidence,
-        n_trials=n,
-        pair=pair.label,
-        distinguisher=distinguisher,
-        true_positive_rate=hits / n,
-        false_positive_rate=false_hits / n,
-        detectable_fault=detectable_fault(n, claimed, delta, confidence=confidence)
-        if 0 < claimed < np.inf
-        else np.inf,
-    )
+    def _score(self, pair: Pair, n_trials: int, discriminant: Discriminant) -> Scores:
+        collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
+        for chunk in self.trials.chunks(pair, n_trials):
+            for scores, runs in zip(collected, chunk, strict=True):
+                scores.append(all_scores(runs, discriminant))
+        first, second = (
+            {name: np.concatenate([s[name] for s in scores]) for name in scores[0]} for scores in collected
+        )
+        return first, second
 
-
-def _score(
-    estimator: Estimator,
-    params: Params,
-    pair: Pair,
-    n_trials: int,
-    discriminant: Discriminant,
-    rng: np.random.Generator,
-    noise: NoiseFactory,
-) -> Scores:
-    collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
-    for chunk in trials(estimator, params, pair, n_trials, rng, noise):
-        for scores, runs in zip(collected, chunk, strict=True):
-            scores.append(all_scores(runs, discriminant))
-    joined = [{name: np.concatenate([s[name] for s in scores]) for name in scores[0]} for scores in collected]
-    return joined[0], joined[1]
+    def _result(self, pair: Pair, n: int, distinguisher: str, hits: int, false_hits: int) -> AuditResult:
+        params, delta, confidence = self.trials.params, self.bounds.delta, self.bounds.confidence
+        calibration = str(getattr(params, "calibration", ""))
+        epsilon = float(getattr(params, "epsilon", np.nan))
+        certified = certified_epsilon(self.trials.events([pair, pair.swapped]), delta)
+        claimed = min(certified, epsilon) if calibration == "tight" else certified
+        detectable = np.inf
+        if 0 < claimed < np.inf:
+            detectable = detectable_fault(n, claimed, delta, confidence=confidence)
+        return AuditResult(
+            estimator=self.trials.estimator.name,
+            calibration=calibration,
+            epsilon=epsilon,
+            delta=delta,
+            certified_epsilon=certified,
+            claimed_epsilon=claimed,
+            epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n, delta, confidence)),
+            confidence=confidence,
+            n_trials=n,
+            pair=pair.label,
+            distinguisher=distinguisher,
+            true_positive_rate=hits / n,
+            false_positive_rate=false_hits / n,
+            detectable_fault=detectable,
+        )
 
 
 def _choose(scores: Scores, bounds: _Bounds) -> _Event:

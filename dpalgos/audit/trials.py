@@ -114,51 +114,67 @@ class AuditTranscript(RecordingTranscript):
         return published
 
 
-def trials(
-    estimator: Estimator,
-    params: Params,
-    pair: Pair,
-    n_trials: int,
-    rng: np.random.Generator,
-    noise: NoiseFactory = BatchNoise,
-) -> Iterator[tuple[Runs, Runs]]:
-    """Yield chunks of runs on D and as many on D', of bounded memory, ``n_trials`` of each in all.
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Runs of one estimator with one parameter object; ``noise`` makes the random source of a chunk."""
 
-    Raises RuntimeError if the number of releases depends on the private data.
-    """
-    left, chunk = n_trials, _FIRST_CHUNK
-    while left > 0:
-        chunk = min(chunk, left)
-        on_first = _runs(estimator, params, pair, chunk, rng, noise)
-        on_second = _runs(estimator, params, pair.swapped, chunk, rng, noise)
-        on_second = Runs(on_second.second, on_second.first, on_second.answer)
-        yield on_first, on_second
-        left -= chunk
-        size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
-        chunk = int(np.clip(_BYTES * chunk / max(size, 1), 1, _LARGEST_CHUNK))
+    estimator: Estimator
+    params: Params
+    rng: np.random.Generator
+    noise: NoiseFactory = BatchNoise
 
+    def chunks(self, pair: Pair, n_trials: int) -> Iterator[tuple[Runs, Runs]]:
+        """Yield chunks of runs on D and as many on D', of bounded memory, ``n_trials`` of each in all.
 
-def events_of(
-    estimator: Estimator, params: Params, candidates: Sequence[Pair], rng: np.random.Generator
-) -> list[Event]:
-    """Return the events of the first run over some pairs that does not fail."""
-    for pair in candidates:
+        Raises RuntimeError if the number of releases depends on the private data.
+        """
+        chunk, left = _FIRST_CHUNK, n_trials
+        while left > 0:
+            chunk = min(chunk, left)
+            on_first, on_second = self._runs(pair, chunk), self._runs(pair.swapped, chunk)
+            yield on_first, Runs(on_second.second, on_second.first, on_second.answer)
+            left -= chunk
+            size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
+            chunk = int(np.clip(_BYTES * chunk / max(size, 1), 1, _LARGEST_CHUNK))
+
+    def events(self, candidates: Sequence[Pair]) -> list[Event]:
+        """Return the events of the first run over some pairs that does not fail."""
+        for pair in candidates:
+            try:
+                return self._run(pair, BatchNoise(self.rng, 1))[0].events
+            except Exception as error:
+                last = error
+        raise last
+
+    def fails(self, pair: Pair) -> bool:
+        """Return whether a run on D ends in an error other than a refusal: also an observation."""
         try:
-            return _run(estimator, params, pair, 1, rng, BatchNoise)[0].events
-        except Exception as error:
-            last = error
-    raise last
-
-
-def fails(estimator: Estimator, params: Params, pair: Pair, rng: np.random.Generator) -> bool:
-    """Return whether a run on D ends in an error other than a refusal of the input: also an observation."""
-    try:
-        _run(estimator, params, pair, 1, rng, BatchNoise)
-    except InputError:
+            self._run(pair, BatchNoise(self.rng, 1))
+        except InputError:
+            return False
+        except Exception:
+            return True
         return False
-    except Exception:
-        return True
-    return False
+
+    def _runs(self, pair: Pair, n_trials: int) -> Runs:
+        recorded, answer = self._run(pair, self.noise(self.rng, n_trials))
+        replayed, _ = self._run(pair.swapped, BatchNoise(self.rng, n_trials), script=recorded.published)
+        if len(recorded.releases) != len(replayed.releases):
+            raise RuntimeError(
+                f"{self.estimator.name} makes {len(recorded.releases)} releases on one data set and "
+                f"{len(replayed.releases)} on its neighbor given the same history: how many is itself private"
+            )
+        return Runs(recorded.releases, replayed.releases, answer)
+
+    def _run(
+        self, pair: Pair, noise: Noise, script: Sequence[FloatArray] | None = None
+    ) -> tuple[AuditTranscript, FloatArray]:
+        transcript = AuditTranscript(noise, self.estimator.relation or Relation.CENTRAL, script)
+        # Rows that overflow on purpose: whether that shows in what is released is the question.
+        with np.errstate(all="ignore"):
+            sample = trial_sample(self.estimator, pair.X, pair.y, noise.n_replicates)
+            answer = run(self.estimator, sample, self.params, transcript)
+        return transcript, answer.reshape(-1, noise.n_replicates)
 
 
 def one_user(estimator: Estimator, X: FloatArray) -> IntArray | None:
@@ -171,40 +187,3 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
     public = np.random.default_rng(0).uniform(-1, 1, (4 * X.shape[1], X.shape[1]))
     ids = one_user(estimator, X)
     return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)
-
-
-def _runs(
-    estimator: Estimator,
-    params: Params,
-    pair: Pair,
-    n_trials: int,
-    rng: np.random.Generator,
-    noise: NoiseFactory,
-) -> Runs:
-    recorded, answer = _run(estimator, params, pair, n_trials, rng, noise)
-    replayed, _ = _run(estimator, params, pair.swapped, n_trials, rng, noise, script=recorded.published)
-    if len(recorded.releases) != len(replayed.releases):
-        raise RuntimeError(
-            f"{estimator.name} makes {len(recorded.releases)} releases on one data set and "
-            f"{len(replayed.releases)} on its neighbor given the same history: how many is itself private"
-        )
-    return Runs(recorded.releases, replayed.releases, answer)
-
-
-def _run(
-    estimator: Estimator,
-    params: Params,
-    pair: Pair,
-    n_trials: int,
-    rng: np.random.Generator,
-    noise: NoiseFactory,
-    *,
-    script: Sequence[FloatArray] | None = None,
-) -> tuple[AuditTranscript, FloatArray]:
-    source = BatchNoise(rng, n_trials) if script is not None else noise(rng, n_trials)
-    transcript = AuditTranscript(source, estimator.relation or Relation.CENTRAL, script)
-    # Rows that overflow on purpose: whether they can be told by what is released is the question.
-    with np.errstate(all="ignore"):
-        sample = trial_sample(estimator, pair.X, pair.y, n_trials)
-        answer = run(estimator, sample, params, transcript)
-    return transcript, answer.reshape(-1, n_trials)

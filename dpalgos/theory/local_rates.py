@@ -24,11 +24,6 @@ def private_moments_upper(n: int, d: int, k: int, epsilon: float, delta: float) 
     return float(d * np.log(n) * np.sqrt(k * np.log(d) * np.log(1 / delta) / n) / epsilon)
 
 
-def public_moments_upper(n: int, d: int, k: int, epsilon: float, delta: float) -> float:
-    """Return log n √(dk log d log(1/δ)) / (√n ε), for Algorithm 3: the gain of public rows is √d."""
-    return private_moments_upper(n, d, k, epsilon, delta) / float(np.sqrt(d))
-
-
 def gradient_upper(n: int, d: int, k: int, epsilon: float) -> float:
     """Return k √d / (√n ε), for Algorithms 2 and 4 as printed."""
     return float(k * np.sqrt(d / n) / epsilon)

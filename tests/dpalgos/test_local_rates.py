@@ -9,7 +9,6 @@ from dpalgos.theory.local_rates import (
     local_rates,
     noninteractive_lower,
     private_moments_upper,
-    public_moments_upper,
 )
 
 AT = {"n": 10**6, "d": 16, "k": 2, "epsilon": 1.0}
@@ -25,12 +24,6 @@ def test_errors_fall_with_the_root_of_n_and_with_epsilon():
         assert exponent(rate, "n") == pytest.approx(-0.5)
         assert exponent(rate, "epsilon") == pytest.approx(-1)
     assert exponent(private_moments_upper, "n", delta=1e-6) == pytest.approx(-0.5, abs=0.08)
-
-
-def test_private_moments_cost_a_root_of_d_more_than_public_ones():
-    for d in (4, 16, 64):
-        at = {**AT, "d": d, "delta": 1e-6}
-        assert private_moments_upper(**at) / public_moments_upper(**at) == pytest.approx(np.sqrt(d))
 
 
 def test_printed_gradients_leave_a_root_of_k_to_the_lower_bound():

@@ -16,7 +16,7 @@ from dpalgos.api import build_params
 from dpalgos.audit.confidence import gaussian_audit
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.pairs import pairs
-from dpalgos.audit.trials import BatchNoise, Pair, trials
+from dpalgos.audit.trials import BatchNoise, Pair, Trials
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
@@ -283,9 +283,8 @@ def test_trials_come_in_chunks_of_the_asked_total():
     estimator = dpalgos.get_estimator("dp_mean")
     params = build_params(estimator, {**estimator.example, "epsilon": 1.0, "delta": 1e-5})
     row = np.ones((1, 2))
-    chunks = list(
-        trials(estimator, params, Pair("rows", row, None, -row, None), 120_000, np.random.default_rng(0))
-    )
+    trials = Trials(estimator, params, np.random.default_rng(0))
+    chunks = list(trials.chunks(Pair("rows", row, None, -row, None), 120_000))
     assert len(chunks) > 2
     assert sum(first.answer.shape[1] for first, _ in chunks) == 120_000
     for first, second in chunks:
