@@ -93,15 +93,15 @@ class Provenance:
     dataset: str
     title: str
     data_source: str
-    n_rows: int
-    rows_read: int
-    repairs: tuple[tuple[str, int], ...]
-    source_url: str
-    source_sha256: str
-    license: str
-    citation: str
-    origin: str
-    privacy_unit: str
+    n_rows: int = 0
+    rows_read: int = 0
+    repairs: tuple[tuple[str, int], ...] = ()
+    source_url: str = ""
+    source_sha256: str = ""
+    license: str = ""
+    citation: str = ""
+    origin: str = ""
+    privacy_unit: str = "one row"
     reasons: tuple[str, ...] = ()
     simulated_too: str = ""
     earlier: tuple[tuple[str, str], ...] = ()
@@ -191,8 +191,6 @@ class StudyPage:
         Words for the size axis and the error axis, units included, without "lower is better".
     panels_and_forms : mapping of str to str
         Panel or form → its explanation in one or two sentences.
-    started, finished : str
-        ISO 8601 times.
     unprotected_panels : tuple of str
         Panels whose preparation is not private.
     panel_word : str
@@ -200,13 +198,11 @@ class StudyPage:
     x_column, x_symbol : str
         The column on the horizontal axis and its symbol in sentences. Where it is ``"steps"``, an estimator
         without steps is drawn as a flat line.
-    size_symbol : str
-        Symbol of the size where it is not the horizontal axis.
+    rows_symbol : str
+        Symbol of the number of rows.
     population : (int, str)
         How many rows or users there are, of which a size is a random part, and which of the two; 0 where
         errors are no distances to the answer of all of them.
-    links : tuple of (str, str)
-        Label and relative address, shown under "Reproduce", e.g. the scorecard.
     printed : tuple of PrintedRow
         What a paper prints, to be shown beside ours.
     exhibits : mapping of str to anything
@@ -237,19 +233,12 @@ class StudyPage:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    command: str = ""
-    rerun_commands: tuple[str, ...] = ()
-    profile: str = ""
-    started: str = ""
-    finished: str = ""
-    machine: str = ""
     unprotected_panels: tuple[str, ...] = ("paper",)
     panel_word: str = "preparation"
     x_column: str = "n"
     x_symbol: str = "m"
-    size_symbol: str = ""
+    rows_symbol: str = "m"
     population: tuple[int, str] = (0, "rows")
-    links: tuple[tuple[str, str], ...] = ()
     printed: tuple[PrintedRow, ...] = ()
     exhibits: Mapping[str, Any] = field(default_factory=dict)
     layout: str = "error_page"
@@ -266,14 +255,9 @@ class StudyPage:
         return EstimatorInfo(name, title, "", "", "", "", (), "", order=len(self.estimators) + 100)
 
     @property
-    def rows_symbol(self) -> str:
-        """Symbol of the number of rows."""
-        return self.size_symbol or self.x_symbol
-
-    @property
     def seconds(self) -> float | None:
         """Wall time in seconds, or None where a time is missing."""
-        if not (self.started and self.finished):
+        begin, end = (self.manifest.get(name) for name in ("started", "finished"))
+        if not (begin and end):
             return None
-        begin, end = datetime.fromisoformat(self.started), datetime.fromisoformat(self.finished)
-        return (end - begin).total_seconds()
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()

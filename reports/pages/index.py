@@ -65,11 +65,11 @@ def card_from(page: StudyPage, results: pd.DataFrame, figure: bytes | str | None
         title=page.title,
         headline=headline.sentence,
         data_source=page.dataset.data_source,
-        when=page.finished,
+        when=page.manifest.get("finished", ""),
         seconds=page.seconds,
         figure_svg=text,
         href=f"{page.name}/report.html",
-        profile=page.profile,
+        profile=page.manifest.get("profile", ""),
     )
 
 

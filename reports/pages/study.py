@@ -95,8 +95,8 @@ def _context(results: pd.DataFrame, view: View, pictures: Pictures) -> dict[str,
         "manifest": manifest_rows(page.manifest),
         "run": _run_line(view),
         "elapsed": duration(page.seconds),
-        "started": when(page.started),
-        "finished": when(page.finished),
+        "started": when(page.manifest.get("started", "")),
+        "finished": when(page.manifest.get("finished", "")),
         "earlier": [(sha256, when(finished)) for sha256, finished in page.dataset.earlier],
         "estimators": tuple(sorted(page.estimators, key=lambda e: (e.order, e.name))),
         "comparisons": noise_comparisons(view.series(head), view.headline_size)
@@ -200,9 +200,10 @@ def _budget(page: StudyPage, part: BudgetPart) -> BudgetBar:
 def _run_line(view: View) -> str:
     low, high = view.repetitions
     times = f"{low} to {high} repetitions" if low != high else count(low, "repetition")
-    profile = f"Profile {view.page.profile}, " if view.page.profile else ""
+    manifest = view.page.manifest
+    profile = f"Profile {manifest['profile']}, " if manifest.get("profile") else ""
     text = f"{profile}{times} per cell"
-    finished = when(view.page.finished)
+    finished = when(manifest.get("finished", ""))
     return f"{text}, finished {finished}" if finished else text
 
 

@@ -77,17 +77,11 @@ def build_page(
         ),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
-        command=manifest["command"],
-        rerun_commands=tuple(manifest["rerun_commands"]),
-        profile=manifest["profile"],
-        started=manifest["started"],
-        finished=manifest["finished"],
-        machine=manifest["machine"],
         unprotected_panels=tuple(panel.name for panel in spec.panels if not is_protected(panel.problem)),
         panel_word=problem.panel_word,
         x_column=spec.axis,
         x_symbol={"n": symbol, "steps": "T", "s": "s"}[spec.axis],
-        size_symbol=symbol,
+        rows_symbol=symbol,
         population=_population(problem, manifest["data"]),
         printed=tuple(
             PrintedRow(row.delta, row.epsilon, float(s), mean, spread)
@@ -143,20 +137,7 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
     data = manifest["data"]
     if not data:
         models = ", ".join(dict.fromkeys(panel.problem.source for panel in spec.panels))
-        return Provenance(
-            dataset=models,
-            title=spec.data,
-            data_source="simulated",
-            n_rows=0,
-            rows_read=0,
-            repairs=(),
-            source_url="",
-            source_sha256="",
-            license="",
-            citation="",
-            origin="simulation",
-            privacy_unit="one row",
-        )
+        return Provenance(dataset=models, title=spec.data, data_source="simulated")
     datasets = [spec.about(one["name"]) for one in data]
 
     def each(values: Iterable[str], between: str = "; ") -> str:

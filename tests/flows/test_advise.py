@@ -259,7 +259,7 @@ def test_a_wrong_guess_is_one_sentence(tmp_path, text, sentence):
 
 def test_studies_without_declared_rows_are_refused():
     assert "advice is for studies of a table" in refusal(advise, find_study("mean_comparison"))
-    assert "advice is for kind = 'subsamples'" in refusal(advise, find_study("snp"))
+    assert "advice is for studies of a table" in refusal(advise, find_study("snp"))
 
 
 def test_what_a_release_would_cost_is_read_from_the_ledger(tmp_path, home):

@@ -62,10 +62,7 @@ def standin_page(standin_results):
         notes=(HOSTILE,),
         axis_label="m <i>",
         metric_label="error <i>",
-        command=HOSTILE,
-        machine=HOSTILE,
-        manifest={HOSTILE: HOSTILE},
-        links=(("bad", "javascript:alert(1)"), ("scorecard", "../scorecard/report.html")),
+        manifest={**page.manifest, HOSTILE: HOSTILE, "command": HOSTILE, "machine": HOSTILE},
     )
 
 

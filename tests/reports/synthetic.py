@@ -274,16 +274,16 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         notes=("Repetitions are separate hypothetical releases; they are not composed.",),
         manifest={
             "version": "0.1.0",
+            "machine": "2 cores, 8 GiB, Linux",
+            "finished": "2026-03-12T14:05:48+00:00",
+            "started": "2026-03-12T14:05:00+00:00",
+            "profile": "standard",
+            "rerun_commands": ("dpcost rerun housing --task run_block --cell adassp/tight/public/0.5/2000",),
+            "command": "dpcost run housing --profile standard --seed 20240501",
             "commit": "745a704",
             "seed": 20240501,
             "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
             "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},
         },
-        command="dpcost run housing --profile standard --seed 20240501",
-        rerun_commands=("dpcost rerun housing --task run_block --cell adassp/tight/public/0.5/2000",),
-        profile="standard",
-        started="2026-03-12T14:05:00+00:00",
-        finished="2026-03-12T14:05:48+00:00",
-        machine="2 cores, 8 GiB, Linux",
     )
     return replace(page, **changes)  # type: ignore[arg-type]
