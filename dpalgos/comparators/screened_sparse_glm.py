@@ -40,6 +40,7 @@ selection gets less of the budget; for independent ones it is worse than ``"step
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -52,14 +53,13 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.one_step import one_step_factor
+from dpalgos.models.selected_scores import SelectedScores
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.selected_columns import SelectedColumns
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import clip_factor
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
 _SELECTION_SHARE, _SELECTION_SHARE_OF_COPIES = 0.5, 0.2
@@ -259,14 +259,14 @@ def screened_sparse_glm(
         params.epsilon, params.delta, sizes, fit_shares(params), params.share_selected
     )
     coef: FloatArray = np.empty((0, sample.n_replicates))
-    selected = _Selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), params)
+    selected = _selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), params)
     for k, multipliers, fit in zip(sizes, selections, fits, strict=True):
-        support = _screened(selected, coef, k, multipliers, transcript)
-        selected = _Selected(sample, support, params)
+        support = _screened(selected, coef, k, params, multipliers, transcript)
+        selected = _selected(sample, support, params)
         if params.fit == "preconditioned":
-            coef = _preconditioned(selected, fit[0], transcript)
+            coef = _preconditioned(selected, params, fit[0], transcript)
         else:
-            coef, noise_std = _fitted(selected, fit, transcript)
+            coef, noise_std = _fitted(selected, params, fit, transcript)
             if params.n_iterations == 1:
                 longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
                 coef, noise_std = longer * coef, longer * noise_std
@@ -315,58 +315,21 @@ def fit_shares(params: ScreenedSparseGLMParams) -> tuple[tuple[float, ...], ...]
     return (tuple((growing / growing.sum() / n_screenings).tolist()),) * n_screenings
 
 
-class _Selected:
-    """The selected columns of each replicate's rows, and residuals on them."""
-
-    def __init__(self, sample: Sample, support: IntArray, params: ScreenedSparseGLMParams) -> None:
-        self.sample, self.support, self.params = sample, support, params
-        self._family = params.made()
-        self._y = self._family.encode(sample.response())
-        design = Design(sample, params.covariate_bound, single=True)
-        mask = sample.row_mask
-        self._rows: list[slice | BoolArray] = [
-            slice(None) if mask is None else mask[:, r] for r in range(sample.n_replicates)
-        ]
-        self._X = [design.columns(support[:, r])[rows] for r, rows in enumerate(self._rows)]
-
-    def largest_residual(self, coef: FloatArray) -> FloatArray:
-        """Return L(a), (R,)."""
-        return self._family.largest_residual(predictor_bound(self.params, coef))
-
-    def residual(self, coef: FloatArray, r: int) -> FloatArray:
-        """Return y − ψ'(u) of a replicate's rows at the truncated predictors, (n_r,)."""
-        a, largest = predictor_bound(self.params, coef)[r], self.largest_residual(coef)[r]
-        u = np.clip(self._X[r].astype(float, copy=False) @ coef[:, r], -a, a)[:, None]
-        return np.clip(-self._family.residual(u, self._y[self._rows[r]])[:, 0], -largest, largest)
-
-    def residuals(self, coef: FloatArray) -> FloatArray:
-        """Return the residuals of all replicates, 0 in rows that are not theirs, (n, R)."""
-        found = np.zeros((len(self.sample.rows), len(self._rows)))
-        for r, rows in enumerate(self._rows):
-            found[rows, r] = self.residual(coef, r)
-        return found
-
-    def scaled(self, factor: float) -> SelectedColumns:
-        """Return the columns times a factor as a sample."""
-        columns = [factor * X.astype(float, copy=False) for X in self._X]
-        return SelectedColumns(self.sample, columns, self._rows)
-
-    def mean_score(self, coef: FloatArray) -> FloatArray:
-        """Return the mean of h(x_i) r_i(β), (k, R)."""
-        radius = instrument_radius(self.params, len(coef))
-        score = np.empty_like(coef)
-        for r, X in enumerate(self._X):
-            Z = X.astype(float, copy=False)
-            weights = clip_factor(np.linalg.norm(Z, axis=1), radius)
-            score[:, r] = Z.T @ (weights * self.residual(coef, r))
-        return score / self.sample.n_rows
+def _selected(sample: Sample, support: IntArray, params: ScreenedSparseGLMParams) -> SelectedScores:
+    bound = partial(predictor_bound, params)
+    return SelectedScores(sample, support, params.made(), params.covariate_bound, bound)
 
 
 def _screened(
-    selected: _Selected, coef: FloatArray, k: int, noise_multipliers: Sequence[float], transcript: Transcript
+    selected: SelectedScores,
+    coef: FloatArray,
+    k: int,
+    params: ScreenedSparseGLMParams,
+    noise_multipliers: Sequence[float],
+    transcript: Transcript,
 ) -> IntArray:
     """Return the support with k more coordinates, chosen by their covariance with the residual, (s, R)."""
-    bound, n_rows = screening_bound(selected.params), selected.sample.n_rows
+    bound, n_rows = screening_bound(params), selected.sample.n_rows
     design = Design(selected.sample, bound, single=True)
     return batched_top_k(
         transcript,
@@ -379,9 +342,10 @@ def _screened(
     )
 
 
-def _preconditioned(selected: _Selected, noise_multiplier: float, transcript: Transcript) -> FloatArray:
+def _preconditioned(
+    selected: SelectedScores, params: ScreenedSparseGLMParams, noise_multiplier: float, transcript: Transcript
+) -> FloatArray:
     """Return coefficients (k, R) at the ε of one Gaussian release with this multiplier."""
-    params = selected.params
     inner = PreconditionedGLMParams(
         epsilon=gaussian_epsilon(params.delta, 1 / noise_multiplier), delta=params.delta, family=params.family
     )
@@ -390,10 +354,13 @@ def _preconditioned(selected: _Selected, noise_multiplier: float, transcript: Tr
 
 
 def _fitted(
-    selected: _Selected, noise_multipliers: Sequence[float], transcript: Transcript
+    selected: SelectedScores,
+    params: ScreenedSparseGLMParams,
+    noise_multipliers: Sequence[float],
+    transcript: Transcript,
 ) -> tuple[FloatArray, FloatArray]:
     """Return coefficients (k, R) and the standard deviation of their noise (R,)."""
-    params, n_rows = selected.params, selected.sample.n_rows
+    n_rows = selected.sample.n_rows
     n_steps, coef = len(noise_multipliers), np.zeros(selected.support.shape)
     average, variance = np.zeros_like(coef), np.zeros(len(n_rows))
     contraction = max(0.0, 1 - params.step * params.curvature)
@@ -402,7 +369,7 @@ def _fitted(
         radius = instrument_radius(params, len(coef))
         sensitivity = step_sensitivity(selected.largest_residual(coef), radius, n_rows)
         score = transcript.gaussian(
-            selected.mean_score(coef),
+            selected.mean_score(coef, radius),
             l2_sensitivity=sensitivity,
             noise_multiplier=noise_multiplier,
             label="step",

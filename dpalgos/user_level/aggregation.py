@@ -17,17 +17,13 @@ References
 Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.calibration import least_noise, least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import CUBE_SHARE, SQUARES, release_squares_in_a_cube
 from dpalgos.intervals.half_widths import (
@@ -55,9 +51,7 @@ from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, ball_squar
 from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
-
-_SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
-_START = 2.0
+from dpalgos.user_level.aggregation_noise import Halves, planned_halves, planned_steps, users_budget
 
 
 def _check_allowed(name: str, value: Any) -> float:
@@ -154,7 +148,7 @@ class UserAggregation:
         budget: Budget | None = None,
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
-        self._budget = budget or _budget(
+        self._budget = budget or users_budget(
             params.epsilon, params.delta, {"steps": 1.0}, interval_shares(interval)
         )
         self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
@@ -217,7 +211,7 @@ class UserAggregation:
         label: str,
     ) -> FloatArray:
         """Release the only mean of a single column of clipped values; pure ε."""
-        budget = _budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, self._squares)
+        budget = users_budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, self._squares)
         epsilon = budget.split_epsilon("mean")
         mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
         noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
@@ -339,7 +333,7 @@ class UserAggregation:
         return PRINTED_WINDOW, radius, self._printed_epsilon() / 2
 
     @property
-    def _halves(self) -> "Halves":
+    def _halves(self) -> Halves:
         params, interval = self._params, self._interval is not None
         return planned_halves(params.epsilon, params.delta, self._n_queries, interval)
 
@@ -353,7 +347,7 @@ class UserAggregation:
             m = params.samples_per_user
             delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
             # A row moves the mean by 2B / (nm).
-            budget = _budget(params.epsilon / m, float(delta), {"steps": 1.0}, {})
+            budget = users_budget(params.epsilon / m, float(delta), {"steps": 1.0}, {})
             return budget.gaussian_multiplier("steps", self._n_queries) / m
         epsilon, delta = self._printed_budget()
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
@@ -387,71 +381,3 @@ def check_range_is_found(n_users: float, n_bins: int, epsilon: float, times: flo
 def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: float) -> FloatArray:
     """Return τ' = 10 τ √(log(Dn/γ)/D) of Algorithm 2, (R,)."""
     return np.asarray(10 * radius * np.sqrt(np.log(size * n_users / failure) / size))
-
-
-@lru_cache(maxsize=1024)
-def planned_steps(
-    epsilon: float, delta: float, size: int, n_queries: int, interval: bool = False
-) -> WinsorizedNoise:
-    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
-
-    With an interval, what it releases is among them.
-    """
-    told = interval_shares(0.5 if interval else None)
-    noise = least_noise(
-        _budget(epsilon, delta, _SHARES, told, gaussian=False),
-        selections={"ranges": n_queries * size},
-        gaussians=dict.fromkeys(("first means", "refined means", *told), n_queries),
-        renyi_first=True,
-    )
-    return WinsorizedNoise(
-        range_epsilon=noise["ranges"],
-        first_multiplier=noise["first means"],
-        refined_multiplier=noise["refined means"],
-        interval_multipliers={part: noise[part] for part in told},
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Halves:
-    """ε of each range and of each Laplace release of one-dimensional means; and of an interval's squares."""
-
-    each: float
-    squares: float
-
-
-@lru_cache(maxsize=1024)
-def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool = False) -> Halves:
-    """Return how ε is spent on T one-dimensional winsorized means, with an interval of a single one."""
-    told = {SQUARES: CUBE_SHARE} if interval else {}
-    budget = _budget(epsilon, delta, {"ranges": 0.5, "means": 0.5}, told)
-    half = budget.split_epsilon("means", n_queries)
-    squares = budget.split_epsilon(SQUARES) if interval else 0.0
-
-    def events(factor: float) -> list[Event]:
-        return [
-            BoundedRangeEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
-            *(
-                PureEvent(label="", epsilon=one / factor, sensitivity=1.0, count=n_queries)
-                for one in (half, squares)
-                if one
-            ),
-        ]
-
-    by_renyi = least_noise_factor(events, epsilon, delta, most=_START, renyi_only=True)
-    factor = least_noise_factor(events, epsilon, delta, most=min(by_renyi, 1.0))
-    return Halves(each=half / factor, squares=squares / factor)
-
-
-def _budget(
-    epsilon: float,
-    delta: float,
-    shares: Mapping[str, float],
-    told: Mapping[str, float],
-    *,
-    gaussian: bool = True,
-) -> Budget:
-    """Return a budget of which ``told`` is for an interval, and the rest is shared."""
-    rest = 1 - sum(told.values())
-    all_shares = {part: rest * share for part, share in shares.items()} | dict(told)
-    return Budget(epsilon=epsilon, delta=delta, shares=all_shares, gaussian=gaussian, relation=Relation.USER)

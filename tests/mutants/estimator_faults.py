@@ -417,7 +417,7 @@ ESTIMATOR_FAULTS = {
             ),
         ),
     ),
-    "dpalgos/user_level/aggregation.py": (
+    "dpalgos/user_level/aggregation_noise.py": (
         Fault(
             "squares of a single column of users get half of the noise that is paid for",
             "planned_halves",
@@ -427,6 +427,8 @@ ESTIMATOR_FAULTS = {
                 "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
             ),
         ),
+    ),
+    "dpalgos/user_level/aggregation.py": (
         Fault(
             "gradient steps of users take what an interval has spent",
             "UserAggregation.__init__",
