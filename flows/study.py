@@ -87,7 +87,7 @@ def run_study(
         command=command,
     )
     steps = StudySteps(spec, reports_folder(out, spec.name), options)
-    with recorded(study, profile, own=spec.own is not None):
+    with recorded(study, profile, own=spec.analyst_table is not None):
         steps.clear_folders()
         tables = steps.bring_tables()
         designs = steps.prepare_panels(tables)

@@ -243,11 +243,11 @@ class _Simulation:
             raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
         self._problem = spec.head_panel.problem
         self.panel = with_least_noise(spec)
-        self.n_units = spec.own.units[0] if spec.own else self._problem.about.n_rows
+        self.n_units = spec.analyst_table.units[0] if spec.analyst_table else self._problem.about.n_rows
         self._n_tables = min(TABLES, replicates)
         self._spec, self._replicates, self._seed = spec, -(-replicates // self._n_tables), seed
         self._progress, self._made = progress, 0
-        rows_each = spec.own.rows / self.n_units if spec.own else 1.0
+        rows_each = spec.analyst_table.rows / self.n_units if spec.analyst_table else 1.0
         self._most = int(_MOST_ELEMENTS / rows_each / self._problem.sizes(spec.headline.n)["d"])
 
     def forecasts(self) -> list[Forecast]:
@@ -380,7 +380,9 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     budget, panel = ledger.budget(dataset), with_least_noise(spec)
     spent, problem = spending_of(ledger.charges(dataset)), panel.problem
     about = spec.about(problem.source)
-    n_rows, n_users = (spec.own.rows, spec.own.users) if spec.own else (about.n_rows, None)
+    n_rows, n_users = (
+        (spec.analyst_table.rows, spec.analyst_table.users) if spec.analyst_table else (about.n_rows, None)
+    )
     n = n_users or n_rows
     delta = delta_at(spec.headline.delta, n)
     found = []

@@ -1,9 +1,9 @@
 """The durable record of privacy charges: what was asked of whose data, what it cost, what was answered.
 
-Three promises. (1) A charge is committed to the disk before the caller may draw noise, so whoever is killed
-in between has spent budget and shown nothing. (2) A charge is admitted inside one transaction that excludes
-every other process, so that two at once cannot overspend. (3) An answer is stored once and replayed ever
-after: the same request costs nothing again.
+Three promises. (1) A charge is committed to the disk before the caller may draw noise, so a process that is
+killed in between has spent budget and shown nothing. (2) A charge is admitted inside one transaction that
+excludes every other process, so that two at once cannot overspend. (3) An answer is stored once and replayed
+ever after: the same request costs nothing again.
 
 The ledger is one append-only chain of entries; budgets, charges and answers are read from it, and there is
 no second copy that could disagree. It lives in ``ledger.sqlite`` in ``DPCOST_HOME`` or, with a URL in
@@ -11,8 +11,8 @@ no second copy that could disagree. It lives in ``ledger.sqlite`` in ``DPCOST_HO
 not known here: the caller brings that arithmetic.
 
 What it cannot do: see that ledger and key were both deleted, or an older copy of all of it put back (note the
-head that `verify` prints, and hand it to a later `verify`, which then can); stop somebody who may read
-``ledger.key``; or know that changed data stem from data it has seen (see `Fingerprinter`).
+head that `verify` prints, and hand it to a later `verify`, which then can); stop a person who may read
+``ledger.key``; or know that altered data stem from data it has seen (see `Fingerprinter`).
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)

@@ -254,7 +254,7 @@ class Ledger:
         """Recompute the chain and replay its entries; an empty ledger is whole.
 
         Entries that were edited, removed (in the middle or at the end), inserted or moved are found, unless
-        by somebody who has ``ledger.key``; so is a deleted ledger whose key is still there. An older copy of
+        by a person who has ``ledger.key``; so is a deleted ledger whose key is still there. An older copy of
         the whole ledger put back is found only with ``noted``, the ``head`` of an earlier report.
         """
         try:

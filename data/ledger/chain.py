@@ -1,8 +1,8 @@
 """The chain: entries that each carry the hash of the one before, and a head that says where it ends.
 
 An entry's hash is HMAC-SHA256 over its number, kind, dataset, subject, the digest of its body and the
-previous hash. It is keyed: a plain hash would detect an accident, but whoever edits an entry on purpose
-could recompute the rest of the chain. The head holds the number of entries and the last hash, under a code of
+previous hash. It is keyed: a plain hash would detect an accident, but who edits an entry on purpose could
+recompute the rest of the chain. The head holds the number of entries and the last hash, under a code of
 its own, so that entries cut off at the end are missed as well.
 
 What is read from an entry is checked first, and no charge is admitted before all hashes were: an entry

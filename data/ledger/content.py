@@ -56,8 +56,7 @@ class Fingerprinter:
     names : sequence of str
         The columns, all different.
     key : bytes
-        Without it nobody can test guesses about the data against the fingerprint; `Ledger.fingerprinter`
-        passes the ledger's.
+        `Ledger.fingerprinter` passes the ledger's. Guesses about the data cannot be tested without it.
 
     Raises
     ------

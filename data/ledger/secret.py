@@ -1,8 +1,9 @@
 """The ledger's key: 32 random bytes in ``home/ledger.key`` that only their owner can read.
 
-It serves two ends. Fingerprints of the data are keyed, because a plain hash would let whoever reads the
-ledger test guesses: with one row unknown, hashing every candidate table tells which one was charged. And the
-hashes of the chain are keyed, because otherwise whoever edits an entry could recompute all that follow.
+It serves two ends. Fingerprints of the data are keyed, because with a plain hash a reader of the ledger
+could test guesses: with one row unknown, hashing every candidate table tells which one was charged. And the
+hashes of the chain are keyed, because otherwise a person who edits an entry could recompute all that
+follow.
 """
 
 from __future__ import annotations

@@ -159,12 +159,12 @@ def _prepare(studies: Sequence[str]) -> None:
     """Import the flows, and read the analyst's own tables, so that their faults are told at once."""
     import flows.scorecard
     import flows.study  # noqa: F401
-    from tasks.bring.analyst_parquet import stored_own_table
+    from tasks.bring.analyst_parquet import stored_analyst_table
 
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
-        if spec is not None and spec.own is not None:
-            spec.check_rows(stored_own_table(spec.name, spec.own))
+        if spec is not None and spec.analyst_table is not None:
+            spec.check_rows(stored_analyst_table(spec.name, spec.analyst_table))
 
 
 @contextmanager

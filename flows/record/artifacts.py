@@ -98,7 +98,7 @@ def attach_report(spec: StudySpec, report: Path) -> None:
 
     One of a table of one's own stays where it is: the server may be a team's.
     """
-    if spec.own is not None:
+    if spec.analyst_table is not None:
         return
     shown = os.environ.get(REPORTS_URL) if from_server() else None
     folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
@@ -150,7 +150,7 @@ class LastResults:
             return
         cells = list(dict.fromkeys(row["cell"] for row in different))
         say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
-        if spec.own is None:
+        if spec.analyst_table is None:
             self._attach(spec, different)
         context = FlowRunContext.get()
         if from_server() and context is not None:

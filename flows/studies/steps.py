@@ -17,7 +17,7 @@ from flows.record.inventory import clear_leftovers
 from flows.record.progress import progress, say
 from flows.studies.tables import bring_tables
 from flows.studies.task_choice import refreshing
-from tasks.bring.analyst_parquet import own_parquet
+from tasks.bring.analyst_parquet import analyst_parquet
 from tasks.cache.keys import CacheKey, cache_key
 from tasks.cache.records import Record, at_hand, records_folder, stored_record
 from tasks.limits import Profile
@@ -86,7 +86,7 @@ class StudySteps:
     def clear_folders(self) -> None:
         """Delete what killed runs left half written; nobody else enters the report of an analyst's table."""
         clear_leftovers(home(), self.reports)
-        if self.spec.own is None:
+        if self.spec.analyst_table is None:
             return
         private_folder(self.folder)
         if shared_address():
@@ -104,8 +104,8 @@ class StudySteps:
         for sentence in not_run.values():
             say(f"note: {sentence}")
         for name, table in tables.items():
-            if self.spec.own and name == self.spec.name:
-                self._tell_of_own(table, Path(self.spec.own.path).name)
+            if self.spec.analyst_table and name == self.spec.name:
+                self._tell_of_own(table, Path(self.spec.analyst_table.path).name)
             elif table.data_source != "real":
                 say(f"note: {name} is a {table.data_source}, since {'; '.join(table.reasons)}")
         return tables
@@ -238,7 +238,7 @@ class StudySteps:
     def _bring(self, task: Any, *arguments: Any, **options: Any) -> Any:
         """Run a task whose results are in the store, which is verified on every use."""
         self.n_task_runs += 1
-        again = {} if task is own_parquet else {"again": self.options.refresh_task == task.name}
+        again = {} if task is analyst_parquet else {"again": self.options.refresh_task == task.name}
         return task(*arguments, **options, **again)
 
     def _run(self, task: Any, key: CacheKey, *arguments: Any) -> Record:

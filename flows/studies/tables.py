@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from data.store.references import DatasetRef
-from tasks.bring.analyst_parquet import own_parquet
+from tasks.bring.analyst_parquet import analyst_parquet
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
 from tasks.limits import Profile
@@ -27,8 +27,8 @@ def bring_tables(spec: StudySpec, profile: Profile, offline: bool, call: Callabl
     tables: dict[str, DatasetRef] = {}
     not_run: dict[str, str] = {}
     for dataset in spec.datasets_at(profile):
-        if spec.own and dataset == spec.name:
-            tables[dataset] = call(own_parquet, dataset, spec.own)
+        if spec.analyst_table and dataset == spec.name:
+            tables[dataset] = call(analyst_parquet, dataset, spec.analyst_table)
             spec.check_rows(tables[dataset])
             continue
         raw = call(fetch, dataset, offline)

@@ -1,4 +1,4 @@
-"""Turn a file of one's own into a checked Parquet table in the store."""
+"""Turn a file of one's analyst_table into a checked Parquet table in the store."""
 
 from pathlib import Path
 
@@ -8,17 +8,17 @@ from data.store.folders import close_home, home
 from data.store.references import DatasetRef
 from data.tables.declared import declared_to_parquet
 from tasks.faults import guarded
-from tasks.problems.own_data import OwnData
+from tasks.problems.analyst_table import AnalystTable
 
 
-@task(name="own_parquet", persist_result=False)
+@task(name="analyst_parquet", persist_result=False)
 @guarded
-def own_parquet(name: str, own: OwnData) -> DatasetRef:
+def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Return the table's reference; a table stored before from the same content is reused if whole."""
-    return stored_own_table(name, own)
+    return stored_analyst_table(name, analyst_table)
 
 
-def stored_own_table(name: str, own: OwnData) -> DatasetRef:
+def stored_analyst_table(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check a table against its declarations and store it, unless it is stored already.
 
     What the home keeps of it, and of answers without noise, is from then on its owner's alone.
@@ -29,4 +29,6 @@ def stored_own_table(name: str, own: OwnData) -> DatasetRef:
         The file is not as declared.
     """
     close_home()
-    return declared_to_parquet(name, Path(own.path), own.declaration(own.columns), home=home())
+    return declared_to_parquet(
+        name, Path(analyst_table.path), analyst_table.declaration(analyst_table.columns), home=home()
+    )

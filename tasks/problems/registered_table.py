@@ -16,9 +16,9 @@ from data.prepare.prepared_table import PreparedTable, Units
 from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
 from data.registry import Column, Dataset, get_dataset
 from data.store.references import DatasetRef, FramesRef, read_table
+from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows
 from tasks.problems.guesses import Guesses
-from tasks.problems.own_data import OwnData
 from tasks.problems.problem import DatasetProblem
 
 
@@ -40,7 +40,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     units : {"public", "standardised"}
         By the registry's public centers and scales, or by means and standard deviations of the data, which is
         not private.
-    own : OwnData or None
+    analyst_table : AnalystTable or None
         The study's own table, where it has one; no part of keys, which hold the table's content instead.
     """
 
@@ -49,7 +49,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     covariates: tuple[str, ...] = ()
     family: str = ""
     units: Units
-    own: OwnData | None = Field(default=None, exclude=True)
+    analyst_table: AnalystTable | None = Field(default=None, exclude=True)
 
     @field_validator("covariates")
     @classmethod
@@ -103,7 +103,11 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     def check_estimator(self, name: str) -> None:
         """Refuse a private estimator that protects another unit than the owner of the table declares."""
         estimator = dpalgos.get_estimator(name)
-        if self.own and estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
+        if (
+            self.analyst_table
+            and estimator.private
+            and (estimator.unit_of_privacy == "user") != bool(self.user_id)
+        ):
             declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
             remedy = "take one of user_level_*" if self.user_id else "declare user_id in [data]"
             raise ValueError(
@@ -117,7 +121,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         if about.kind == "genotypes":
             raise ValueError(f"dataset must hold a table or frames, got {about.name!r}")
         self.columns()
-        most, units = self.own.units if self.own else (about.n_rows, "rows")
+        most, units = self.analyst_table.units if self.analyst_table else (about.n_rows, "rows")
         if n > most:
             raise ValueError(
                 f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}; take the larger ones "
@@ -153,7 +157,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     @property
     def user_id(self) -> str:
         """The column of user ids; empty where rows are protected."""
-        return self.own.user_id if self.own else ""
+        return self.analyst_table.user_id if self.analyst_table else ""
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Put the columns into their units; of frames only how: they are read anew."""
@@ -176,9 +180,9 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a simulated table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
-        if not self.own or self.own.users is None:
+        if not self.analyst_table or self.analyst_table.users is None:
             return self._prepared(rows.made_up(n_units, None, guesses, rng))
-        n_rows = max(n_units, round(n_units * self.own.rows / self.own.users))
+        n_rows = max(n_units, round(n_units * self.analyst_table.rows / self.analyst_table.users))
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
         return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
 
@@ -186,7 +190,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         """Return the declarations of the table's columns, from which rows are simulated."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
-        declared = self.own.columns if self.own else ()
+        declared = self.analyst_table.columns if self.analyst_table else ()
         categories = {
             column.name: column.declared.table_columns
             for column in declared
@@ -209,7 +213,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     @property
     def about(self) -> Dataset:
         """The registry's entry, or what the owner declares."""
-        return self.own.dataset(self.dataset) if self.own else get_dataset(self.dataset)
+        return self.analyst_table.dataset(self.dataset) if self.analyst_table else get_dataset(self.dataset)
 
     @property
     def _has_intercept(self) -> bool:

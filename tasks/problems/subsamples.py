@@ -88,7 +88,7 @@ class Subsamples(RegisteredTableProblem):
 
     @property
     def population(self) -> tuple[int, str]:
-        return self.own.units if self.own else (self.about.n_rows, "rows")
+        return self.analyst_table.units if self.analyst_table else (self.about.n_rows, "rows")
 
     @property
     def measured(self) -> str:

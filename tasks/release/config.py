@@ -11,7 +11,7 @@ from dpalgos import get_estimator
 from dpalgos.params import check_settings, describe
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
-from tasks.problems.own_data import OwnData
+from tasks.problems.analyst_table import AnalystTable
 from tasks.strict import Strict
 from tasks.study.study_file import load_study
 
@@ -44,34 +44,34 @@ class ReleaseConfig(Strict):
 Config = TypeVar("Config", bound=Strict)
 
 
-def read_release(config: Path, interval: float | None = None) -> tuple[ReleaseConfig, OwnData | None]:
+def read_release(config: Path, interval: float | None = None) -> tuple[ReleaseConfig, AnalystTable | None]:
     """Read a release file: its request, its columns, and the declarations that it names, if any.
 
-    ``interval`` is the level of the intervals that are asked for beside the file.
+    ``interval`` is the level of intervals, where the command line gives one.
 
     Raises
     ------
     SpecError
         In one sentence.
     """
-    asked, own = read_config(config, ReleaseConfig), None
+    asked, declared_table = read_config(config, ReleaseConfig), None
     if asked.dataset.study:
-        own = load_study(config.parent / asked.dataset.study).own
-        if own is None:
+        declared_table = load_study(config.parent / asked.dataset.study).analyst_table
+        if declared_table is None:
             raise SpecError(
                 f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}; take "
                 "one that dpcost init wrote"
             )
     columns = asked.columns
-    if own and not columns.x:
-        declared = tuple(column.name for column in own.columns if column.name != columns.y)
+    if declared_table and not columns.x:
+        declared = tuple(column.name for column in declared_table.columns if column.name != columns.y)
         asked = asked.model_copy(update={"columns": columns.model_copy(update={"x": declared})})
     if not asked.columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
     _check_columns(asked.columns)
     if interval is not None:
         asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
-    return asked, own
+    return asked, declared_table
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -43,7 +43,7 @@ class Answer:
     spent_epsilon, budget_epsilon, budget_delta : float
         The dataset's total, and its budget.
     interval : dict
-        Column → lower and upper end, where intervals were asked for; null ends where no honest one exists.
+        Column → lower and upper end, if the request has a level; null ends where no honest one exists.
     interval_note : str
         Why some have none.
     """
@@ -80,17 +80,17 @@ def release(
     shown.
 
     ``interval`` is the confidence level of an interval per column, which the same ε pays for; None: none.
-    `progress` is told the number of rows read so far.
+    ``progress`` is called with the number of rows read so far.
 
     Raises
     ------
     SpecError, InputError, DataError
         In one sentence, without a value of the data.
     """
-    asked, own = read_release(config, interval)
+    asked, table = read_release(config, interval)
     budget = ledger.budget(asked.dataset.name)
     _check_task(get_estimator(estimator), asked)
-    rows = read_rows(ledger, data, asked, own, progress)
+    rows = read_rows(ledger, data, asked, table, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
     plan, sample = _planned(estimator, keywords, rows)

@@ -11,7 +11,7 @@ from data.ledger import Fingerprint, Fingerprinter, Ledger
 from data.tables.reading import StreamedTable, load_numbers
 from data.tables.user_ids import UserIds
 from dpalgos.typing import FloatArray
-from tasks.problems.own_data import OwnData
+from tasks.problems.analyst_table import AnalystTable
 from tasks.release.config import ReleaseConfig
 from tasks.release.table import FileUnits, table_as_declared
 
@@ -50,7 +50,7 @@ def read_rows(
     ledger: Ledger,
     data: Path,
     asked: ReleaseConfig,
-    own: OwnData | None,
+    analyst_table: AnalystTable | None,
     progress: Callable[[int], None] | None,
 ) -> ReleaseRows:
     """Read and check the file once; of a Parquet file without users keep no number.
@@ -58,7 +58,7 @@ def read_rows(
     ``progress`` is called with the number of rows read so far, unless that is private: users are protected.
     """
     x, y, user_id = asked.columns.x, asked.columns.y, asked.columns.user_id
-    ids = UserIds(data, user_id) if user_id and not own else None
+    ids = UserIds(data, user_id) if user_id and not analyst_table else None
     reader: Fingerprinter | None = None
     n_rows = 0
 
@@ -74,9 +74,9 @@ def read_rows(
 
     X: FloatArray | StreamedTable
     responses, users, units = None, None, FileUnits.unchanged(x)
-    if own:
+    if analyst_table:
         family = str(asked.params.get("family", ""))
-        table = table_as_declared(data, own, x, y, user_id, family=family, watch=watch)
+        table = table_as_declared(data, analyst_table, x, y, user_id, family=family, watch=watch)
         X, responses, users, units = table.X, table.y, table.users, table.units
     elif data.suffix.lower() == ".parquet" and data.is_file() and not user_id:
         X = StreamedTable(data, x, y or "")

@@ -21,7 +21,7 @@ from data.tables.declared import read_declared
 from data.tables.reading import Watch
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
-from tasks.problems.own_data import OwnColumn, OwnData
+from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 
 AT_CENTERS = "at the centers"
 
@@ -67,7 +67,7 @@ class TableInUnits:
 
 def table_as_declared(
     path: Path,
-    own: OwnData,
+    analyst_table: AnalystTable,
     x: Sequence[str],
     y: str | None,
     user_id: str | None,
@@ -80,7 +80,7 @@ def table_as_declared(
     Parameters
     ----------
     path : pathlib.Path
-    own : OwnData
+    analyst_table : AnalystTable
         The declarations.
     x, y : sequence of str, str or None
         Names of declared columns.
@@ -97,19 +97,19 @@ def table_as_declared(
         A column is not declared, or the file is not as declared; a cell is missing where rows of zeros would
         not do: they would move a mean, or a user's.
     """
-    known = {column.name: column for column in own.columns}
+    known = {column.name: column for column in analyst_table.columns}
     for name in (*x, *([y] if y else [])):
         if name not in known:
             raise SpecError(
                 f"columns must be among those that the study file declares, got {name!r}; correct it"
             )
-    if (user_id or "") != own.user_id:
+    if (user_id or "") != analyst_table.user_id:
         raise SpecError(
-            f"columns.user_id must be the study file's, {own.user_id or 'none'!r}, got "
+            f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
             f"{user_id or 'none'!r}; correct it"
         )
     used = [known[name] for name in (*x, *([y] if y else []))]
-    declaration = own.declaration(used)
+    declaration = analyst_table.declaration(used)
     if user_id:
         declaration = replace(declaration, n_rows=None)  # how many rows users have is private
     read = read_declared(path, declaration, watch=watch)
@@ -123,13 +123,13 @@ def table_as_declared(
     names = [name for each in x for name in known[each].declared.table_columns]
     units = [_unit(columns[name]) for name in names]
     X = np.column_stack([(table[name] - c) / s for name, (c, s) in zip(names, units, strict=True)])
-    users = table[own.user_id] if own.user_id else None
+    users = table[analyst_table.user_id] if analyst_table.user_id else None
     imputed = {column.name: column.impute for column in used if column.impute is not None}
     declared = {
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
         "categories": {column.name: list(column.categories) for column in used if column.categories},
-        **({"missing": own.missing} if own.missing != "refuse" else {}),
-        **(_clipping(used) if own.outside == "clip" else {}),
+        **({"missing": analyst_table.missing} if analyst_table.missing != "refuse" else {}),
+        **(_clipping(used) if analyst_table.outside == "clip" else {}),
         **({"imputed": imputed} if imputed else {}),
     }
     scales = np.array([s for _, s in units])
@@ -152,7 +152,7 @@ def table_as_declared(
     return TableInUnits(X=rows, y=y_declared, users=users, units=back)
 
 
-def _clipping(columns: Sequence[OwnColumn]) -> dict[str, Any]:
+def _clipping(columns: Sequence[AnalystColumn]) -> dict[str, Any]:
     """Return the bounds that values are moved to, for the question: other bounds give another answer."""
     bounds = {column.name: [column.lower, column.upper] for column in columns if not column.categories}
     return {"outside": "clip", "column_bounds": bounds}

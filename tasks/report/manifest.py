@@ -48,7 +48,7 @@ def build_manifest(
     options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
     return {
         "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
-        **({"warning": NOT_FOR_PUBLICATION} if spec.own else {}),
+        **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
         "dpcost": version("dpcost"),
         "commit": _commit(),
         "code_sha256": _code_digests(spec),

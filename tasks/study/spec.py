@@ -13,8 +13,8 @@ from data.store.references import DatasetRef
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.problems.abilities import ChecksEstimators, ChoosesSmokeSizes, DeletesRows
+from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.guesses import Guesses
-from tasks.problems.own_data import OwnData
 from tasks.problems.problem import DatasetProblem, modules_of
 from tasks.rules import delta_at
 from tasks.strict import Strict
@@ -85,7 +85,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
-    own: OwnData | None = None
+    analyst_table: AnalystTable | None = None
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
@@ -286,7 +286,7 @@ class StudySpec(Strict):
         for panel in self.panels:
             largest = max(self.grid_of(panel).n)
             if panel.problem.source == table.name and largest > table.n_units:
-                units = self.own.units[1] if self.own else "rows"
+                units = self.analyst_table.units[1] if self.analyst_table else "rows"
                 raise SpecError(
                     f"{self.name}: grid.n must be at most the {table.n_units:,} {units} that are left "
                     f"without missing cells, got {largest}; take the larger ones out"

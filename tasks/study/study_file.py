@@ -12,10 +12,10 @@ from pydantic_core import ErrorDetails
 from data.store.folders import read_small
 from tasks.faults import SpecError
 from tasks.field_faults import field_fault
+from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.guesses import Guesses
 from tasks.problems.kinds import kinds
-from tasks.problems.own_data import OwnColumn, OwnData
-from tasks.study.own_study import with_own_data
+from tasks.study.analyst_study import with_analyst_table
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
 
@@ -27,9 +27,9 @@ _PARTS: dict[str, type[BaseModel]] = {
     "assumptions": AssumptionSpec,
     "notes": Note,
     "printed": Printed,
-    "data": OwnData,
+    "data": AnalystTable,
     "guesses": Guesses,
-    "columns": OwnColumn,
+    "columns": AnalystColumn,
     **kinds(),
 }
 
@@ -56,7 +56,7 @@ def load_study(path: Path) -> StudySpec:
         raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
     plain = _of_this_version(plain, path.name)
     try:
-        whole = with_own_data({"name": path.stem, **plain}, path, content.decode())
+        whole = with_analyst_table({"name": path.stem, **plain}, path, content.decode())
         return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
         faults = list(dict.fromkeys(_sentence(each, plain) for each in _independent(error.errors(), plain)))

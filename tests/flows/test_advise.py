@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import computed, initialized
+from analyst_tables import computed, initialized
 
 from data.ledger import open_ledger
 from data.tables import declared, reading

@@ -104,7 +104,7 @@ def test_the_same_result_and_one_within_its_error_bars_are_not_told(tmp_path, sh
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, shown, monkeypatch, capsys):
     monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda **told: shown.append(told))
     monkeypatch.setattr(artifacts, "standalone_markdown", lambda *_: "what came out")
-    own = Mock(own=object())
+    own = Mock(analyst_table=object())
     own.name = "mine"
     left(tmp_path, [1.0] * 29 + [1.1])
     last = LastResults(tmp_path, SETTINGS)

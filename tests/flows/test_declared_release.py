@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import edited, study_of
+from analyst_tables import edited, study_of
 
 import dpalgos
 from data.errors import DataError
@@ -165,7 +165,9 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     table, path = people(), tmp_path / "table.csv"
 
     def read():
-        return table_as_declared(path, spec.own, COLUMNS, "cost", None, family="", watch=lambda batch: None)
+        return table_as_declared(
+            path, spec.analyst_table, COLUMNS, "cost", None, family="", watch=lambda batch: None
+        )
 
     before = read()
     table.loc[7] = [110.0, "west", "no", 9000.0]
@@ -247,7 +249,7 @@ def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tm
     file = study(tmp_path, with_gaps(), response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     read = table_as_declared(
-        *(tmp_path / "table.csv", find_study(str(file)).own, COLUMNS, "cost", None),
+        *(tmp_path / "table.csv", find_study(str(file)).analyst_table, COLUMNS, "cost", None),
         family="",
         watch=lambda batch: None,
     )

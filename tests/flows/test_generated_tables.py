@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import completed, computed
+from analyst_tables import completed, computed
 
 from flows.cli.init import init_study
 from tasks.faults import MENDABLE

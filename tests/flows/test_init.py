@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import completed, computed, edited, manifest_of, refusal, reported, study_of
+from analyst_tables import completed, computed, edited, manifest_of, refusal, reported, study_of
 
 import dpalgos
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
-from tasks.bring.analyst_parquet import own_parquet
-from tasks.problems.own_data import OwnColumn
+from tasks.bring.analyst_parquet import analyst_parquet
+from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.config import ReleaseConfig, read_config
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
@@ -91,7 +91,9 @@ def test_an_unfinished_file_is_refused_by_its_first_open_line(tmp_path):
 def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, family, task, d):
     spec = find_study(str(study(tmp_path, response=response, family=family)))
     assert (spec.task, spec.datasets, spec.head_panel.problem.sizes(100)["d"]) == (task, ("mine",), d)
-    units = {column.name: (column.center, column.scale) for column in spec.own.dataset("mine").columns}
+    units = {
+        column.name: (column.center, column.scale) for column in spec.analyst_table.dataset("mine").columns
+    }
     assert units["age"] == (60, 30)
     assert units["region=south"] == (0.333, 0.472)  # (1 / 3, √2 / 3)
     assert units["smoker=yes"] == (0.5, 0.5)
@@ -102,7 +104,7 @@ def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, famil
 
 @pytest.mark.parametrize("k", [2, 3, 5, 6, 40])
 def test_columns_of_categories_are_of_order_one_and_never_beyond_the_bounds_of_numbers(k):
-    column = OwnColumn(name="c", categories=tuple(f"c{j}" for j in range(k)), source="a list")
+    column = AnalystColumn(name="c", categories=tuple(f"c{j}" for j in range(k)), source="a list")
     *indicators, codes = column.columns
     assert (codes.name, codes.center, codes.scale, codes.upper) == ("c", 0, 1, k - 1)
     for indicator in indicators:
@@ -112,7 +114,7 @@ def test_columns_of_categories_are_of_order_one_and_never_beyond_the_bounds_of_n
 
 def test_intervals_of_categories_are_not_lost_to_their_units():
     rng = np.random.default_rng(1)
-    n, column = 18_000, OwnColumn(name="c", categories=("a", "b", "c", "d"), source="a list")
+    n, column = 18_000, AnalystColumn(name="c", categories=("a", "b", "c", "d"), source="a list")
     codes, x = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]), rng.standard_normal((n, 3))
     y = x @ [0.4, 0.2, 0.0] + 0.1 * (codes == 1) + 0.7 * rng.standard_normal(n)
 
@@ -309,7 +311,7 @@ def test_contents_that_earlier_runs_read_are_found_in_the_manifest_that_the_next
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):
     def keys(folder):
         spec = find_study(str(folder / "mine.toml"))
-        table = own_parquet.fn(spec.name, spec.own)
+        table = analyst_parquet.fn(spec.name, spec.analyst_table)
         return table.sha256, [block.described() for block in spec.blocks("smoke", replicates=2, seed=1)]
 
     file = study(tmp_path, response="cost")
@@ -327,7 +329,7 @@ def test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own(tmp
     for folder in (home / "store" / "parquet", home / "cache"):  # of an earlier study of public data
         folder.mkdir(parents=True)
     spec = find_study(str(study(tmp_path, response="cost")))
-    table = own_parquet.fn(spec.name, spec.own)
+    table = analyst_parquet.fn(spec.name, spec.analyst_table)
     assert Path(table.path).is_relative_to(home / "store")
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import initialized
+from analyst_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch

@@ -227,7 +227,7 @@ def test_without_ids_the_public_state_tells_the_server_nothing_of_the_values(dpc
     assert len(fingerprints) == 2
 
 
-@pytest.mark.parametrize(("ids", "fault"), [(["x", "x"], "ids must differ"), (["x", ""], "has no id")])
+@pytest.mark.parametrize(("ids", "fault"), [(["x", "x"], "ids must differ"), (["x", ""], "without an id")])
 def test_ids_that_do_not_name_each_person_once_are_refused(ids, fault, dpcost, tmp_path):
     config = write_config(
         tmp_path / "c.toml", "ldp_iht", params="sparsity = 2\nn_rounds = 2", columns='id = "person"'

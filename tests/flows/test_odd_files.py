@@ -5,7 +5,7 @@ import socket
 import stat
 
 import pytest
-from own_tables import completed, edited
+from analyst_tables import completed, edited
 from small_project import STUDY
 from test_local_cli import write_config
 
@@ -62,7 +62,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def own_study(folder):
+def analyst_study(folder):
     init_study("own", folder / "rows.csv", folder=folder)
     return completed(folder / "own.toml", (-1, 1))
 
@@ -70,7 +70,7 @@ def own_study(folder):
 @pytest.mark.parametrize("kind", NO_FILES)
 @pytest.mark.parametrize("case", READING)
 def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
-    own = own_study(folder)
+    own = analyst_study(folder)
     for name in ("odd", "odd.toml", "odd.csv", "reports/housing/manifest.json"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         make(kind, folder / name)
@@ -177,7 +177,7 @@ def test_advice_on_repetitions_without_end_is_refused(command_line):
 
 
 def test_a_null_character_in_a_path_is_told(command_line, folder):
-    edited(own_study(folder), 'path = "rows.csv"', 'path = "\\u0000.csv"')
+    edited(analyst_study(folder), 'path = "rows.csv"', 'path = "\\u0000.csv"')
     status, _, err = command_line("run", "own.toml")
     assert (status, "data.path" in err) == (2, True)
 

@@ -58,7 +58,7 @@ APPLICATION_FAULTS = {
             "_clipped",
             call("clip", "{0}.mean()"),
             (
-                "tests/data/test_own_table.py::"
+                "tests/data/test_declared_table.py::"
                 "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
             ),
         ),
@@ -66,7 +66,9 @@ APPLICATION_FAULTS = {
             "a refusal says how many rows are outside the bounds",
             "_refuse_undeclared",
             call("_listed", "{all} + f' in {{_outside(columns[-1], found).sum()}} rows'"),
-            ("tests/data/test_own_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",),
+            (
+                "tests/data/test_declared_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",
+            ),
         ),
     ),
     "data/store/shared.py": (
@@ -93,7 +95,7 @@ APPLICATION_FAULTS = {
             "a user of two pieces of a file is two users",
             "UserIds.add",
             call("setdefault", "{all} + 10**6 * len(self._pieces)"),
-            ("tests/flows/test_own_users.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
+            ("tests/flows/test_users_of_a_table.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
         ),
         Fault(
             "ids of users are compared as they are written",
@@ -118,7 +120,7 @@ APPLICATION_FAULTS = {
         Fault(
             "the report of an analyst's table goes to the server",
             "attach_report",
-            condition("own", "False"),
+            condition("analyst_table", "False"),
             ("tests/flows/test_artifacts.py",),
         ),
     ),
@@ -171,7 +173,7 @@ APPLICATION_FAULTS = {
             "a study of users runs estimators that protect a row",
             "RegisteredTableProblem.check_estimator",
             operation("!=", "{left} > {right}"),
-            ("tests/flows/test_own_users.py::test_a_wrong_declaration_of_users_is_one_sentence",),
+            ("tests/flows/test_users_of_a_table.py::test_a_wrong_declaration_of_users_is_one_sentence",),
         ),
     ),
     "tasks/release/draw.py": (

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from own_tables import computed, edited, initialized, refusal, study_of
+from analyst_tables import computed, edited, initialized, refusal, study_of
 
 from data.store.references import UserTableRef
 from data.tables import reading
@@ -39,7 +39,11 @@ def full_answer(file, folder):
 def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     file = study(tmp_path, response="effect")
     spec = find_study(str(file))
-    assert (spec.own.user_id, spec.own.users, spec.own.units) == ("patient", 60, (60, "users"))
+    assert (spec.analyst_table.user_id, spec.analyst_table.users, spec.analyst_table.units) == (
+        "patient",
+        60,
+        (60, "users"),
+    )
     assert max(spec.grid.n) == 54
     assert spec.head_panel.problem.covariates == ("dose", "weight")
     assert "p001" not in file.read_text()

@@ -17,7 +17,7 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 
-class OwnColumn(Strict):
+class AnalystColumn(Strict):
     """A column: numbers with bounds, or text with categories.
 
     Attributes
@@ -46,7 +46,7 @@ class OwnColumn(Strict):
     impute: Number | str | None = None
 
     @model_validator(mode="after")
-    def _numbers_or_text(self) -> "OwnColumn":
+    def _numbers_or_text(self) -> "AnalystColumn":
         bounds = (self.lower, self.upper)
         if self.categories:
             if any(value is not None for value in (*bounds, self.center, self.scale)):
@@ -117,7 +117,7 @@ def _indicator_units(n_categories: int) -> tuple[float, float]:
     return share, math.ceil(1000 * scale) / 1000
 
 
-class OwnData(Strict):
+class AnalystTable(Strict):
     """An analyst's own file: its path, and what is public about it.
 
     Attributes
@@ -136,7 +136,7 @@ class OwnData(Strict):
         What becomes of rows that lack a cell which is not imputed.
     outside : {"refuse", "clip"}
         What becomes of numbers beyond their bounds: the file is refused, or each becomes the nearer bound.
-    columns : tuple of OwnColumn
+    columns : tuple of AnalystColumn
     """
 
     path: Annotated[str, Field(pattern=r"^[^\x00]+$")]
@@ -146,11 +146,11 @@ class OwnData(Strict):
     users: Annotated[int, Field(strict=True, ge=2)] | None = None
     missing: Literal["refuse", "drop"] = "refuse"
     outside: Literal["refuse", "clip"] = "refuse"
-    columns: tuple[OwnColumn, ...] = Field(min_length=1)
+    columns: tuple[AnalystColumn, ...] = Field(min_length=1)
 
     @field_validator("columns")
     @classmethod
-    def _distinct(cls, columns: tuple[OwnColumn, ...]) -> tuple[OwnColumn, ...]:
+    def _distinct(cls, columns: tuple[AnalystColumn, ...]) -> tuple[AnalystColumn, ...]:
         names = [column.name for one in columns for column in one.columns]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
@@ -158,7 +158,7 @@ class OwnData(Strict):
         return columns
 
     @model_validator(mode="after")
-    def _users_are_counted(self) -> "OwnData":
+    def _users_are_counted(self) -> "AnalystTable":
         if bool(self.user_id) != (self.users is not None):
             raise ValueError(
                 f"user_id and users belong together, got {self.user_id!r} and {self.users!r}: the column of "
@@ -170,7 +170,7 @@ class OwnData(Strict):
             )
         return self
 
-    def declaration(self, columns: Iterable[OwnColumn]) -> Declaration:
+    def declaration(self, columns: Iterable[AnalystColumn]) -> Declaration:
         """Return what the file, or some columns of it, is checked against."""
         clip = self.outside == "clip"
         return Declaration(

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tasks.faults import SpecError
-from tasks.problems.own_data import OwnData
+from tasks.problems.analyst_table import AnalystTable
 
 UNDECLARED = "?"  # what stands in the place of a declaration that its owner has yet to make
 
@@ -17,10 +17,10 @@ _UNDECLARED_LINE = re.compile(r"""^\s*([\w-]+)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s
 class _File(BaseModel):
     """The study file's ``[data]``, so that errors name their place in it."""
 
-    data: OwnData
+    data: AnalystTable
 
 
-def with_own_data(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
+def with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
     """Return a study file's content, its own table (if any) copied into the problems.
 
     Problems without a dataset read that table: all its columns but the response, if they name no covariates;
@@ -37,12 +37,12 @@ def with_own_data(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any
         return plain
     _refuse_unfinished(path.name, text)
     declared = _File(data=plain["data"]).data
-    own = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
+    analyst_table = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
     panels = plain.get("panels")
     if isinstance(panels, list):
-        panels = [_filled(panel, plain["name"], own, path.name) for panel in panels]
+        panels = [_filled(panel, plain["name"], analyst_table, path.name) for panel in panels]
     others = {key: value for key, value in plain.items() if key != "data"}
-    return {**others, "own": own, **({} if panels is None else {"panels": panels})}
+    return {**others, "analyst_table": analyst_table, **({} if panels is None else {"panels": panels})}
 
 
 def _refuse_unfinished(file: str, text: str) -> None:
@@ -58,14 +58,14 @@ def _refuse_unfinished(file: str, text: str) -> None:
         raise SpecError(f"{file}, line {number}: {match[1]} is yours to declare{hint}{more}")
 
 
-def _filled(panel: Any, name: str, own: OwnData, file: str) -> Any:
+def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
     response, covariates = problem.get("response", ""), problem.get("covariates")
     if not covariates:
-        covariates = [column.name for column in own.columns if column.name != response]
-    ingested = own.ingested(response) if isinstance(response, str) else ()
+        covariates = [column.name for column in analyst_table.columns if column.name != response]
+    ingested = analyst_table.ingested(response) if isinstance(response, str) else ()
     if len(ingested) > 1 and problem.get("family") == "multinomial":
         ingested = (response,)
     if isinstance(response, str) and len(ingested) > 1:
@@ -74,6 +74,6 @@ def _filled(panel: Any, name: str, own: OwnData, file: str) -> Any:
             f"{len(ingested) + 1}; choose another, or family = 'multinomial'"
         )
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
-        covariates = [column for each in covariates for column in own.ingested(each)]
-    filled = {**problem, "dataset": name, "own": own, "covariates": covariates}
+        covariates = [column for each in covariates for column in analyst_table.ingested(each)]
+    filled = {**problem, "dataset": name, "analyst_table": analyst_table, "covariates": covariates}
     return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}

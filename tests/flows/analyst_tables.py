@@ -9,7 +9,7 @@ import pytest
 from data.errors import DataError
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
-from tasks.bring.analyst_parquet import own_parquet
+from tasks.bring.analyst_parquet import analyst_parquet
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
 from tasks.report.manifest import build_manifest
@@ -72,7 +72,7 @@ def refusal(call, *arguments, **keywords):
 def computed(file, folder, replicates=2):
     """Ingest and compute a study, smallest and largest size; return its spec, table and results' record."""
     spec = find_study(str(file))
-    table = own_parquet.fn(spec.name, spec.own)
+    table = analyst_parquet.fn(spec.name, spec.analyst_table)
     spec.check_rows(table)
     design = prepare.fn(UNCACHED, spec.head_panel.problem, table)
     parts = [
