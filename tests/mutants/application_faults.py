@@ -266,7 +266,7 @@ APPLICATION_FAULTS = {
         ),
     ),
     "tasks/run/audit_cell.py": (
-        Fault("an audit is doubled", "audit", name(".epsilon_lower_bound", "2 * {all}"), _TASKS),
+        Fault("an audit is doubled", "_stored_audit", name(".epsilon_lower_bound", "2 * {all}"), _TASKS),
     ),
     "tasks/run/block.py": (
         Fault(

@@ -381,7 +381,7 @@ MECHANISM_FAULTS = {
         Fault(
             "random rows are drawn once for all steps",
             "Transcript.gaussian_of_drawn_rows",
-            call("_drawn_rows", "vars(self).setdefault('kept', {all})"),
+            argument("_drawn_rows", 0, "lambda: vars(self).setdefault('kept', {all}())"),
             _SAMPLED_GAUSSIAN,
         ),
     ),
