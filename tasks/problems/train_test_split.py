@@ -25,7 +25,7 @@ FALSE_POSITIVE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 MISCLASSIFICATION, SQUARED_ERROR, DEVIANCE = "misclassification", "mean_squared_error", "mean_deviance"
 SMOKE_ROWS = 1600
 
-_BATCH = 10  # replicates that run together: two blocks of a study's 20 occupy two cores
+BATCH = 10  # replicates that run together: two blocks of a study's 20 occupy two cores
 
 
 def _rate_name(rate: float) -> str:
@@ -155,7 +155,7 @@ class TrainTestSplit(RegisteredTableProblem):
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return blocks of a few replicates, which run together."""
-        n_blocks = -(-replicates // _BATCH)
+        n_blocks = -(-replicates // BATCH)
         edges = [replicates * i // n_blocks for i in range(n_blocks + 1)]
         work = n_cells * n * self.sizes(n)["d"]
         return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]

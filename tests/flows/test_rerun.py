@@ -158,6 +158,13 @@ def test_results_are_read_from_a_folder_or_a_file(tmp_path):
         read_results(path / "below")
 
 
+def test_a_table_of_an_earlier_version_is_refused(tmp_path):
+    path = tmp_path / "results.parquet"
+    path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="panel").assign(variant="public")))
+    with pytest.raises(SpecError, match="panel; run the study again"):
+        read_results(path)
+
+
 def test_a_table_is_identical_to_itself_in_any_order():
     first = table([1.0, 2.0])
     differences = compare_results(first, first.iloc[::-1])

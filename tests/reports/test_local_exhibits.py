@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pandas as pd
-import pytest
 
 from reports.exhibits import central_epsilon, column_growth
 
@@ -52,8 +51,3 @@ def test_central_epsilon_stands_beside_the_local_one():
     assert shown.rows == (("Local noisy moments dense", "tight", "shuffled", "2", "0.030"),)
     assert "never the ε of this report" in shown.text
     assert central_epsilon.draw(VIEW, summary, {**content, "n": 5}) == ()
-
-
-@pytest.mark.parametrize("exhibit", [central_epsilon, column_growth])
-def test_exhibits_say_what_they_show(exhibit):
-    assert exhibit.__doc__.startswith("Shows")

@@ -12,7 +12,7 @@ from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.faults import SpecError
 from tasks.problems.problem import Draw
-from tasks.problems.train_test_split import _BATCH, CLASSIFICATION, TrainTestSplit, classification
+from tasks.problems.train_test_split import BATCH, CLASSIFICATION, TrainTestSplit, classification
 from tasks.run.block import compute_block
 from tasks.work_units import Cell
 from tests.tasks.blocks import made_block
@@ -142,7 +142,7 @@ def test_the_study_and_its_profiles():
     assert (spec.axis, spec.datasets) == ("s", ("swarm",))
     blocks = spec.blocks("standard", replicates=20, seed=0, data_sources={"swarm": "stand-in"})
     assert {block.data_source for block in blocks} == {"stand-in"}
-    assert all(block.replicates.count <= _BATCH for block in blocks)
+    assert all(block.replicates.count <= BATCH for block in blocks)
     public = [
         cell
         for block in blocks
