@@ -38,9 +38,9 @@ def deployments() -> list[dict[str, Any]]:
     SpecError
         If the file is wrong; the message names the deployment.
     """
-    from flows.studies.find_study import study_names
+    from flows.studies.find_study import readable_studies, study_names
 
-    listed = listed_deployments()
+    listed, readable = listed_deployments(), [spec.name for spec in readable_studies()]
     known = [each["parameters"]["study"] for each in listed if each["entrypoint"] == STUDY]
     if wrong := next((study for study in known if study not in study_names()), None):
         raise SpecError(
@@ -53,10 +53,13 @@ def deployments() -> list[dict[str, Any]]:
             "parameters": {"study": study},
             "schedules": [{"cron": UNLISTED_AT, "timezone": "UTC"}],
         }
-        for study in study_names()
+        for study in readable
         if study not in known
     ]
-    return [*listed, *unlisted]
+    return [
+        *(each for each in listed if each["entrypoint"] != STUDY or each["parameters"]["study"] in readable),
+        *unlisted,
+    ]
 
 
 def deploy() -> list[str]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from data.store.folders import PROJECT_ROOT
 from flows import NO_ANALYTICS
 from flows.server.client import (
     HOST,
@@ -129,7 +128,6 @@ def server_process(home: Path, port: int, environment: Mapping[str, str]) -> Chi
         "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT_ROOT), environment.get("PYTHONPATH")])),
         **NO_ANALYTICS,
     }
     inherited = {name: value for name, value in environment.items() if name != "PREFECT_API_URL"}

@@ -26,6 +26,7 @@ from typing import Any
 
 import psutil
 
+from data.store.folders import PROJECT_ROOT
 from data.store.processes import ProcessIdentity
 
 Say = Callable[[str], object]
@@ -78,7 +79,9 @@ class ChildProcess:
     ) -> None:
         self.home, self.name, self.folder = home, name, folder
         self.command = [sys.executable, "-m", __name__, user, *command]
-        self.environment = dict(environment)
+        # Where a wheel installed the packages, Python finds them by this folder.
+        path = [str(PROJECT_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+        self.environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
         self.stop_signal, self.stop_timeout = int(stop_signal), stop_timeout
         self.log = home / "prefect" / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None

@@ -150,7 +150,7 @@ def deploy_all() -> None:
     """
     done = subprocess.run(
         [sys.executable, "-m", "flows.server.deploy"],
-        cwd=PROJECT,
+        cwd=PROJECT,  # which Python puts on its path
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
