@@ -181,7 +181,8 @@ def played_rounds(dpcost, monkeypatch, folder, change, columns=""):
     config = write_config(
         folder / "local.toml", "ldp_iht", params=f"sparsity = 2\nn_rounds = {N_ROUNDS}", columns=columns
     )
-    state, data = folder / "state.json", folder / "rows.csv"
+    states, data = [folder / f"state{t}.json" for t in range(N_ROUNDS + 1)], folder / "rows.csv"
+    state = states[0]
     assert dpcost("round", "--config", config, "--out", state)[0] == 0
     for t in range(N_ROUNDS):
         change(rows_of_people(), t).to_csv(data, index=False)
@@ -189,7 +190,8 @@ def played_rounds(dpcost, monkeypatch, folder, change, columns=""):
         status, _, err = dpcost("report", "--state", state, "--config", config, "--data", data, "--out", out)
         rounds.append((status, err))
         if status == 0:
-            assert dpcost("round", out, "--state", state, "--out", state)[0] == 0
+            state, before = states[t + 1], state
+            assert dpcost("round", out, "--state", before, "--out", state)[0] == 0
     return rounds, asked
 
 
@@ -220,7 +222,7 @@ def test_without_ids_the_public_state_tells_the_server_nothing_of_the_values(dpc
         rounds, asked = played_rounds(dpcost, monkeypatch, tmp_path / home, lambda people, _: people)
         assert [status for status, _ in rounds] == [0] * N_ROUNDS
         assert len(np.unique(np.concatenate(asked))) == N_PEOPLE + N_ROUNDS
-        state = json.loads((tmp_path / home / "state.json").read_text())["state"]
+        state = json.loads((tmp_path / home / f"state{N_ROUNDS}.json").read_text())["state"]
         assert list(state["files"].values()) == [N_PEOPLE + N_ROUNDS]
         fingerprints |= set(state["files"])
         assert (tmp_path / home / "local.key").stat().st_mode & 0o077 == 0
