@@ -197,7 +197,7 @@ def _with_interval(
     multiplier: float,
     transcript: Transcript,
 ) -> FloatArray:
-    """Return the answer whose half widths are told: a Newton step from the mean iterate, on released X'X/n.
+    """Return the answer with noted half-widths: a Newton step from the mean iterate, on released X'X/n.
 
     ``steps`` are the iterates, the gradients released there, and their sensitivities.
     """

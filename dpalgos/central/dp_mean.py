@@ -152,7 +152,7 @@ def _note_interval(
     noise_std: FloatArray,
     transcript: Transcript,
 ) -> None:
-    """Release squares and shares beyond the bound; tell half widths."""
+    """Release squares and shares beyond the bound, and note half-widths."""
     bound, d = params.value_bound, sample.n_features
     middle, half = np.zeros(d), np.full(d, bound)
     told = release_squares(

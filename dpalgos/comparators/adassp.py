@@ -133,7 +133,7 @@ def _note_interval(
     coef: FloatArray,
     transcript: Transcript,
 ) -> None:
-    """Release second moments of the scores at the answer; tell half widths. Sums are divided by n here."""
+    """Release second moments of the scores at the answer and note half-widths; sums are divided by n."""
     row, response, n, d = params.covariate_bound, params.response_bound, sample.n_rows, sample.n_features
     budget = _budget(params)
     scores = release_score_moments(

@@ -296,7 +296,7 @@ def note_offset_interval(
     multiplier: Callable[[str], float],
     transcript: Transcript,
 ) -> None:
-    """Release squares of clipped offsets and the share clipped; tell the half widths of the mean offset.
+    """Release squares of clipped offsets and the share clipped; note the half-widths of the mean offset.
 
     Arguments are those of :func:`mean_offset`, what it released and the noise in it, the confidence, and the
     noise multipliers of :func:`dpalgos.intervals.half_widths.release_score_moments`.

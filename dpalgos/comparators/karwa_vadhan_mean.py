@@ -165,7 +165,7 @@ def _note_interval(
     center: FloatArray,
     half: FloatArray,
 ) -> None:
-    """Release squares and shares beyond the intervals; tell half widths."""
+    """Release squares and shares beyond the intervals, and note half-widths."""
     n, noise = sample.n_rows, planned_noise(params, len(center))
     squares, shares = _of_offsets(sample, center, half)
     told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=noise[SQUARES])

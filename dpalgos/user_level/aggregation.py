@@ -68,7 +68,7 @@ def _check_seed(name: str, value: Any) -> int:
 class UserLevelParams(PrivateParams):
     """Keywords of all estimators that protect whole users."""
 
-    concentration_radius: float = positive("τ: what users tell lies within this ℓ2 distance of its mean")
+    concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
     samples_per_user: int | None = count(
         "m, public: the most rows of a user that count; which, does not depend on values",
         default=None,
@@ -372,7 +372,7 @@ def check_range_is_found(n_users: float, n_bins: int, epsilon: float, times: flo
         return
     needed = values_needed(n_bins, epsilon, allowed / times)
     raise InputError(
-        f"the range of what users tell cannot be found from {n_users:.0f} users: about {needed:,} are needed "
+        f"the range of users' vectors cannot be found from {n_users:.0f} users: about {needed:,} are needed "
         "at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a larger "
         f"range_failure than {allowed:g}, the chance of missing it that is allowed"
     )

@@ -186,7 +186,7 @@ def _stopped(
 
 
 def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionParams) -> FloatArray:
-    """Return what users tell: their mean losses, (n_users, K)."""
+    """Return users' mean losses, (n_users, K)."""
     value, told = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
     for k, coef in enumerate(candidates):
         lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
