@@ -8,7 +8,8 @@ import pytest
 
 from data.errors import DataError
 from data.store.references import read_table
-from data.tables.declared import Declaration, DeclaredColumn, declared_to_parquet, table_schema
+from data.tables.declaration import Declaration, DeclaredColumn
+from data.tables.declared import declared_to_parquet, table_schema
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
