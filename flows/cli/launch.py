@@ -1,5 +1,7 @@
 """Start studies from the command line: check the options, bring a server, run, wait for the records."""
 
+import ctypes
+import gc
 import importlib.util
 import logging
 import os
@@ -7,7 +9,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,7 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], api_url: str, at_on
             say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
         journal.reported(home(), outcome["flow_run_id"])
         say(f"{outcome['headline']}\nreport: {outcome['report']}")
+        _return_memory()
     if folder := _full_disk():
         say(
             f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
@@ -165,6 +168,13 @@ def _prepare(studies: Sequence[str]) -> None:
         spec = None if study == SCORECARD else find_study(study)
         if spec is not None and spec.analyst_table is not None:
             spec.check_rows(stored_analyst_table(spec.name, spec.analyst_table))
+
+
+def _return_memory() -> None:
+    """Give back what a study's arrays held: C's allocator keeps it, and many studies would add up."""
+    gc.collect()
+    with suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -2,8 +2,9 @@ import math
 
 import pytest
 
-from flows.studies.find_study import STUDIES, find_study
+from flows.studies.find_study import STUDIES, find_study, study_names
 from tasks.faults import SpecError
+from tasks.problems.simulation import RowSimulation
 from tasks.rules import delta_at
 from tasks.study.study_file import load_study
 
@@ -204,3 +205,15 @@ def test_smoke_keeps_the_ends_and_one_budget():
     assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
     keys = [cell.key for block in whole for cell in block.cells]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_smoke_draws_no_large_data_set(name):
+    study = find_study(name)
+    sizes = [
+        panel.problem.n_bytes(n)
+        for panel in study.panels_at("smoke")
+        if isinstance(panel.problem, RowSimulation)
+        for n in study.grid_at(panel, "smoke").n
+    ]
+    assert max(sizes, default=0) <= 300e6
