@@ -75,7 +75,7 @@ def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         make(kind, folder / name)
     os.chdir(folder)
-    edited(own, "rows.csv", "odd.csv")
+    edited(own, 'path = "rows.csv"', 'path = "odd.csv"')
     status, out, err = command_line(*READING[case].format(odd="odd").split())
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "internal error" not in err
