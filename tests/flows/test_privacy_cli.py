@@ -367,7 +367,7 @@ def test_a_corrupt_ledger_is_one_sentence(dpcost, data, config, home):
 
 def test_an_audit_of_too_many_trials_is_refused_and_a_long_one_tells_how_far_it_is(dpcost, monkeypatch):
     status, _, err = dpcost("audit", "dp_mean", "--trials", 10**12)
-    assert (status, "--trials must be at most 10,000,000" in err) == (2, True)
+    assert (status, "--trials" in err, "10,000,000" in err) == (2, True, True)
     monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_LINES", 0.0)
     assert "auditing dp_mean tight: 1,000 runs\n" in dpcost("audit", "dp_mean", "--trials", 1000)[2]
 
