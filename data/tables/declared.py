@@ -31,6 +31,7 @@ ColumnType = Literal["number", "whole number", "text", "empty"]
 
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
+_MOST_COLUMNS = 1_000  # that a study file can declare
 _TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
 
 
@@ -266,6 +267,11 @@ def _listed(faults: Sequence[str]) -> str:
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(
+            f"{path} has {len(names):,} columns, and a study declares at most {_MOST_COLUMNS:,}; keep those "
+            "that you need"
+        )
     blank = next((position for position, name in enumerate(names, 1) if not name.strip()), None)
     if blank:
         raise DataError(f"{path}: column number {blank} has no name; name it in the header")
