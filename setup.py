@@ -13,7 +13,7 @@ setup(
     package_data={
         "dpcost.flows": ["claims.toml", "cli/templates/*", "../prefect.yaml"],
         "dpcost.flows.studies": ["*.toml"],
-        "dpcost.data": ["registry.toml", "embedded/*/*"],
+        "dpcost.data": ["embedded/*/*"],
         "dpcost.reports": ["templates/*"],
     },
 )

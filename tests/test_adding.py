@@ -17,7 +17,6 @@ NEW = {
     "dpalgos/comparators/range_mean.py",
     "dpalgos/mechanisms/noisy_count.py",
     "dpalgos/models/families/two_trials.py",
-    "data/registry.toml",
     "data/datasets/heights.py",
     "flows/studies/heights.toml",
     "tasks/problems/contaminated_mean.py",

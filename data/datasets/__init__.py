@@ -1,12 +1,15 @@
-"""One file per dataset, found by its name in the registry.
+"""One file per dataset, found by being here.
 
-Such a file holds ``PARSERS``, a dictionary from a source's layout to a function that takes the raw
-file's path and returns a table with the registry's column names (text or numbers, in any order), and
-``stand_in(n_rows, rng)``, which makes up a table of the same schema from public knowledge alone.
+Such a file holds ``DATASET``, a `data.dataset.Dataset`; ``PARSERS``, a dictionary from a source's layout to a
+function that takes the raw file's path and returns a table with the dataset's column names (text or numbers,
+in any order); and ``stand_in(n_rows, rng)``, which makes up a table of the same schema from public knowledge.
 """
 
 import importlib
+import traceback
 from types import ModuleType
+
+from pydantic import ValidationError
 
 from data.errors import DataError
 
@@ -17,12 +20,17 @@ def load(name: str) -> ModuleType:
     Raises
     ------
     DataError
-        There is no such file.
+        There is no such file, or it is broken; all faults of a part of its ``DATASET`` are told.
     """
-    module = f"{__name__}.{name}"
+    module, file = f"{__name__}.{name}", f"data/datasets/{name}.py"
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise DataError(f"dataset {name!r} has no parser; write data/datasets/{name}.py") from None
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".lstrip(": ") for one in error.errors()]
+        raise DataError(f"{file} is left out: {error.title}: {'; '.join(faults)}") from None
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            raise DataError(f"dataset {name!r} has no parser; write {file}") from None
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        line = error.lineno if isinstance(error, SyntaxError) else last.lineno
+        raise DataError(f"{file} is left out: {type(error).__name__}: {error} (line {line})") from None

@@ -8,9 +8,42 @@ from pathlib import Path
 
 import numpy as np
 
+from data.dataset import Dataset, GenotypeGroup, Source
 from data.formats.cohort import Cohort
 from data.formats.geo import parse_series_matrix
 from data.standins.genotypes import hardy_weinberg
+
+DATASET = Dataset(
+    name="snp_gse106818",
+    kind="genotypes",
+    title="GEO GSE106818: average and low IQ",
+    description=(
+        "Affymetrix 6.0 calls of 387 people, 241 of average and 146 of low IQ: the data of the paper's "
+        "SNP study. The loader follows the series-matrix format; that the matrix holds the calls is "
+        "not verified here."
+    ),
+    privacy_unit="one person, with all genotypes",
+    n_rows=387,
+    license="NCBI places no restriction on GEO data; the submitter may claim rights",
+    citation="NCBI Gene Expression Omnibus, series GSE106818, platform GPL6801.",
+    sources=(
+        Source(
+            file="snp/GSE106818_series_matrix.txt.gz",
+            url=(
+                "https://ftp.ncbi.nlm.nih.gov/geo/series/GSE106nnn/GSE106818/matrix/GSE106818_series_matrix.txt.gz"
+            ),
+            layout="geo_series_matrix",
+            note=(
+                "No checksum is known, so the parser judges: the format, and 387 people in two groups. "
+                "The calls may instead be in suppl/GSE106818_RAW.tar, which is not supported."
+            ),
+        ),
+    ),
+    groups=(
+        GenotypeGroup("average IQ", ("average iq",)),
+        GenotypeGroup("low IQ", ("low iq",)),
+    ),
+)
 
 AVERAGE, LOW = "average iq", "low iq"
 STAND_IN_SNPS = 5_000

@@ -6,8 +6,66 @@ others.
 
 from functools import partial
 
+from data.dataset import Column, Dataset, Source
 from data.formats.delimited import open_zip_member
 from data.standins.flock import FRAMES, simulate
+
+_X_PLACE = (
+    "bounds: the published range, rounded outwards; center 0; scale: uniform on the published range, 1414/√3"
+)
+_Y = "bounds: the published range, rounded outwards; center 0; scale: uniform on the published range, 1012/√3"
+_MOTION = (
+    "bounds: the published range, rounded outwards; center 0; scale: published standard deviations of "
+    "boid 1, rounded"
+)
+_COUNTS = (
+    "bounds: counts among the other 199 boids, as published; center and scale: published median and "
+    "standard deviation of boid 200"
+)
+
+DATASET = Dataset(
+    name="swarm",
+    kind="frames",
+    title="Swarm behavior: flocking",
+    description=(
+        "One row per frame of 200 boids: place, velocity, the three steering vectors of each boid and "
+        "two counts of neighbors. The label says whether people who saw the frame called it flocking."
+    ),
+    privacy_unit="one row, a frame of the flock",
+    n_rows=24016,
+    n_boids=200,
+    label="Class",
+    license="CC BY 4.0",
+    citation=(
+        "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behavior. UCI Machine Learning "
+        "Repository, data set 524."
+    ),
+    sources=(
+        Source(
+            file="swarm/swarm+behavior.zip",
+            url="https://archive.ics.uci.edu/static/public/524/swarm+behavior.zip",
+            layout="uci_zip",
+            note=(
+                "No checksum is known, so the parser judges: the header, 24,016 rows, labels 0 and 1, "
+                "the published ranges."
+            ),
+        ),
+    ),
+    columns=(
+        Column("x", "float32", "pixels", -1500.0, 1500.0, _X_PLACE, 0.0, 816.0),
+        Column("y", "float32", "pixels", -1100.0, 1100.0, _Y, 0.0, 584.0),
+        Column("xVel", "float32", "pixels per step", -25.0, 25.0, _MOTION, 0.0, 7.0),
+        Column("yVel", "float32", "pixels per step", -25.0, 25.0, _MOTION, 0.0, 7.0),
+        Column("xA", "float32", "", -1.5, 1.5, _MOTION, 0.0, 0.5),
+        Column("yA", "float32", "", -1.5, 1.5, _MOTION, 0.0, 0.5),
+        Column("xS", "float32", "", -5000000.0, 5000000.0, _MOTION, 0.0, 25.0),
+        Column("yS", "float32", "", -5000000.0, 5000000.0, _MOTION, 0.0, 25.0),
+        Column("xC", "float32", "", -3.0, 3.0, _MOTION, 0.0, 0.6),
+        Column("yC", "float32", "", -3.0, 3.0, _MOTION, 0.0, 0.6),
+        Column("nAC", "float32", "boids", 0.0, 199.0, _COUNTS, 12.0, 34.0),
+        Column("nS", "float32", "boids", 0.0, 199.0, _COUNTS, 0.0, 7.0),
+    ),
+)
 
 PARSERS = {"uci_zip": partial(open_zip_member, member="Flocking.csv")}
 FRAMES_PER_SIMULATION = FRAMES

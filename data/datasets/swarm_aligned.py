@@ -1,9 +1,20 @@
 """Swarm behavior, UCI 524: the frames labeled as aligned or not, in the official zip; and a stand-in."""
 
+from dataclasses import replace
 from functools import partial
 
+from data.datasets import swarm
 from data.formats.delimited import open_zip_member
 from data.standins.flock import FRAMES, simulate
+
+DATASET = replace(
+    swarm.DATASET,
+    name="swarm_aligned",
+    title="Swarm behavior: aligned",
+    description=(
+        "The frames of the flocking data; the label says whether people who saw the frame called it aligned."
+    ),
+)
 
 PARSERS = {"uci_zip": partial(open_zip_member, member="Aligned.csv")}
 FRAMES_PER_SIMULATION = FRAMES

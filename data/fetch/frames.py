@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
+from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.formats.delimited import damaged
 from data.formats.frames_csv import Matrix, read_csv
 from data.formats.table import MAX_DROPPED_FRACTION, describe
-from data.registry import FRAME_LABEL, Dataset
 from data.store.folders import atomic_write
 from data.store.references import FramesRef, Repair
 

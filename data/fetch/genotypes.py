@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
+from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.formats.cohort import BLOCK_SNPS, MISSING, Calls, Cohort, SnpBlock
 from data.formats.table import describe
-from data.registry import Dataset
 from data.store.folders import atomic_write
 from data.store.references import GenotypeRef, verified_path
 

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data import datasets
+from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
 from data.fetch.raw_files import RawFile, set_aside
 from data.formats.table import check_schema, describe, table_digest, typed
-from data.registry import Dataset, load_registry
+from data.registry import load_registry
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
 from data.store.references import DatasetRef, FramesRef, GenotypeRef, Repair, ref_from_dict

@@ -21,9 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
 
+from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, DataError, Unreachable
 from data.formats.unpacking import check_archive
-from data.registry import PACKAGED, Dataset, Source
 from data.store.folders import atomic_write, sha256_file, store_dir
 
 ATTEMPTS = 3

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from data.dataset import Dataset
 from data.errors import CorruptSource
-from data.registry import Dataset
 from data.store.references import Repair
 
 MAX_DROPPED_FRACTION = 0.01

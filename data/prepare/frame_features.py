@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from data.dataset import FRAME_LABEL, Dataset
 from data.errors import DataError
 from data.prepare.prepared_table import INTERCEPT, PreparedTable, Units
-from data.registry import FRAME_LABEL, Dataset
 from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
@@ -111,7 +111,7 @@ def scales(ref: FramesRef, dataset: Dataset, variant: Units) -> Scales:
         if column.center is None or column.scale is None:
             raise DataError(
                 f"column {column.name!r} of {dataset.name} has no public center and scale; "
-                "add them to data/registry.toml"
+                "add them to its DATASET"
             )
     centers = tuple(float(column.center or 0.0) for column in dataset.columns)
     widths = tuple(float(column.scale or 1.0) for column in dataset.columns)

@@ -15,9 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from data.dataset import Dataset
 from data.errors import DataError
 from data.prepare.prepared_table import INTERCEPT, PreparedTable, Units
-from data.registry import Dataset
 
 _NOTES = {
     "public": (
@@ -92,7 +92,7 @@ def prepare_table(
             if column.scale is None:
                 raise DataError(
                     f"column {column.name!r} of {dataset.name} has no public center and scale; "
-                    "add them to data/registry.toml"
+                    "add them to its DATASET"
                 )
         center = np.array([column.center for column in columns], dtype=np.float64)
         scale = np.array([column.scale for column in columns], dtype=np.float64)

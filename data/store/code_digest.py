@@ -31,7 +31,7 @@ _REPORTS_IN_FUNCTIONS = "tasks.problems"
 _FILES = {
     "reports.pages.text": "reports/templates",
     "tasks.scorecard.claims": "flows/claims.toml",
-    "data.registry": "data/registry.toml",
+    "data.registry": "data/datasets",
 }
 _ORCHESTRATION = {"prefect", "prefect_dask", "fsspec"}  # moves results, computes none
 
@@ -166,7 +166,7 @@ def _file_of(module: str) -> Path:
 
 def _file_lines(name: str) -> list[str]:
     path = PROJECT_ROOT / name
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    files = sorted(file for file in path.rglob("*.*") if file.suffix != ".pyc") if path.is_dir() else [path]
     return [
         f"{file.relative_to(PROJECT_ROOT)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files
     ]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from data.registry import Column, Dataset
+from data.dataset import Column, Dataset
 from data.tables.declaration import Declaration, DeclaredColumn
 from tasks.strict import Strict
 

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import beta, norm
 
-from data.registry import Column
+from data.dataset import Column
 from tasks.problems.guesses import Guesses
 
 _SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looked up: dense in both tails

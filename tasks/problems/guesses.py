@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from data.registry import Column
+from data.dataset import Column
 from tasks.strict import Strict
 
 Guess = Annotated[float, Field(allow_inf_nan=False)]

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 import dpalgos
-from data.registry import Column, Dataset, get_dataset
+from data.dataset import Column, Dataset
+from data.registry import get_dataset
 from data.store.references import DatasetRef
 from tasks.limits import Profile
 from tasks.problems.abilities import UsesModules

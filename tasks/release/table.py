@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from data.dataset import Column
 from data.errors import DataError
-from data.registry import Column
 from data.tables.declared import read_declared
 from data.tables.reading import Watch
 from dpalgos.typing import FloatArray

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
+from data.dataset import Dataset
 from data.errors import DataError
-from data.registry import Dataset
 from data.store.references import DatasetRef
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile

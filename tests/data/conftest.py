@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.dataset import Dataset, Source
 from data.datasets import housing
 from data.fetch.raw_files import EMBEDDED
-from data.registry import Dataset, Source, get_dataset
+from data.registry import get_dataset
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
 
@@ -75,8 +76,8 @@ def small(small_table: pd.DataFrame) -> Callable[..., tuple[Dataset, bytes]]:
         lines = rows_of(small_table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines()
         tampered = tamper(lines)
         payload = make_tgz("".join(line + "\n" for line in tampered))
-        dataset = replace(get_dataset("housing"), n_rows=len(tampered), table_sha256="")
-        return with_tgz(dataset, payload), payload
+        dataset = with_tgz(get_dataset("housing"), payload)
+        return replace(dataset, n_rows=len(tampered), table_sha256=""), payload
 
     return build
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from data.dataset import Dataset, Source
 from data.errors import CorruptSource, Unreachable
 from data.fetch.raw_files import EMBEDDED, RawFile, fetch, fetch_anew, fetch_or_stand_in
-from data.registry import Dataset, Source, get_dataset
+from data.registry import get_dataset
 
 PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
 

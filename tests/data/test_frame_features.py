@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data.dataset import Dataset
 from data.errors import CorruptTable, DataError
 from data.fetch.ingest import FramesRef, to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
 from data.prepare.prepared_table import PreparedTable, draw_training_rows
-from data.registry import Dataset, get_dataset
+from data.registry import get_dataset
 from data.standins.flock_summary import PUBLISHED, compare
 
 N = 960

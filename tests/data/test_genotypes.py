@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from data.dataset import Dataset
 from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import DatasetRef, GenotypeRef, ref_from_dict, to_parquet
 from data.fetch.raw_files import RawFile, fetch, mirror_from_environment
 from data.formats.cohort import BLOCK_SNPS, MISSING, SnpBlock, label_people
 from data.formats.plink import open_plink
-from data.registry import Dataset, get_dataset
+from data.registry import get_dataset
 from data.standins.genotypes import hardy_weinberg
 from data.store.references import read_table
 

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from data.dataset import Dataset, Source
 from data.datasets import housing
 from data.errors import CorruptSource, CorruptTable, DataError, StoreError
 from data.fetch.ingest import DatasetRef, to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.formats.table import table_digest
-from data.registry import Dataset, Source, get_dataset
+from data.registry import get_dataset
 from data.store.references import Repair, read_table
 
 SENTINEL = "123456.789"
@@ -255,7 +256,7 @@ def test_a_small_archive_with_a_huge_member_is_never_held_whole(
 def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path: Path, small: Small) -> None:
     dataset, good = small()
     _, bad = small(lambda lines: lines[:-1])
-    dataset = replace(dataset, sources=(replace(dataset.sources[0], sha256=""),))
+    dataset = replace(dataset, sources=(replace(dataset.sources[0], sha256="", note="no checksum is known"),))
     mirror, home = tmp_path / "mirror", tmp_path / "home"
     file = mirror / dataset.sources[0].file
     file.parent.mkdir(parents=True)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from data import datasets
-from data.errors import CorruptSource, DataError, Unreachable
+from data.dataset import Dataset
+from data.errors import CorruptSource, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
 from data.formats.table import check_schema, typed
-from data.registry import Dataset, get_dataset, load_registry
+from data.registry import get_dataset
 from data.store.references import read_table
 
 TABLES = {"randhie": (20_190, 10), "fair": (6_366, 9)}
@@ -60,12 +61,3 @@ def test_a_packaged_file_of_other_content_is_refused(tmp_path: Path) -> None:
     url = get_dataset("fair").sources[0].url
     with pytest.raises(CorruptSource, match="another file: its sha256 begins fd5f3f09"):
         fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)
-
-
-def test_addresses_are_of_the_network_or_of_a_package(tmp_path: Path) -> None:
-    from data.registry import REGISTRY_FILE
-
-    text = REGISTRY_FILE.read_text(encoding="utf-8").replace("package://", "file://")
-    (tmp_path / "registry.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match="must begin with https://, http:// or package://, got 'file://"):
-        load_registry(tmp_path / "registry.toml")

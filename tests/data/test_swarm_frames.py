@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from data.dataset import Dataset
 from data.errors import CorruptSource, Unreachable
 from data.fetch.frames import ROW_GROUP
 from data.fetch.ingest import FramesRef, ref_from_dict, to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.formats import frames_csv
 from data.prepare.frame_features import stream_frames
-from data.registry import Dataset, get_dataset
+from data.registry import get_dataset
 from data.store.references import Repair
 
 SENTINEL = "123456.789"

@@ -1,0 +1,232 @@
+"""What a dataset states about itself: where it lies, how it is checked, and what is public about it."""
+
+import difflib
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic.dataclasses import dataclass
+
+from data.errors import DataError
+
+PACKAGED = "package://"  # how the address of a file inside an installed package begins
+FRAME_LABEL = "label"  # the column of a stored frame's label
+
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+
+Text = Annotated[str, Field(min_length=1)]
+Checksum = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+Digits = Annotated[str, Field(pattern=r"^[0-9a-f]*$")]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Column:
+    """One column and what is public about it.
+
+    Attributes
+    ----------
+    name, dtype, unit : str
+        `dtype` is ``"float64"`` or ``"int64"``; ``"float32"`` for a feature of frames.
+    lower, upper : float
+        Public bounds; a file with a value outside them is refused.
+    bounds_source : str
+        Where the bounds and units come from.
+    center, scale : float or None
+        Public units ``(value - center) / scale``, or None where none were chosen.
+    """
+
+    name: Text
+    dtype: Literal["float64", "int64", "float32"]
+    unit: str
+    lower: float
+    upper: float
+    bounds_source: Text
+    center: float | None = None
+    scale: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"{self.name}: lower must be below upper, got {self.lower} and {self.upper}")
+        if (self.center is None) != (self.scale is None):
+            raise ValueError(f"{self.name}: center and scale come together; give both or neither")
+        return self
+
+
+@dataclass(frozen=True, config=_STRICT)
+class GenotypeGroup:
+    """A group of people whose genotypes are compared: its name in reports, and its people's labels."""
+
+    name: Text
+    labels: Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Source:
+    """One file that holds a dataset, or the first of several that do so together.
+
+    Attributes
+    ----------
+    file : str
+        Path below ``DPCOST_DATA_MIRROR`` and below the store, with forward slashes.
+    url : str
+        Official address: on the network, or of a file inside an installed Python package,
+        ``package://NAME/PATH``; ``""`` where there is none, then `note` says where the file comes from.
+    layout : str
+        Name of the parser; of a companion, its part in the set.
+    sha256 : str
+        All 64 digits, or ``""`` where only a part is known.
+    sha256_begins, sha256_ends : str
+        The known digits of a checksum known in part. Where nothing is known, `note` says why, and the
+        parser alone judges the file.
+    note : str
+        What else is known of the file's origin.
+    embedded : bool
+        Whether the file ships with the package, as ``data/embedded/FILE`` or ``FILE.gz``.
+    companions : tuple of Source
+        Files that belong to this one, each with its own address and checksum; the set is only ever
+        delivered whole.
+    """
+
+    file: Text
+    url: Annotated[str, Field(pattern=r"^(https?://.+|package://.+)?$")]
+    layout: Text
+    sha256: Checksum = ""
+    sha256_begins: Digits = ""
+    sha256_ends: Digits = ""
+    note: str = ""
+    embedded: bool = False
+    companions: tuple["Source", ...] = ()
+
+    @field_validator("file")
+    @classmethod
+    def _file_is_below_the_mirror(cls, file: str) -> str:
+        if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+            raise ValueError("file must be a path below the mirror; write e.g. 'housing/houses.zip'")
+        return file
+
+    @model_validator(mode="after")
+    def _origin_is_stated(self) -> Self:
+        digits = len(self.sha256_begins + self.sha256_ends)
+        if not self.note and not self.url:
+            raise ValueError("a source without url needs a note on where its file comes from; add it")
+        if self.sha256 and digits:
+            raise ValueError("sha256 is given whole and in part; keep only the whole one")
+        if not self.sha256 and digits < 8 and not (digits == 0 and self.note):
+            raise ValueError("give sha256, or at least 8 digits as sha256_begins and sha256_ends")
+        return self
+
+    @property
+    def files(self) -> tuple["Source", ...]:
+        """This file and its companions."""
+        return (self, *self.companions)
+
+    @property
+    def checksum_is_unknown(self) -> bool:
+        """Whether no digit of the checksum is known."""
+        return not (self.sha256 or self.sha256_begins or self.sha256_ends)
+
+    @property
+    def expected_checksum(self) -> str:
+        """What is known of the checksum, in words."""
+        return self.sha256 or f"{self.sha256_begins}…{self.sha256_ends}"
+
+    def matches(self, sha256: str) -> bool:
+        """Whether a file's checksum agrees with all that is known of the right one."""
+        if self.sha256:
+            return sha256 == self.sha256
+        return sha256.startswith(self.sha256_begins) and sha256.endswith(self.sha256_ends)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Dataset:
+    """A dataset: what is published, where it lies, and what is public about it.
+
+    Attributes
+    ----------
+    name, title, description : str
+        `name` is that of its file, ``data/datasets/<name>.py``.
+    privacy_unit : str
+        Whose presence or value a guarantee protects.
+    n_rows : int
+        Rows of the published table, or people of the published genotypes, before any is dropped.
+    license, citation : str
+    sources : tuple of Source
+        In the order in which they are tried.
+    columns : tuple of Column
+        In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
+    table_sha256 : str
+        `data.formats.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
+    kind : {"table", "genotypes", "frames"}
+        A table of numbers, the calls of people at SNPs, or labeled frames of a flock.
+    n_snps : int
+        Published SNPs; 0 for a table, or if unknown.
+    groups : tuple of GenotypeGroup
+        The two groups of people that are compared; none for a table.
+    n_boids : int
+        Boids of a frame; 0 for another kind.
+    label : str
+        The column of a frame's label in the published file.
+    """
+
+    name: Text
+    title: Text
+    description: Text
+    privacy_unit: Text
+    n_rows: Annotated[int, Field(ge=0)]
+    license: Text
+    citation: str
+    sources: tuple[Source, ...]
+    columns: tuple[Column, ...] = ()
+    table_sha256: Checksum = ""
+    kind: Literal["table", "genotypes", "frames"] = "table"
+    n_snps: int = 0
+    groups: tuple[GenotypeGroup, ...] = ()
+    n_boids: int = 0
+    label: str = ""
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Self:
+        files = [file for source in self.sources for file in source.files]
+        for names, what in ((self.column_names, "columns"), ([file.file for file in files], "sources")):
+            if len(set(names)) < len(names):
+                raise ValueError(f"two {what} share a name; give each its own")
+        if self.kind == "genotypes":
+            if len(self.groups) != 2 or set(self.groups[0].labels) & set(self.groups[1].labels):
+                raise ValueError("genotypes need two groups that share no label")
+        elif not self.columns:
+            raise ValueError(f"a dataset of kind {self.kind!r} needs columns")
+        if self.kind == "frames" and (self.n_boids < 1 or not self.label):
+            raise ValueError("frames need n_boids of at least 1 and a label; add both")
+        if not self.table_sha256 and any(file.sha256_begins or file.sha256_ends for file in files):
+            raise ValueError("a source whose sha256 is known only in part needs table_sha256 as well; add it")
+        return self
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the table."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def frame_columns(self) -> tuple[str, ...]:
+        """Names of a frame's features, those of each boid in turn: ``x1, y1, …, nS200``."""
+        return tuple(f"{name}{m}" for m in range(1, self.n_boids + 1) for name in self.column_names)
+
+    def column(self, name: str) -> Column:
+        """Return a column by name.
+
+        Raises
+        ------
+        DataError
+            No such column; the nearest name is suggested.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise DataError(f"{self.name} has no column {name!r}; {nearest(name, self.column_names)}")
+
+
+def nearest(name: str, known: tuple[str, ...]) -> str:
+    """Suggest the known name that is nearest to another."""
+    found = difflib.get_close_matches(str(name), known, n=1)
+    return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(known)}"
