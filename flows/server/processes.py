@@ -31,7 +31,7 @@ from data.store.processes import ProcessIdentity
 
 Say = Callable[[str], object]
 
-START_TIMEOUT = 120.0
+START_TIMEOUT = 300.0
 STOP_TIMEOUT = 10.0
 LOG_LIMIT = 5_000_000
 _MARK = "DPCOST_STARTED"
