@@ -108,7 +108,7 @@ def test_a_half_without_frames_is_refused(n: int) -> None:
 
 def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> None:
     dataset, ref = swarm
-    with pytest.raises(DataError, match="units must be one of public, standardized, got 'odd'"):
+    with pytest.raises(DataError, match=r"units must be .*, got 'odd'"):
         scales(ref, dataset, "odd")  # type: ignore[arg-type]
     bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
     with pytest.raises(DataError, match="column 'x' of swarm has no public center and scale"):
