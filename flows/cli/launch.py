@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
-from data.store.folders import REPORTS, atomic_write, home, private_folder
+from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small
 from data.store.home_owner import require_own_home
 from data.store.shared import check_shared_store
 from flows.record import journal
@@ -35,6 +35,9 @@ SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
 
 _AS_GOOD_AS_FULL = 1_000_000
+
+INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
+MAX_INDEX = 50_000_000  # bytes
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -82,6 +85,28 @@ def check_folder(what: str, folder: Path, space: int, *, private: bool = False) 
         )
 
 
+def check_index(folder: Path) -> None:
+    """Refuse a folder of reports whose index page this program did not write."""
+    index = folder / "index.html"
+    try:
+        foreign = index.exists() and INDEX_TITLE not in read_small(index, MAX_INDEX)
+    except OSError as error:
+        raise OptionError(f"--out holds {index}, which cannot be replaced: {error.strerror}") from None
+    if foreign:
+        raise OptionError(
+            f"--out must be a folder of reports or a new one, got {folder}: its index.html is another page"
+        )
+
+
+def check_table_is_no_output(table: Path, report: Path) -> None:
+    """Refuse a table that lies in its own report's folder, where a file of the report could replace it."""
+    if table.resolve().is_relative_to(report.resolve()):
+        raise OptionError(
+            f"--out must not put the report into the folder of the study's table, got {report}; "
+            "move the table, or choose another folder"
+        )
+
+
 def launch(
     studies: Sequence[str],
     options: dict[str, Any],
@@ -94,6 +119,7 @@ def launch(
     require_own_home(home())
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
+    check_index(out or REPORTS)
     check_shared_store()
     scheduler = _scheduler(engine)
     if scheduler:
@@ -107,7 +133,7 @@ def launch(
     given["out"] = None if out is None else str(out)
     way_out = partial(leave, home())
     with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
-        prepare = partial(_prepare, studies)
+        prepare = partial(_prepare, studies, out or REPORTS)
         with (
             prefect_server(home(), say=say, when_lost=way_out, meanwhile=prepare) as api_url,
             _workers(workers, engine, way_out) as at_once,
@@ -158,7 +184,7 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], api_url: str, at_on
     return str(outcome["index"])
 
 
-def _prepare(studies: Sequence[str]) -> None:
+def _prepare(studies: Sequence[str], reports: Path) -> None:
     """Import the flows, and read the analyst's own tables, so that their faults are told at once."""
     import flows.scorecard
     import flows.study  # noqa: F401
@@ -167,6 +193,7 @@ def _prepare(studies: Sequence[str]) -> None:
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
         if spec is not None and spec.analyst_table is not None:
+            check_table_is_no_output(Path(spec.analyst_table.path), reports / spec.name)
             spec.check_rows(stored_analyst_table(spec.name, spec.analyst_table))
 
 

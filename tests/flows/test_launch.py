@@ -10,9 +10,10 @@ from analyst_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch
-from flows.cli.launch import OptionError, check_engine, check_folder
+from flows.cli.launch import OptionError, check_engine, check_folder, check_index, check_table_is_no_output
 from flows.engines import dask as dask_engine
 from flows.server.processes import ServerError
+from tasks.report.render import write_index
 
 
 def test_dask_has_to_be_installed(monkeypatch):
@@ -91,6 +92,21 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, numbe
     with pytest.raises(OptionError, match=reason):
         check_folder("DPCOST_HOME", tmp_path, 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_foreign_index_page_is_not_replaced(tmp_path):
+    check_index(tmp_path)
+    (tmp_path / "index.html").write_text("<title>My site</title>")
+    with pytest.raises(OptionError, match=r"--out .*index\.html"):
+        check_index(tmp_path)
+    write_index(tmp_path)
+    check_index(tmp_path)
+
+
+def test_a_table_in_the_folder_of_its_own_report_is_refused(tmp_path):
+    check_table_is_no_output(tmp_path / "results.parquet", tmp_path / "mine")
+    with pytest.raises(OptionError, match="--out"):
+        check_table_is_no_output(tmp_path / "mine" / "results.parquet", tmp_path / "mine")
 
 
 def test_a_folder_that_is_as_good_as_full_is_refused(tmp_path, monkeypatch):
