@@ -151,7 +151,11 @@ class ChildProcess:
         """Return what runs of this child: its watcher, itself and what it started."""
         me = ProcessIdentity.of(os.getpid())
         found = [each for each in started_processes(self.home) if (each.owner, each.name) == (me, self.name)]
-        return {each.process for each in found}
+        left = {each.process for each in found}
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # its environment cannot be read while it starts
+                left.add(ProcessIdentity.of(self._process.pid))
+        return left
 
     def _spawn(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)

@@ -136,6 +136,14 @@ def test_a_child_that_is_stopped_while_it_starts_leaves_nothing_behind(tmp_path)
         assert started_processes(tmp_path) == []
 
 
+def test_a_child_whose_environment_cannot_be_read_yet_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.server.processes.started_processes", lambda home: [])
+    process = child(tmp_path, "sleep", "60")
+    process.start()
+    process.stop()
+    assert process.exit_status is not None
+
+
 def test_a_child_whose_watcher_is_killed_is_ended_all_the_same(tmp_path):
     process = child(tmp_path, "sleep", "60")
     process.start(ready=lambda: len(started_processes(tmp_path)) == 2)
