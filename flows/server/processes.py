@@ -293,16 +293,22 @@ def _watch(user: str, *command: str) -> int:
         signal.signal(each, lambda *_: None)  # the child gets them, too, and decides
     child = psutil.Popen(command, stdin=subprocess.DEVNULL, **as_user(user))
 
+    owner_gone = threading.Event()
+
     def end_with_owner() -> None:
         with contextlib.suppress(OSError):
             while os.read(0, 1):
                 pass
-        with contextlib.suppress(psutil.NoSuchProcess):
+        owner_gone.set()
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
             family = [child.pid, *(each.pid for each in child.children(recursive=True))]
             end([ProcessIdentity.of(pid) for pid in family], signal.SIGTERM, STOP_TIMEOUT)
 
-    threading.Thread(target=end_with_owner, daemon=True).start()
+    ending = threading.Thread(target=end_with_owner, daemon=True)
+    ending.start()
     status = int(child.wait())
+    if owner_gone.is_set():  # this process leaves only when all that the child started has been told
+        ending.join()
     return status if status >= 0 else 128 - status
 
 
