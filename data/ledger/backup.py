@@ -23,7 +23,7 @@ from data.ledger.chain import START, Chain
 from data.ledger.database import ENTRIES, HEAD, Database, SQLiteDatabase
 from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.verify import VerifyReport, verify_chain
-from data.store.folders import atomic_write, private_folder
+from data.store.folders import atomic_write, private_folder, read_json
 
 FORMAT = "dpcost ledger, backup 1"
 # The order in which a backup writes the columns of a row.
@@ -89,7 +89,7 @@ def write_backup(chain: Chain, home: Path, path: Path) -> VerifyReport:
 def read_backup(path: Path) -> LedgerBackup:
     """Return what a file holds, not verified yet, or refuse a file that is no backup."""
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path, limit=10**9)
         if found["format"] != FORMAT:
             raise ValueError
         return LedgerBackup(**found)

@@ -111,8 +111,9 @@ def test_records_are_kept_in_the_home_of_the_machine_that_computes(home):
     assert context.result_store.result_storage.basepath == str(records_folder(home))
 
 
-def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(tmp_path, monkeypatch, caplog):
-    records = RecordFolder(basepath=str(tmp_path))
+def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(home, monkeypatch, caplog):
+    folder = records_folder(home)
+    records = RecordFolder(basepath=str(folder))
     records.write_path("block-1", b"whole")
 
     def full(*_):
@@ -123,9 +124,9 @@ def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(tmp_pa
         with pytest.raises(StoreError, match="the disk is full"):
             records.write_path(name, b"other")
     (told,) = caplog.messages
-    assert told.startswith(f"cannot write {tmp_path}/block-1: the disk is full; free some space")
+    assert told.startswith(f"cannot write {folder}/block-1: the disk is full; free some space")
     assert told.endswith("this run goes on, but the next one will compute this again")
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("block-1", b"whole")]
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("block-1", b"whole")]
 
 
 @pytest.fixture
