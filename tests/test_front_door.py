@@ -20,12 +20,12 @@ prefect.client.schemas.filters prefect.client.schemas.objects prefect.client.sch
 prefect.context prefect.exceptions prefect.filesystems prefect.futures prefect.server.api.server
 prefect.settings prefect.states prefect.task_runners prefect.utilities.annotations prefect.utilities.urls
 psutil psycopg pyarrow pyarrow.compute pyarrow.csv pyarrow.parquet pydantic pydantic.dataclasses
-pydantic.errors pydantic_core requests scipy scipy.linalg
-scipy.linalg.blas scipy.optimize scipy.sparse scipy.special scipy.stats sklearn.base sklearn.exceptions sklearn.linear_model sklearn.utils sklearn.utils.multiclass
-sklearn.utils.validation sqlalchemy sqlalchemy.engine sqlalchemy.exc sqlalchemy.pool
-starlette.applications starlette.exceptions starlette.middleware.trustedhost starlette.requests
-starlette.responses starlette.routing starlette.staticfiles starlette.types statsmodels.genmod
-statsmodels.genmod.generalized_linear_model statsmodels.regression.linear_model
+pydantic.errors pydantic_core requests scipy scipy.linalg scipy.linalg.blas scipy.optimize scipy.sparse
+scipy.special scipy.stats sklearn.base sklearn.exceptions sklearn.linear_model sklearn.utils
+sklearn.utils.multiclass sklearn.utils.validation sqlalchemy sqlalchemy.engine sqlalchemy.exc
+sqlalchemy.pool starlette.applications starlette.exceptions starlette.middleware.trustedhost
+starlette.requests starlette.responses starlette.routing starlette.staticfiles starlette.types
+statsmodels.genmod statsmodels.genmod.generalized_linear_model statsmodels.regression.linear_model
 statsmodels.stats.weightstats threadpoolctl tqdm typer urllib3.exceptions uvicorn yaml
 """
 DOCUMENTED = set(_LIST.split())
