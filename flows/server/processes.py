@@ -287,12 +287,20 @@ def _send(processes: Iterable[ProcessIdentity], number: int) -> None:
                 os.kill(each.pid, number)
 
 
+def _identities(pids: Iterable[int]) -> list[ProcessIdentity]:
+    """Identify processes by their numbers, without those that have exited meanwhile."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            found.append(ProcessIdentity.of(pid))
+    return found
+
+
 def _watch(user: str, *command: str) -> int:
     """Run a command until it ends, or until this process's owner is gone; return its exit status."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda *_: None)  # the child gets them, too, and decides
     child = psutil.Popen(command, stdin=subprocess.DEVNULL, **as_user(user))
-
     owner_gone = threading.Event()
 
     def end_with_owner() -> None:
@@ -300,9 +308,9 @@ def _watch(user: str, *command: str) -> int:
             while os.read(0, 1):
                 pass
         owner_gone.set()
-        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+        with contextlib.suppress(psutil.NoSuchProcess):
             family = [child.pid, *(each.pid for each in child.children(recursive=True))]
-            end([ProcessIdentity.of(pid) for pid in family], signal.SIGTERM, STOP_TIMEOUT)
+            end(_identities(family), signal.SIGTERM, STOP_TIMEOUT)
 
     ending = threading.Thread(target=end_with_owner, daemon=True)
     ending.start()

@@ -16,7 +16,7 @@ import pytest
 
 from data.store.processes import ProcessIdentity
 from flows.record import journal
-from flows.server import client, private
+from flows.server import client, private, processes
 from flows.server.private import prefect_server
 from flows.server.processes import (
     ChildProcess,
@@ -97,6 +97,11 @@ def test_a_leftover_of_a_killed_run_is_ended_though_no_file_tells_of_it(tmp_path
     assert leftover.wait(timeout=5) == -signal.SIGTERM
     assert started_processes(tmp_path) == []
     assert said == ["ending the server that a killed run left behind"]
+
+
+def test_a_process_that_exits_meanwhile_keeps_no_other_from_being_ended(gone):
+    mine = ProcessIdentity.of(os.getpid())
+    assert processes._identities([gone.pid, mine.pid]) == [mine]
 
 
 def test_a_living_run_keeps_its_server(tmp_path, start):
