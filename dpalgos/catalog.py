@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe
@@ -23,6 +25,12 @@ Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witnesses = Callable[[Any, int, Sequence[FloatArray]], dict[str, Neighbors]]
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
+
+
+def pair(row: FloatArray, other: FloatArray, y: float = 0.0, other_y: float | None = None) -> Neighbors:
+    """Return neighboring data sets of a row (d,), or some rows (n, d), each; responses are all the same."""
+    rows, others = np.atleast_2d(row), np.atleast_2d(other)
+    return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)
 
 
 @dataclass(frozen=True, kw_only=True)

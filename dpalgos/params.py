@@ -22,13 +22,13 @@ _OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask
 
 
 def positive(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
-    """Declare a positive number of a sensible size; ``optional`` also allows None."""
-    return _declare(doc, _positive(optional), default)
+    """Declare a positive number of a sensible size; ``optional``, or a default of None, also allows None."""
+    return _declare(doc, _positive(optional or default is None), default)
 
 
-def count(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
-    """Declare a positive integer; ``optional`` also allows None."""
-    return _declare(doc, _count(optional), default)
+def count(doc: str, *, default: Any = MISSING) -> Any:
+    """Declare a positive integer; a default of None also allows None."""
+    return _declare(doc, _count(default is None), default)
 
 
 def choice(doc: str, options: tuple[Any, ...], *, default: Any = MISSING) -> Any:

@@ -68,22 +68,17 @@ class DPGLMParams(IntervalParams):
     response_bound: float | None = positive(
         "for families of unbounded response: residuals are clipped to ± this bound",
         default=None,
-        optional=True,
     )
-    n_classes: int | None = count(
-        "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
-    )
+    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
     n_iterations: int = count("T, number of gradient steps", default=10)
     step_size: float | None = positive(
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows; where they spread evenly over all "
         "directions, d times that",
         default=None,
-        optional=True,
     )
     coef_bound: float | None = positive(
         "iterates are projected onto the ℓ2 ball of this radius; None: they are not",
         default=None,
-        optional=True,
     )
 
     def __post_init__(self) -> None:

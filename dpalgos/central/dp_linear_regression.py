@@ -78,7 +78,6 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
     step_size: float | None = positive(
         "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
         default=None,
-        optional=True,
     )
 
     def __post_init__(self) -> None:

@@ -68,15 +68,13 @@ class DPSparseGLMParams(PrivateParams):
     step_size: float | None = positive(
         "η; None: 2 / (3 γ), γ = ψ''(0) covariate_bound² / 3, the curvature at 0 for uniform entries",
         default=None,
-        optional=True,
     )
     response_bound: float | None = positive(
-        "residuals are clipped to ± this bound (Gaussian and Poisson)", default=None, optional=True
+        "residuals are clipped to ± this bound (Gaussian and Poisson)", default=None
     )
     coef_bound: float | None = positive(
         "C: iterates are projected onto the ℓ2 ball of this radius; None: they are not",
         default=None,
-        optional=True,
     )
 
     def __post_init__(self) -> None:

@@ -72,7 +72,6 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
     step_size: float | None = positive(
         "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries",
         default=None,
-        optional=True,
     )
 
 

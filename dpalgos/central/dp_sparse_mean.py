@@ -86,7 +86,6 @@ class DPSparseMeanParams(SparsityParams):
     selection_bound: float | None = positive(
         "select by entries truncated to ± this bound, at most value_bound; None: value_bound",
         default=None,
-        optional=True,
     )
     shrinkage: str | None = choice(
         "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None

@@ -15,7 +15,7 @@ class LinearRegressionParams(PrivateParams):
     truncation: str = truncation_choice()
     truncation_share: float = share("quantiles of the responses", default=0.05)
     residual_bound: float | None = positive(
-        "clip residuals to ± this bound (residual-clipped form)", default=None, optional=True
+        "clip residuals to ± this bound (residual-clipped form)", default=None
     )
 
     def __post_init__(self) -> None:

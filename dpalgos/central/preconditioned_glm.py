@@ -89,9 +89,7 @@ class PreconditionedGLMParams(IntervalParams):
     """Keywords of :func:`preconditioned_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
-    n_classes: int | None = count(
-        "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
-    )
+    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
     clip: str | tuple[float, float] = checked(
         "'private', 'rule', or a pair of public levels (rows, scores)",
         partial(check_clip, of="scores"),

@@ -81,11 +81,9 @@ class ClippedMeanParams(IntervalParams):
     center: tuple[float, ...] | None = checked(
         "public center c: a number or one per column", _check_center, default=None
     )
-    clip_norm: float | None = positive(
-        "r: rows are clipped to this distance from the center", default=None, optional=True
-    )
+    clip_norm: float | None = positive("r: rows are clipped to this distance from the center", default=None)
     mean_bound: float | None = positive(
-        "B: every coordinate of the mean lies in ±B (private center)", default=None, optional=True
+        "B: every coordinate of the mean lies in ±B (private center)", default=None
     )
     std_bounds: tuple[float, float] | None = checked(
         "(low, high) of the columns' standard deviations; equal if known (private center)",

@@ -54,7 +54,7 @@ class DPSGDGLMParams(PrivateParams):
     family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     response_bound: float | None = positive(
-        "for family='gaussian': residuals are clipped to ± this bound", default=None, optional=True
+        "for family='gaussian': residuals are clipped to ± this bound", default=None
     )
     n_batches: int = count("B, batches of an epoch; at most one per row", default=10)
     n_epochs: int = count("E, how often a row is drawn on average, or has its turn", default=5)
@@ -64,7 +64,7 @@ class DPSGDGLMParams(PrivateParams):
         default="poisson",
     )
     step_size: float | None = positive(
-        "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None, optional=True
+        "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None
     )
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ class ObjectivePerturbationGLMParams(IntervalParams):
     family: str = choice("distribution of the responses given their mean", _FAMILIES)
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     response_bound: float | None = positive(
-        "for family='gaussian': residuals are clipped to ± this bound", default=None, optional=True
+        "for family='gaussian': residuals are clipped to ± this bound", default=None
     )
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100
@@ -103,10 +103,9 @@ class ObjectivePerturbationGLMParams(IntervalParams):
     coef_bound: float | None = positive(
         "the answer is projected onto the ℓ2 ball of this radius; None: it is not",
         default=None,
-        optional=True,
     )
     sparsity: int | None = count(
-        "s: only the s largest entries of the answer are kept; None: all", default=None, optional=True
+        "s: only the s largest entries of the answer are kept; None: all", default=None
     )
 
     def __post_init__(self) -> None:

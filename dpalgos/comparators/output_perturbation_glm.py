@@ -46,7 +46,7 @@ class OutputPerturbationGLMParams(PrivateParams):
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     ridge: float = positive("Λ: weight of ‖θ‖²/2 beside the mean loss")
     response_bound: float | None = positive(
-        "for family='gaussian': residuals are clipped to ± this bound", default=None, optional=True
+        "for family='gaussian': residuals are clipped to ± this bound", default=None
     )
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100

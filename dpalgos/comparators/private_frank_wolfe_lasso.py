@@ -54,14 +54,10 @@ class PrivateFrankWolfeLassoParams(PrivateParams):
     coef_l1_bound: float = positive("C₁: the answer lies in the ℓ1 ball of this radius")
     n_iterations: int = count("T, number of Frank–Wolfe steps", default=50)
     covariate_bound: float | None = positive(
-        "x_max, for regression: entries of X are truncated to ± this bound", default=None, optional=True
+        "x_max, for regression: entries of X are truncated to ± this bound", default=None
     )
-    response_bound: float | None = positive(
-        "R, for regression: responses are truncated to ±R", default=None, optional=True
-    )
-    value_bound: float | None = positive(
-        "R, for means: entries of X are truncated to ±R", default=None, optional=True
-    )
+    response_bound: float | None = positive("R, for regression: responses are truncated to ±R", default=None)
+    value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
 
 
 def witnesses(

@@ -79,25 +79,22 @@ class ScreenedSparseGLMParams(PrivateParams):
     covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
     sparsity: int = count("s, number of coordinates that are selected")
     response_bound: float | None = positive(
-        "residuals are clipped to ± this bound (Gaussian and Poisson)", default=None, optional=True
+        "residuals are clipped to ± this bound (Gaussian and Poisson)", default=None
     )
     covariate_second_moment: float | None = positive(
         "m: typical square of an entry of X; None: covariate_bound² / 3, of uniform entries",
         default=None,
-        optional=True,
     )
     screening_bound: float | None = positive(
         "c₁: entries are truncated to ± this bound for the selection; None: √(3 m) / 2",
         default=None,
-        optional=True,
     )
     clip_norm: float | None = positive(
-        "c₂: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s m)", default=None, optional=True
+        "c₂: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s m)", default=None
     )
     predictor_bound: float | None = positive(
         "predictors are truncated to ± this bound; None: log 3 for logistic regression, else not at all",
         default=None,
-        optional=True,
     )
     fit: str = choice(
         "'steps' of one size; 'preconditioned' for correlated columns",
@@ -105,7 +102,7 @@ class ScreenedSparseGLMParams(PrivateParams):
         default="steps",
     )
     n_iterations: int = count("T, steps on the selected coordinates", default=2)
-    step_size: float | None = positive("η; None: 1 / (ψ''(0) m)", default=None, optional=True)
+    step_size: float | None = positive("η; None: 1 / (ψ''(0) m)", default=None)
     n_averaged: int = count("how many of the last iterates are averaged", default=1)
     n_screenings: int = count("in how many rounds the coordinates are selected", default=1)
     selection_share: float | None = checked(

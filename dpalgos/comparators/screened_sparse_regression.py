@@ -59,7 +59,6 @@ class ScreenedSparseRegressionParams(PrivateParams):
         "c: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s/3) covariate_bound, just above the "
         "typical norm of uniform entries",
         default=None,
-        optional=True,
     )
 
 

@@ -46,16 +46,12 @@ class GradientParams(LocalParams):
     """Keywords of the estimators that ask for gradients."""
 
     sparsity: int = count("k, number of coefficients other than zero")
-    n_rounds: int | None = count("T, number of disjoint groups", default=None, optional=True)
-    working_sparsity: int | None = count(
-        "k', number of coefficients kept in every round", default=None, optional=True
-    )
-    step_size: float | None = positive("η", default=None, optional=True)
-    residual_bound: float | None = positive(
-        "τ₃: residuals are clipped to ±τ₃; None: τ₂", default=None, optional=True
-    )
+    n_rounds: int | None = count("T, number of disjoint groups", default=None)
+    working_sparsity: int | None = count("k', number of coefficients kept in every round", default=None)
+    step_size: float | None = positive("η", default=None)
+    residual_bound: float | None = positive("τ₃: residuals are clipped to ±τ₃; None: τ₂", default=None)
     coef_bound: float | None = positive(
-        "ϱ: iterates are projected onto the ball of this radius", default=None, optional=True
+        "ϱ: iterates are projected onto the ball of this radius", default=None
     )
     projection: str = choice("the ball's norm: 'l2', or 'l1'", ("l2", "l1"), default="l2")
     mechanism: str = mechanism_choice()

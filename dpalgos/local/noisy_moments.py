@@ -44,9 +44,7 @@ from dpalgos.typing import FloatArray
 class ThresholdParams(LocalParams):
     """Keywords of the estimators that solve normal equations."""
 
-    sparsity: int | None = count(
-        "k, number of coefficients that are kept; None: all", default=None, optional=True
-    )
+    sparsity: int | None = count("k, number of coefficients that are kept; None: all", default=None)
     threshold: str | None = choice(
         "'hard' keeps the sparsity largest, 'soft' shrinks by λ, 'none' (or None) leaves the answer; 'auto': "
         "'hard' with a sparsity, else 'soft' for calibration='paper' and 'none' for 'tight'",

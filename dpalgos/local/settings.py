@@ -43,13 +43,10 @@ class LocalParams(PrivateParams):
     """Keywords that all local estimators share."""
 
     covariate_bound: float = positive("τ₁: every entry of a row is truncated to ±τ₁")
-    row_bound: float | None = positive(
-        "r: rows are clipped to this ℓ2 norm; None: √d τ₁", default=None, optional=True
-    )
+    row_bound: float | None = positive("r: rows are clipped to this ℓ2 norm; None: √d τ₁", default=None)
     response_bound: float | None = positive(
         "τ₂: responses are truncated to ±τ₂; needed unless response_moment is given",
         default=None,
-        optional=True,
     )
     response_moment: tuple[float, float] | None = checked(
         "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n",

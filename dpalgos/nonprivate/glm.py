@@ -29,9 +29,7 @@ class LikelihoodParams(Params):
     """Keywords of non-private estimators in a generalized linear model."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
-    n_classes: int | None = count(
-        "K, for family='multinomial': labels are 0 … K − 1", default=None, optional=True
-    )
+    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,9 +41,7 @@ class IHTGLMParams(LikelihoodParams):
 
     sparsity: int = count("s, number of columns of X with coefficients other than zero")
     n_iterations: int = count("the most iterations (exactly so many with a given step_size)", default=200)
-    step_size: float | None = positive(
-        "η; None: as large as lets the risk fall at every step", default=None, optional=True
-    )
+    step_size: float | None = positive("η; None: as large as lets the risk fall at every step", default=None)
 
 
 @register(

@@ -39,7 +39,7 @@ class IHTLinearRegressionParams(Params):
     sparsity: int = count("s, number of non-zero coefficients")
     n_iterations: int = count("the most iterations (exactly so many with a given step_size)", default=200)
     step_size: float | None = positive(
-        "η; None: the best along the gradient on the support, with a guard", default=None, optional=True
+        "η; None: the best along the gradient on the support, with a guard", default=None
     )
 
 

@@ -1,8 +1,18 @@
 """Shrinkage of a released vector by its known noise level: free post-processing."""
 
+from typing import Any
+
 import numpy as np
 
+from dpalgos.params import choice
 from dpalgos.typing import FloatArray
+
+
+def shrinkage_choice(default: str | None = None) -> Any:
+    """Declare the keyword ``shrinkage``."""
+    return choice(
+        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=default
+    )
 
 
 def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> FloatArray:

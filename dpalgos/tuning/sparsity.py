@@ -63,7 +63,7 @@ class SparsityParams(PrivateParams):
     )
     sparsity_share: float = share("the choice (with its folds' models)", default=0.1)
     loss_bound: float | None = positive(
-        "τ: the loss of a row is truncated at it; None: the estimator's own", default=None, optional=True
+        "τ: the loss of a row is truncated at it; None: the estimator's own", default=None
     )
 
     def __post_init__(self) -> None:

@@ -72,7 +72,6 @@ class UserLevelParams(PrivateParams):
     samples_per_user: int | None = count(
         "m, public: the most rows of a user that count; which, does not depend on values",
         default=None,
-        optional=True,
     )
     range_failure: float = checked(
         "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05

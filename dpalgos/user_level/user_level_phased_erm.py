@@ -43,11 +43,10 @@ class UserLevelPhasedERMParams(GradientStepParams):
     n_iterations: int = count("gradient steps of a phase", default=6)
     step_size: float = positive("1/H, H the smoothness of the mean loss; phases shorten it by their pull")
     schedule: str = choice("'equal' phases, or 'halving' as printed", ("equal", "halving"), default="equal")
-    n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None, optional=True)
+    n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None)
     regularization: float | None = positive(
         "λ; None: √(Gτ/n + dτ²/(nε)²) / radius, with G τ/(n√m) in the first term if samples_per_user is m",
         default=None,
-        optional=True,
     )
 
 

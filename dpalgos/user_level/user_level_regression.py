@@ -99,11 +99,10 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
         ("last", "average", "restarted", "random"),
         default="last",
     )
-    strong_convexity: float | None = positive("μ, for 'restarted'", default=None, optional=True)
+    strong_convexity: float | None = positive("μ, for 'restarted'", default=None)
     curvature_bound: float | None = positive(
         "K: bounds the Frobenius norm of a user's mean curvature; for an interval",
         default=None,
-        optional=True,
     )
 
     def __post_init__(self) -> None:

@@ -77,7 +77,6 @@ class UserLevelSelectionParams(UserLevelParams):
     most_draws: int | None = count(
         "condition the random number of draws on this many at most; None: unbounded",
         default=None,
-        optional=True,
     )
 
     @property
