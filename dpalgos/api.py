@@ -139,7 +139,11 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
-    return np.asarray(estimator.function(sample, params, transcript))
+    if estimator.private or sample.row_mask is not None:
+        return np.asarray(estimator.function(sample, params, transcript))
+    # Without noise and masks replicates do not differ.
+    answer = np.asarray(estimator.function(sample.once(), params, transcript))
+    return np.repeat(answer, sample.n_replicates, axis=-1)
 
 
 def interval_of(released: FloatArray, transcript: Transcript) -> FloatArray | None:

@@ -6,7 +6,7 @@ Nothing else lists estimators.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -188,12 +188,10 @@ class Estimator:
 
 def register(
     *,
-    name: str,
     title: str,
     task: str,
     reference: str,
     summary: str,
-    parameters: type[Params],
     relation: Relation | None = Relation.CENTRAL,
     calibrations: tuple[str, ...] = ("tight", "paper"),
     example: dict[str, Any] | None = None,
@@ -206,9 +204,15 @@ def register(
     order: int,
     forms: Mapping[str, Form] | None = None,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
-    """Add the decorated function to the catalog; see :class:`Estimator` for the arguments."""
+    """Add the decorated function to the catalog; see :class:`Estimator` for the arguments.
+
+    The estimator has the function's name; its keywords are the class with which ``params`` is annotated.
+    """
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
+        name, parameters = function.__name__, get_type_hints(function).get("params")
+        if not isinstance(parameters, type) or not issubclass(parameters, Params):
+            raise PluginError(f"params of {name} must be annotated with the class of its keywords")
         entry = Estimator(
             name=name,
             title=title,

@@ -14,8 +14,8 @@ BROKEN = {
 from dpalgos.catalog import register
 from dpalgos.params import Params
 
-@register(name="dp_mean", title="", order=6, task="mean", reference="", summary="x", parameters=Params)
-def half_an_estimator(sample, params, transcript):
+@register(title="", order=6, task="mean", reference="", summary="x")
+def dp_mean(sample, params: Params, transcript):
     return sample.X
 """,
     "tasks/problems/half_a_problem.py": """

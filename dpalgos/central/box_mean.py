@@ -29,10 +29,8 @@ With the same bounds that is never more noise than Laplace noise, however ε is 
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
 they hold; where they are much wider than the data, the private centers and radii of ``clipped_mean`` may pay.
 
-References
-----------
-Hardt & Talwar (2010), On the geometry of differential privacy: the K-norm mechanism; here K is the box in
-which a row moves the mean.
+Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K-norm mechanism; here K is the
+box in which a row moves the mean.
 """
 
 from collections.abc import Sequence
@@ -127,13 +125,11 @@ def check_width(sample: Sample, params: Any) -> None:
 
 
 @register(
-    name="box_mean",
     title="Mean within bounds",
     order=45,
     task="mean",
     reference="ours; the noise of Hardt & Talwar (2010)",
     summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
-    parameters=BoxMeanParams,
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},
     witnesses=witnesses,

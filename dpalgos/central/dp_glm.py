@@ -30,9 +30,7 @@ arrived (:mod:`dpalgos.intervals.bounded_glm`).
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours, off unless asked for.
 
-References
-----------
-Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1, Lemma 1.
+Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1, Lemma 1.
 """
 
 from collections.abc import Sequence
@@ -132,13 +130,11 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
 
 
 @register(
-    name="dp_glm",
     title="Noisy gradient descent",
     order=18,
     task="glm",
     reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1",
     summary="Gradient descent on the likelihood with Gaussian noise on every gradient.",
-    parameters=DPGLMParams,
     example={
         "family": "gaussian",
         "covariate_bound": 2.0,

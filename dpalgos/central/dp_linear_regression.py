@@ -35,9 +35,7 @@ Departures: the ½-loss gradient is used, as in the paper's update (its L_n lack
 printed B exceeds the exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not
 stated, hence are arguments.
 
-References
-----------
-Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
+Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
 
 from collections.abc import Callable, Sequence
@@ -127,13 +125,11 @@ def witnesses(
 
 
 @register(
-    name="dp_linear_regression",
     title="Noisy gradient descent",
     order=2,
     task="linear_regression",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1",
     summary="Projected gradient descent with Gaussian noise on every gradient.",
-    parameters=DPLinearRegressionParams,
     example={
         "covariate_bound": 2.0,
         "response_bound": 3.0,

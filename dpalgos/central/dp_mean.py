@@ -25,9 +25,7 @@ one more release, per column the mean of (Π_R(x)/R)² and the share of entries 
 these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:mod:`dpalgos.intervals.entries`): a row of zeros against one
 beyond R.
 
-References
-----------
-Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
+Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
 from collections.abc import Sequence
@@ -101,13 +99,11 @@ def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> 
 
 
 @register(
-    name="dp_mean",
     title="Private mean",
     order=6,
     task="mean",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1",
     summary="The mean of truncated entries with Gaussian noise.",
-    parameters=DPMeanParams,
     example={"value_bound": 1.0},
     witnesses=witnesses,
     forms={

@@ -25,9 +25,7 @@ other, so that ``covariate_bound`` should then be at least 1.
 
 Departures: T of the paper's simulations is not stated; no multinomial form is printed, nor is there one here.
 
-References
-----------
-Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
+Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
 from collections.abc import Sequence
@@ -111,14 +109,12 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 
 
 @register(
-    name="dp_sparse_glm",
     title="Noisy hard thresholding",
     order=20,
     task="glm",
     reference="Cai, Wang & Zhang, Cost of Privacy in GLMs, Algorithm 5",
     summary="Gradient steps of a GLM of which the largest entries are selected and released with noise.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=DPSparseGLMParams,
     example={
         "family": "gaussian",
         "covariate_bound": 1.0,

@@ -31,9 +31,8 @@ R_r, every entry of v moves by at most 2 η R_r x_max / n for any β, and R and 
 
 Departures: the ½-loss gradient, as in the paper's update; T and η of the paper's experiments are not stated.
 
-References
-----------
-Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (which omits C ≤ c0 and ‖β⁰‖₂ ≤ C).
+Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (which omits C ≤ c0 and ‖β⁰‖₂ ≤
+C).
 """
 
 from collections.abc import Callable, Sequence
@@ -132,14 +131,12 @@ def _opposite_rows(
 
 
 @register(
-    name="dp_sparse_linear_regression",
     title="Noisy hard thresholding",
     order=11,
     task="linear_regression",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2",
     summary="Gradient steps of which the largest entries are selected and released with noise.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=DPSparseLinearRegressionParams,
     example={
         "covariate_bound": 1.0,
         "response_bound": 3.0,

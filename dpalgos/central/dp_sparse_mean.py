@@ -33,9 +33,7 @@ coordinate is not zero, so the default is R, as printed.
 Post-processing, free: ``shrinkage="james_stein"`` of the s released values by their known noise level;
 ``sparsity_choice="noise_level"``.
 
-References
-----------
-Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
+Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
 from collections.abc import Sequence
@@ -145,14 +143,12 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
 
 
 @register(
-    name="dp_sparse_mean",
     title="Private sparse mean",
     order=10,
     task="mean",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.3",
     summary="The largest entries of the truncated mean, selected and released with noise.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=DPSparseMeanParams,
     example={"value_bound": 1.0, "sparsity": 2},
     witnesses=witnesses,
     forms={

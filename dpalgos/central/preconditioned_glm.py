@@ -166,13 +166,11 @@ def witnesses(
 
 
 @register(
-    name="preconditioned_glm",
     title="Preconditioned Newton steps",
     order=51,
     task="glm",
     reference="ours; private whitening, then clipped Newton-like steps",
     summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no bounds.",
-    parameters=PreconditionedGLMParams,
     calibrations=("tight",),
     example={"family": "gaussian"},
     witnesses=witnesses,

@@ -49,10 +49,8 @@ tails or nearly collinear columns. On the housing data errors lean on stopping e
 the clipping bias: with twice as many gradients clipped, errors are 2 to 8 % smaller on the fifteen together,
 and a tenth to a third larger there.
 
-References
-----------
-Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive private
-preconditioning).
+Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
+private preconditioning).
 """
 
 from collections.abc import Sequence
@@ -221,13 +219,11 @@ def witnesses(
 
 
 @register(
-    name="preconditioned_regression",
     title="Preconditioned regression",
     order=3,
     task="linear_regression",
     reference="ours; private whitening, then clipped preconditioned gradient steps",
     summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no bounds.",
-    parameters=PreconditionedRegressionParams,
     calibrations=("tight",),
     witnesses=witnesses,
     forms={

@@ -5,7 +5,7 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
-Three Gaussian releases, with their replace-one sensitivities (all attained):
+Three Gaussian releases, with their replace-one sensitivities (all attained) and equal shares of μ²:
     least eigenvalue of X'X   B_x²        (a row e_d against a row e_1, on the eigenvectors)
     X'X, Frobenius            √2 B_x²     (orthogonal rows of norm B_x)
     X'y                       2 B_x B_y   (the same x with responses ±B_y)
@@ -18,12 +18,9 @@ Calibrations
 
 With an interval (:mod:`dpalgos.intervals.regression`: a step from β = 0) a share of μ² also pays for the
 second moments of x (y − x'β̂), clipped to norm B_x B_y, and for how many rows, responses or such scores were
-clipped. The ridge is left in the answer; a coefficient that it moves by more than a quarter of its standard
-error is flagged.
+clipped. A coefficient that the ridge moves by more than a quarter of its standard error is flagged.
 
-References
-----------
-Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
+Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
 
 from collections.abc import Sequence
@@ -32,19 +29,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
-from dpalgos.intervals.half_widths import (
-    IntervalParams,
-    interval_shares,
-    release_score_moments,
-)
+from dpalgos.intervals.half_widths import IntervalParams, interval_shares, release_score_moments
 from dpalgos.intervals.regression import note_step_interval, resolved_floor, unresolved_coordinates
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.row_moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
-from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
+from dpalgos.steps.symmetric import from_upper_triangles, gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only
@@ -60,27 +53,25 @@ class AdaSSPParams(IntervalParams):
 
 def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity."""
-    row, response = params.covariate_bound, params.response_bound
-    axes, zero = row * np.eye(d), np.zeros(d)
-    same, other = axes.copy(), axes.copy()
-    other[-1] = axes[0]  # the last axis loses its only row
-    up, down = np.full(1, response), np.full(1, -response)
-    return {
-        "least eigenvalue": (same, zero, other, zero),
-        "X'X": (axes[:1], zero[:1], axes[-1:], zero[:1]),
-        "X'y": (axes[:1], up, axes[:1], down),
-        **score_witnesses(row, d),
-    }
+    row, up = params.covariate_bound * np.eye(1, d), params.response_bound
+    moments = gram_witnesses(params.covariate_bound, d)
+    return {**moments, "X'y": pair(row, row, up, -up), **score_witnesses(params.covariate_bound, d)}
+
+
+def gram_witnesses(row_bound: float, d: int) -> dict[str, Neighbors]:
+    """Return rows along all axes of which the last axis loses its only one, and orthogonal rows."""
+    axes = row_bound * np.eye(d)
+    other = axes.copy()
+    other[-1] = axes[0]
+    return {"least eigenvalue": pair(axes, other), "X'X": pair(axes[0], axes[-1])}
 
 
 @register(
-    name="adassp",
     title="AdaSSP",
     order=5,
     task="linear_regression",
     reference="Wang (2018), Algorithm 2",
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
-    parameters=AdaSSPParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     witnesses=witnesses,
     forms={"interval": Form(keywords={"interval": 0.95})},
@@ -89,32 +80,24 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     """Return the coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     moments = row_moments(sample, row, response)
-    gram, cross = moments[:, :d, :d], moments[:, :d, d].T
     if params.calibration == "tight":
-        z = _budget(params).gaussian_multiplier("X'X")
-        multipliers = {"eigenvalue": z, "gram": z, "cross": z}
+        z = z_gram = z_cross = _budget(params).gaussian_multiplier("X'X")
+        ridge_of = _ridge
     else:
-        z = np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon
-        multipliers = {"eigenvalue": z, "gram": z / np.sqrt(2), "cross": z / 2}
-
-    least = transcript.gaussian(
-        np.linalg.eigvalsh(gram)[:, :1].T,
-        l2_sensitivity=eigenvalue_sensitivity(row),
-        noise_multiplier=multipliers["eigenvalue"],
-        label="least eigenvalue",
-    )[0]
-    released = release_gram(gram, multipliers["gram"], row, params.calibration, transcript)
+        z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
+        z_gram, z_cross, ridge_of = z / np.sqrt(2), z / 2, _printed_ridge
+    gram, least = release_gram(moments[:, :d, :d], z, z_gram, row, params.calibration, transcript)
     cross = transcript.gaussian(
-        cross,
+        moments[:, :d, d].T,
         l2_sensitivity=cross_sensitivity(row, response),
-        noise_multiplier=multipliers["cross"],
+        noise_multiplier=z_cross,
         label="X'y",
     )
-    ridge = _printed_ridge(least, d, params) if params.calibration == "paper" else _ridge(least, d, z, params)
-    system = released + ridge[:, None, None] * np.eye(d)
+    ridge = ridge_of(least, d, z, params)
+    system = gram + ridge[:, None, None] * np.eye(d)
     coef = np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
     if params.interval is not None:
-        _note_interval(sample, params, params.interval, released, ridge, coef, transcript)
+        _note_interval(sample, params, params.interval, gram, ridge, coef, transcript)
     return coef
 
 
@@ -122,6 +105,44 @@ def _budget(params: AdaSSPParams) -> Budget:
     shares = dict.fromkeys(("least eigenvalue", "X'X", "X'y"), params.rest / 3)
     shares |= interval_shares(params.interval)
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+
+
+def release_gram(
+    gram: FloatArray, z: float, z_gram: float, row_bound: float, calibration: str, transcript: Transcript
+) -> tuple[FloatArray, FloatArray]:
+    """Release X'X (R, d, d) and its least eigenvalue (R,), with noise multipliers ``z_gram`` and ``z``."""
+    least = transcript.gaussian(
+        np.linalg.eigvalsh(gram)[:, :1].T,
+        l2_sensitivity=eigenvalue_sensitivity(row_bound),
+        noise_multiplier=z,
+        label="least eigenvalue",
+    )[0]
+    d, sensitivity = gram.shape[-1], gram_sensitivity(row_bound)
+    if calibration == "tight":
+        vector = transcript.gaussian(
+            svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z_gram, label="X'X"
+        )
+        return unsvec(vector, d), least
+    # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.
+    first, second = np.triu_indices(d)
+    triangle = transcript.gaussian(
+        gram[:, first, second].T, l2_sensitivity=sensitivity, noise_multiplier=z_gram, label="X'X"
+    )
+    return from_upper_triangles(triangle.T, d), least
+
+
+def _ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
+    tail = np.sqrt(2 * np.log(1 / _MISS))
+    spectral_noise = z * gram_sensitivity(params.covariate_bound) * (np.sqrt(2 * d) + tail)
+    lower = np.maximum(0, least - z * params.covariate_bound**2 * tail)
+    return np.asarray(np.maximum(0, spectral_noise - lower))
+
+
+def _printed_ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
+    unit = params.covariate_bound**2 / (params.epsilon / 3)
+    log_term = np.log(6 / params.delta)
+    lower = np.maximum(0, least - log_term * unit)
+    return np.asarray(np.maximum(0, np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit - lower))
 
 
 def _note_interval(
@@ -163,37 +184,3 @@ def _note_interval(
         bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
         row_bound=row,
     )
-
-
-def release_gram(
-    gram: FloatArray, z: float, row_bound: float, calibration: str, transcript: Transcript
-) -> FloatArray:
-    """Release X'X, (R, d, d), with noise multiplier z; as printed, as noisy off the diagonal as on it."""
-    sensitivity, d = gram_sensitivity(row_bound), gram.shape[-1]
-    if calibration == "tight":
-        vector = transcript.gaussian(svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z, label="X'X")
-        return unsvec(vector, d)
-    # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.
-    first, second = np.triu_indices(d)
-    triangle = transcript.gaussian(
-        gram[:, first, second].T, l2_sensitivity=sensitivity, noise_multiplier=z, label="X'X"
-    )
-    released = np.empty_like(gram)
-    released[:, first, second] = triangle.T
-    released[:, second, first] = triangle.T
-    return released
-
-
-def _ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
-    tail = np.sqrt(2 * np.log(1 / _MISS))
-    std = z * gram_sensitivity(params.covariate_bound)
-    spectral_noise = std * (np.sqrt(2 * d) + tail)
-    lower = np.maximum(0, least - z * params.covariate_bound**2 * tail)
-    return np.asarray(np.maximum(0, spectral_noise - lower))
-
-
-def _printed_ridge(least: FloatArray, d: int, params: AdaSSPParams) -> FloatArray:
-    unit = params.covariate_bound**2 / (params.epsilon / 3)
-    log_term = np.log(6 / params.delta)
-    lower = np.maximum(0, least - log_term * unit)
-    return np.asarray(np.maximum(0, np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit - lower))

@@ -5,7 +5,7 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x, to which rows are clipped
 here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_rounds`` T.
 
-T + 2 Gaussian releases, with their replace-one sensitivities (all attained):
+T + 2 Gaussian releases of equal shares of μ², with their replace-one sensitivities (all attained):
     least eigenvalue of X'X   B_x²        (a row e_d against a row e_1, on the eigenvectors)
     X'X, Frobenius            √2 B_x²     (:func:`dpalgos.steps.symmetric.gram_sensitivity`)
     X' residuals              2 B_x B_y   (the same x with residuals clipped at either end), T times
@@ -18,16 +18,12 @@ Calibrations
     states.
 Either way λ = max(0, 1.96 √d σ B_x² − max(0, released least eigenvalue − 1.96 σ B_x²)), as in their code.
 
-The authors' code exists in two versions. The first calibrates σ to T + 2 releases, as above. The later one
-takes σ = μ(ε, δ), the privacy parameter itself and not its inverse, for every release whatever T is: its
-noise falls with ε. Such releases compose to √(T + 2) / μ(ε, δ), which for ε = 1, δ = 10⁻⁶, T = 100 proves
-ε = 1,112 at that δ, for adding or removing a row (derived from the code; it is not what runs here). An audit
-agrees: asked for ε = 1, with that noise in place of ours, 10,000 runs on neighbors prove ε ≥ 7.1 (T = 10).
+Departure: this is the first version of the authors' code. The later one takes σ = μ(ε, δ), the privacy
+parameter itself and not its inverse, for every release whatever T is: for ε = 1, δ = 10⁻⁶, T = 100 that
+proves ε = 1,112 only, and 10,000 runs on neighbors (T = 10) prove ε ≥ 7.1.
 
-References
-----------
-Tang, Aydore, Kearns, Rho, Roth, Wang, Wang & Wu (2023), Improved differentially private regression via
-gradient boosting.
+Reference: Tang, Aydore, Kearns, Rho, Roth, Wang, Wang & Wu (2023), Improved differentially private regression
+via gradient boosting.
 """
 
 from collections.abc import Sequence
@@ -36,13 +32,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Neighbors, register
-from dpalgos.comparators.adassp import release_gram
+from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.comparators.adassp import gram_witnesses, release_gram
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipped_residuals import clipped_residual_gradient
-from dpalgos.steps.row_moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
+from dpalgos.steps.row_moments import cross_sensitivity, row_moments
 from dpalgos.typing import FloatArray
 
 _TAIL = 1.96  # normal quantile by which the least eigenvalue is bounded; affects accuracy only
@@ -57,36 +53,19 @@ class BoostedAdaSSPParams(PrivateParams):
     n_rounds: int = count("T, rounds of boosting", default=100)
 
 
-def residual_sensitivity(row_bound: float, response_bound: float) -> float:
-    """Return the ℓ2 sensitivity 2 B_x B_y of X' residuals, whatever θ is.
-
-    A row adds at most B_x B_y; attained by the same x with residuals that are clipped at either end.
-    """
-    return cross_sensitivity(row_bound, response_bound)
-
-
 def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity."""
-    axes, zero = params.covariate_bound * np.eye(d), np.zeros(d)
-    other = axes.copy()
-    other[-1] = axes[0]  # the last axis loses its only row
-    far = np.full(1, 1e12 * params.response_bound)
-    return {
-        "least eigenvalue": (axes, zero, other, zero),
-        "X'X": (axes[:1], zero[:1], axes[-1:], zero[:1]),
-        "X' residuals": (axes[:1], far, axes[:1], -far),
-    }
+    row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
+    return {**gram_witnesses(params.covariate_bound, d), "X' residuals": pair(row, row, far, -far)}
 
 
 @register(
-    name="boosted_adassp",
     title="Boosted AdaSSP",
     order=41,
     task="linear_regression",
     reference="Tang et al. (2023)",
     summary="Noisy second moments once, then rounds of AdaSSP on clipped residuals.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
-    parameters=BoostedAdaSSPParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_rounds": 10},
     witnesses=witnesses,
 )
@@ -98,24 +77,18 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
     sigma = budget.gaussian_multiplier("X'X")
     tight = params.calibration == "tight"
-    gram = row_moments(sample, row, response)[:, :d, :d]
-    least = transcript.gaussian(
-        np.linalg.eigvalsh(gram)[:, :1].T,
-        l2_sensitivity=eigenvalue_sensitivity(row),
-        noise_multiplier=sigma,
-        label="least eigenvalue",
-    )[0]
-    multiplier = sigma if tight else sigma / np.sqrt(2)
-    released = release_gram(gram, multiplier, row, params.calibration, transcript)
+    z_gram, z_residuals = (sigma, sigma) if tight else (sigma / np.sqrt(2), sigma / 2)
+    moments = row_moments(sample, row, response)
+    gram, least = release_gram(moments[:, :d, :d], sigma, z_gram, row, params.calibration, transcript)
     ridge = np.maximum(0, _TAIL * np.sqrt(d) * sigma * row**2 - np.maximum(0, least - _TAIL * sigma * row**2))
-    system = released + ridge[:, None, None] * np.eye(d)
+    system = gram + ridge[:, None, None] * np.eye(d)
     gradient_at = clipped_residual_gradient(sample, response, row_bound=row)
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_rounds):
         score = transcript.gaussian(
             -gradient_at(coef) * sample.n_rows,
-            l2_sensitivity=residual_sensitivity(row, response),
-            noise_multiplier=sigma if tight else sigma / 2,
+            l2_sensitivity=cross_sensitivity(row, response),  # of responses that are residuals to ±B_y
+            noise_multiplier=z_residuals,
             label="X' residuals",
         )
         coef = coef + np.linalg.solve(system, score.T[:, :, None])[:, :, 0].T

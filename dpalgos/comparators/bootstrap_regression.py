@@ -3,12 +3,11 @@
     β̂ = (X'X + V)⁻¹ (X'y + w),   σ̂² = (y'y + v − 2 β̂'(X'y + w) + β̂'(X'X + V) β̂) / (n − d)
     β*_b = (Q̂ + V*/n)⁻¹ ( Q̂ β̂ + Z*/√n + w*/n ),   Q̂ = (X'X + V)/n,   Z* ~ N(0, σ̂² Q̂),   b = 1 … 500
 
-and the interval of a coefficient lies between quantiles of its β*: the hybrid bootstrap of their section on
-least squares, which reuses the released Q̂ in the place of the rows. V*, w* are drawn like the noise.
+The interval of a coefficient lies between quantiles of its β* (their hybrid bootstrap, which reuses the
+released Q̂ in the place of the rows). V*, w* are drawn like the noise, from a public seed: post-processing.
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound`` B_y,
-to which rows and responses are clipped here. The bootstrap is post-processing; its draws come from a public
-seed.
+to which rows and responses are clipped here.
 
 Three Gaussian releases with a third of μ² each, and their replace-one sensitivities (all attained):
     X'X, Frobenius   √2 B_x²     (orthogonal rows of norm B_x)
@@ -19,9 +18,8 @@ Departures: Gaussian noise and bounds on norms in the place of Laplace noise and
 moments in the place of another release at β̂; eigenvalues of X'X + V below one are raised to it, as theirs
 are to a tenth. No coefficient is flagged, and errors are taken to be of equal spread: here to compare with.
 
-References
-----------
-Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentially private confidence intervals.
+Reference: Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentially private confidence
+intervals.
 """
 
 from collections.abc import Sequence
@@ -31,7 +29,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.intervals.half_widths import ENDS, NAIVE_HALF_WIDTH, IntervalParams
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
@@ -61,22 +59,17 @@ def witnesses(
     params: BootstrapRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity."""
-    axes, up = params.covariate_bound * np.eye(d), np.full(1, params.response_bound)
-    return {
-        "X'X": (axes[:1], 0 * up, axes[-1:], 0 * up),
-        "X'y": (axes[:1], up, axes[:1], -up),
-        "y'y": (axes[:1], up, axes[:1], 0 * up),
-    }
+    axes, up = params.covariate_bound * np.eye(d), params.response_bound
+    row = axes[0]
+    return {"X'X": pair(row, axes[-1]), "X'y": pair(row, row, up, -up), "y'y": pair(row, row, up, 0.0)}
 
 
 @register(
-    name="bootstrap_regression",
     title="Noisy moments, bootstrapped",
     order=54,
     task="linear_regression",
     reference="Ferrando, Wang & Sheldon (2022), hybrid bootstrap of least squares",
     summary="Solves noisy normal equations; intervals by the parametric bootstrap.",
-    parameters=BootstrapRegressionParams,
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     witnesses=witnesses,
@@ -86,7 +79,7 @@ def bootstrap_regression(
     sample: Sample, params: BootstrapRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    d, row, response = sample.n_features, params.covariate_bound, params.response_bound
+    d, row, response, n = sample.n_features, params.covariate_bound, params.response_bound, sample.n_rows
     moments = row_moments(sample, row, response)
     shares = dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)
     z = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares).gaussian_multiplier("X'X")
@@ -98,20 +91,21 @@ def bootstrap_regression(
         moments[:, :d, d].T, l2_sensitivity=cross_moves, noise_multiplier=z, label="X'y"
     )
     square = transcript.gaussian(
-        moments[:, d, d][None, :],
-        l2_sensitivity=square_sensitivity(response),
-        noise_multiplier=z,
-        label="y'y",
+        moments[:, d, d][None], l2_sensitivity=square_sensitivity(response), noise_multiplier=z, label="y'y"
     )[0]
     released = _raised(unsvec(gram, d))
     coef = np.linalg.solve(released, cross.T[:, :, None])[:, :, 0].T
     if params.interval is not None:
-        n = sample.n_rows
         explained = np.einsum("jr,rjk,kr->r", coef, released, coef) - 2 * (coef * cross).sum(axis=0)
         variance = np.maximum(square + explained, 0.0) / np.maximum(n - d, 1)
-        stds = (transcript.noise_std(gram_moves, z, len(gram)), transcript.noise_std(cross_moves, z, d))
+        gram_std = float(transcript.noise_std(gram_moves, z, len(gram)))
+        cross_std = float(transcript.noise_std(cross_moves, z, d))
         ends = [
-            _percentiles(released[r], coef[:, r], variance[r], n[r], stds, params.interval)
+            np.quantile(
+                _bootstrapped(released[r], coef[:, r], variance[r], gram_std, cross_std),
+                [(1 - params.interval) / 2, (1 + params.interval) / 2],
+                axis=0,
+            )
             for r in range(sample.n_replicates)
         ]
         transcript.note(ENDS, np.stack(ends, axis=-1))
@@ -127,20 +121,14 @@ def _raised(gram: FloatArray) -> FloatArray:
     return np.asarray((vectors * np.maximum(eigenvalues, least)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
-def _percentiles(
-    gram: FloatArray,
-    coef: FloatArray,
-    variance: float,
-    n: float,
-    stds: tuple[FloatArray, FloatArray],
-    level: float,
+def _bootstrapped(
+    gram: FloatArray, coef: FloatArray, variance: float, gram_std: float, cross_std: float
 ) -> FloatArray:
-    """Return the ends (2, d) between quantiles of bootstrapped coefficients of one replicate."""
+    """Return bootstrapped coefficients of one replicate, (500, d)."""
     rng, d = np.random.default_rng(_PUBLIC_SEED), len(coef)
-    noise = float(stds[0]) * unsvec(rng.standard_normal((d * (d + 1) // 2, _N_BOOTSTRAPS)), d)
+    noise = gram_std * unsvec(rng.standard_normal((d * (d + 1) // 2, _N_BOOTSTRAPS)), d)
     eigenvalues, vectors = np.linalg.eigh(gram)  # rounding may leave some below zero
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     scores = np.sqrt(variance) * rng.standard_normal((_N_BOOTSTRAPS, d)) @ root.T
-    scores += float(stds[1]) * rng.standard_normal((_N_BOOTSTRAPS, d))
-    drawn = np.linalg.solve(_raised(gram + noise), (gram @ coef + scores)[:, :, None])[:, :, 0]
-    return np.asarray(np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0))
+    scores += cross_std * rng.standard_normal((_N_BOOTSTRAPS, d))
+    return np.asarray(np.linalg.solve(_raised(gram + noise), (gram @ coef + scores)[:, :, None])[:, :, 0])

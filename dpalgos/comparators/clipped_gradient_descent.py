@@ -6,20 +6,18 @@ clip shortens a vector to ℓ2 norm γ, the last iterate is the answer.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_norm`` γ, ``n_iterations`` T,
 ``step_size`` η. Neither rows nor responses need a bound: a row's gradient is as long as γ at most, whatever β
-is, and a row of either sign moves their mean by 2γ/n (:func:`step_sensitivity`). T releases with one noise
-multiplier z are exactly one Gaussian release with multiplier z/√T.
+is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`).
+T releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√T.
 
 Calibrations
     ``tight``: z = √T z1(ε, δ).
     ``paper``: the printed noise √(2T/ρ) γ/n, that is ρ-zCDP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε.
 
 Settings: for covariates of unit variance and responses of variance 2 the first author's script takes
-γ = 5 √d, η = 1/3, T = 5; T and η are the defaults here. No tuning of ours.
+γ = 5 √d, η = 1/3, T = 5; T and η are the defaults here.
 
-References
-----------
-Brown, Dvijotham, Evans, Liu, Smith & Thakurta (2024), Private gradient descent for linear regression,
-Algorithm 1.
+Reference: Brown, Dvijotham, Evans, Liu, Smith & Thakurta (2024), Private gradient descent for linear
+regression, Algorithm 1.
 """
 
 from collections.abc import Sequence
@@ -28,10 +26,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.steps.clipped_residuals import clipped_residual_gradient
 from dpalgos.typing import FloatArray
 
@@ -47,28 +46,21 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-def step_sensitivity(clip_norm: float, n_rows: FloatArray) -> FloatArray:
-    """Return 2γ/n: gradients ±γ of one row with responses far above and far below."""
-    return np.asarray(2 * clip_norm / n_rows)
-
-
 def witnesses(
     params: ClippedGradientDescentParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return a row with responses far above and far below."""
-    row, far = np.eye(1, d), np.full(1, 1e9 * params.clip_norm)
-    return {"gradient": (row, far, row, -far)}
+    row, far = np.eye(1, d), 1e9 * params.clip_norm
+    return {"gradient": pair(row, row, far, -far)}
 
 
 @register(
-    name="clipped_gradient_descent",
     title="Clipped gradient descent",
     order=40,
     task="linear_regression",
     reference="Brown et al. (2024), Algorithm 1",
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
-    parameters=ClippedGradientDescentParams,
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
     witnesses=witnesses,
 )
@@ -76,8 +68,13 @@ def clipped_gradient_descent(
     sample: Sample, params: ClippedGradientDescentParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    clip_norm = params.clip_norm
+    clip_norm, n_steps = params.clip_norm, params.n_iterations
     sample.check_response()
+    if params.calibration == "tight":
+        budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"steps": 1.0})
+        multiplier = budget.gaussian_multiplier("steps", n_steps)
+    else:
+        multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
 
     def residual_bounds(X: FloatArray) -> FloatArray:
         """Clipping a row's gradient to γ is clipping its residual to γ / ‖x‖."""
@@ -85,20 +82,12 @@ def clipped_gradient_descent(
 
     gradient_at = clipped_residual_gradient(sample, residual_bounds)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(params.n_iterations):
+    for _ in range(n_steps):
         released = transcript.gaussian(
             gradient_at(coef),
-            l2_sensitivity=step_sensitivity(clip_norm, sample.n_rows),
-            noise_multiplier=_multiplier(params),
+            l2_sensitivity=ball_mean_sensitivity(clip_norm, sample.n_rows),
+            noise_multiplier=multiplier,
             label="gradient",
         )
         coef = coef - params.step_size * released
     return coef
-
-
-def _multiplier(params: ClippedGradientDescentParams) -> float:
-    epsilon, delta, steps = params.epsilon, params.delta, params.n_iterations
-    if params.calibration == "tight":
-        budget = Budget(epsilon=epsilon, delta=delta, shares={"steps": 1.0})
-        return budget.gaussian_multiplier("steps", steps)
-    return float(np.sqrt(steps / (2 * printed_rho(epsilon, delta))))

@@ -141,13 +141,11 @@ def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
 
 
 @register(
-    name="clipped_mean",
     title="Clipped mean",
     order=14,
     task="mean",
     reference="ours; centered, clipped in ℓ2",
     summary="The mean of rows clipped to a ball around a public center or one found privately.",
-    parameters=ClippedMeanParams,
     calibrations=("tight",),
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,

@@ -25,9 +25,7 @@ rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
 Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike;
 ``coinpress_whitened_mean`` finds it first.
 
-References
-----------
-Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
+Reference: Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
 Algorithms 1 and 2.
 """
 
@@ -86,13 +84,11 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
 
 
 @register(
-    name="coinpress_mean",
     title="CoinPress",
     order=42,
     task="mean",
     reference="Biswas et al. (2020), Algorithms 1 and 2",
     summary="Means of rows clipped to a shrinking ball, each centered at the one before.",
-    parameters=CoinPressMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,
     forms={"interval": Form(keywords={"interval": 0.95})},

@@ -21,9 +21,7 @@ Calibrations
     ``tight``: shares of μ², so that all rounds are exactly (ε, δ).
     ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
 
-References
-----------
-Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
+Reference: Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
 Algorithms 1 to 4.
 """
 
@@ -69,14 +67,12 @@ def witnesses(
 
 
 @register(
-    name="coinpress_whitened_mean",
     title="CoinPress, whitened",
     order=47,
     task="mean",
     reference="Biswas et al. (2020), Algorithms 1 to 4",
     summary="CoinPress in coordinates in which rounds for the covariance have made all spreads alike.",
     no_interval="second moments around the last center are not released; take coinpress_mean",
-    parameters=CoinPressWhitenedMeanParams,
     example={"mean_bound": 1.0, "std_bound": 0.6},
     witnesses=witnesses,
     in_memory=True,

@@ -23,10 +23,8 @@ Calibration: ``tight`` only.
 
 Departure: gradients are bounded by clipping rows, not by their own norm.
 
-References
-----------
-Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning with differential privacy,
-Algorithm 1.
+Reference: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning with differential
+privacy, Algorithm 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -89,14 +87,12 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -
 
 
 @register(
-    name="dp_sgd_glm",
     title="DP-SGD",
     order=44,
     task="glm",
     reference="Abadi et al. (2016), Algorithm 1",
     summary="Noisy gradient steps on random batches, whose secrecy counts, or on batches that take turns.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
-    parameters=DPSGDGLMParams,
     calibrations=("tight",),
     example={
         "family": "gaussian",

@@ -26,10 +26,8 @@ middle of its I_j, relative to half of the width, and the share of entries beyon
 of its
 entries are beyond.
 
-References
-----------
-Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang & Zhang, The Cost
-of Privacy, section 5.3, do not say how several coordinates share ε.
+Reference: Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang &
+Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates share ε.
 """
 
 from collections.abc import Callable, Sequence
@@ -118,13 +116,11 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
 
 
 @register(
-    name="karwa_vadhan_mean",
     title="Karwa–Vadhan mean",
     order=13,
     task="mean",
     reference="Karwa & Vadhan (2018), Gaussian mean",
     summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
-    parameters=KarwaVadhanMeanParams,
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
     witnesses=witnesses,
     forms={

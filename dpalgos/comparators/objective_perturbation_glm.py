@@ -44,10 +44,8 @@ but for the noise, so that a Newton step takes the ridge's bias away and has a k
 
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 
-References
-----------
-Iyengar, Near, Song, Thakkar, Thakurta & Wang (2019), Towards practical differentially private convex
-optimization, Algorithm 1. Redberg, Koskela & Wang (2023) account for GLMs by similar means.
+Reference: Iyengar, Near, Song, Thakkar, Thakurta & Wang (2019), Towards practical differentially private
+convex optimization, Algorithm 1. Redberg, Koskela & Wang (2023) account for GLMs by similar means.
 """
 
 from collections.abc import Sequence
@@ -160,13 +158,11 @@ def witnesses(
 
 
 @register(
-    name="objective_perturbation_glm",
     title="Objective perturbation",
     order=19,
     task="glm",
     reference="Iyengar et al. (2019), Algorithm 1; the certificate is ours",
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
-    parameters=ObjectivePerturbationGLMParams,
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
     witnesses=witnesses,
     check_data=check_labels,

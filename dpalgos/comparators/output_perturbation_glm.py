@@ -16,9 +16,8 @@ between the corners of Huber's loss) and is outside the guarantee: a person's ow
 Calibration: ``tight`` only, Gaussian noise of z1(ε, δ) times the sensitivity. The paper's noise, of density
 ∝ exp(−nΛε ‖b‖ / 2L), is purely ε-private and larger in most dimensions.
 
-References
-----------
-Chaudhuri, Monteleoni & Sarwate (2011), Differentially private empirical risk minimization, Algorithm 1.
+Reference: Chaudhuri, Monteleoni & Sarwate (2011), Differentially private empirical risk minimization,
+Algorithm 1.
 """
 
 from collections.abc import Sequence
@@ -82,7 +81,6 @@ def witnesses(
 
 
 @register(
-    name="output_perturbation_glm",
     title="Output perturbation",
     order=43,
     task="glm",
@@ -91,7 +89,6 @@ def witnesses(
     no_release="whether its solver reaches the minimum depends on the rows, and a refusal would tell; take "
     "preconditioned_glm or dp_glm",
     no_interval="the curvature at the minimum is not released; take preconditioned_glm",
-    parameters=OutputPerturbationGLMParams,
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "ridge": 0.01},
     witnesses=witnesses,

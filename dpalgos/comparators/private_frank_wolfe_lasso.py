@@ -22,9 +22,7 @@ Calibrations
 
 Departures: the reference gives T up to constants, (nε)^(2/3); here it is an argument.
 
-References
-----------
-Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
+Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
 """
 
 from collections.abc import Sequence
@@ -82,14 +80,12 @@ def witnesses(
 
 
 @register(
-    name="private_frank_wolfe_lasso",
     title="Private Frank–Wolfe",
     order=12,
     task="any",
     reference="Talwar, Thakurta & Zhang (2015), Algorithm 2",
     summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
     no_interval="the ℓ1 ball moves the answer by an unknown amount",
-    parameters=PrivateFrankWolfeLassoParams,
     example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
     witnesses=witnesses,
     public="covariate_bound and response_bound, or value_bound",

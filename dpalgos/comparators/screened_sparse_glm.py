@@ -215,14 +215,12 @@ def witnesses(
 
 
 @register(
-    name="screened_sparse_glm",
     title="Screen, then fit",
     order=21,
     task="glm",
     reference="ours; one private selection, then noisy steps with bounded instruments",
     summary="Selects columns once by their covariance with the response, then fits a GLM on them.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=ScreenedSparseGLMParams,
     calibrations=("tight",),
     example={
         "family": "gaussian",

@@ -74,14 +74,12 @@ def witnesses(
 
 
 @register(
-    name="screened_sparse_regression",
     title="Screen, then fit",
     order=15,
     task="linear_regression",
     reference="ours; one private selection, then private second moments",
     summary="Selects columns once by their covariance with the response, then fits them by noisy moments.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=ScreenedSparseRegressionParams,
     calibrations=("tight",),
     example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},
     witnesses=witnesses,

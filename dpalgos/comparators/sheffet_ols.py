@@ -25,9 +25,7 @@ Calibrations
     scaled by covariate_bound / response_bound before sketching (and the answer scaled back), which
     shrinks B², hence the ridge. Both are departures from the paper, which does neither.
 
-References
-----------
-Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
+Reference: Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
 """
 
 from collections.abc import Sequence
@@ -87,14 +85,12 @@ def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray])
 
 
 @register(
-    name="sheffet_ols",
     title="Sketched least squares",
     order=4,
     task="linear_regression",
     reference="Sheffet (2017), Algorithm 1",
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
     no_interval="how its ridge and its sketch move the answer is not known",
-    parameters=SheffetOLSParams,
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
     witnesses=witnesses,
 )

@@ -34,11 +34,9 @@ Departures: parts are dealt in turn, not shuffled. Order statistics are moved ap
 place of random perturbations of that size, so that models that agree leave boxes with a volume; order
 statistics of neighbors keep their order, which is all that the proof uses. m is at most the number of rows.
 
-References
-----------
-Amin, Joseph, Ribero & Vassilvitskii (2023), Easy differentially private linear regression. Brown, Gaboardi,
-Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean estimation without private covariance
-estimation: the check.
+Reference: Amin, Joseph, Ribero & Vassilvitskii (2023), Easy differentially private linear regression. Brown,
+Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean estimation without private
+covariance estimation: the check.
 """
 
 from collections.abc import Sequence
@@ -162,14 +160,12 @@ def witnesses(params: TukeyEMParams, d: int, published: Sequence[FloatArray]) ->
 
 
 @register(
-    name="tukey_em",
     title="TukeyEM",
     order=46,
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
     no_interval="where an answer of many small fits lies among them has no known error law",
-    parameters=TukeyEMParams,
     example={"n_models": 400},
     witnesses=witnesses,
     in_memory=True,

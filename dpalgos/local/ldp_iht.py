@@ -10,9 +10,7 @@ Defaults
         with such rows the first step arrives.
     ``paper``: T = 5 for the printed O(log n), k' = 8k, η = 1/high, ϱ = 1.
 
-References
-----------
-Paper C (ICLR 2024), Algorithm 2, Theorems 6 and 7.
+Reference: Paper C (ICLR 2024), Algorithm 2, Theorems 6 and 7.
 """
 
 from collections.abc import Sequence
@@ -65,7 +63,6 @@ FORMS = {
 
 
 @register(
-    name="ldp_iht",
     title="Local hard thresholding",
     order=72,
     task="linear_regression",
@@ -73,7 +70,6 @@ FORMS = {
     reference="paper C (ICLR 2024), Algorithm 2",
     summary="Each group sends noisy gradients at what the groups before it have found; isotropic rows.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=LDPIHTParams,
     example={
         "covariate_bound": 1.0,
         "response_bound": 3.0,

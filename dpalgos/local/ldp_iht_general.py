@@ -12,9 +12,7 @@ Defaults
 The printed theorem starts within √(1/κ)/2 of the truth, which nothing here provides; from zero the error of
 the start is smaller by 1 − 2/(3κ) after every round.
 
-References
-----------
-Paper C (ICLR 2024), Algorithm 4 and Theorem 34.
+Reference: Paper C (ICLR 2024), Algorithm 4 and Theorem 34.
 """
 
 from collections.abc import Sequence
@@ -64,7 +62,6 @@ def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArra
 
 
 @register(
-    name="ldp_iht_general",
     title="Local hard thresholding, any covariance",
     order=73,
     task="linear_regression",
@@ -72,7 +69,6 @@ def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArra
     reference="paper C (ICLR 2024), Algorithm 4",
     summary="Each group sends noisy gradients at what the groups before it have found; correlated rows.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=LDPIHTGeneralParams,
     example={
         "covariate_bound": 1.0,
         "response_bound": 3.0,

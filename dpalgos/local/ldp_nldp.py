@@ -26,9 +26,7 @@ Calibrations
 What the server does with the means, a floor for eigenvalues and the threshold S, is in
 :mod:`dpalgos.local.noisy_moments`.
 
-References
-----------
-Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
+Reference: Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
 """
 
 from collections.abc import Sequence
@@ -103,14 +101,12 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
 
 
 @register(
-    name="ldp_nldp",
     title="Local noisy moments",
     order=70,
     task="linear_regression",
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 1",
     summary="Each person sends noisy second moments once; the server solves the normal equations.",
-    parameters=LDPNLDPParams,
     example={
         "covariate_bound": 1.0,
         "response_bound": 3.0,

@@ -22,9 +22,7 @@ and that of the private ones bounded: l'x̃ỹ has a variance of at most τ₂²
 
 The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.noisy_moments`.
 
-References
-----------
-Paper C (ICLR 2024), Algorithm 3 and its theorem.
+Reference: Paper C (ICLR 2024), Algorithm 3 and its theorem.
 """
 
 from collections.abc import Sequence
@@ -109,14 +107,12 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
 
 
 @register(
-    name="ldp_nldp_public",
     title="Local noisy moments, public rows",
     order=71,
     task="linear_regression",
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 3",
     summary="Each person sends a noisy row times response once; second moments come from public rows.",
-    parameters=LDPNLDPPublicParams,
     example={
         "covariate_bound": 1.0,
         "response_bound": 3.0,

@@ -19,9 +19,7 @@ Intervals (:func:`regression_interval`) add what is public of the sampling error
 reports of local privacy are so noisy that this hardly widens them. They are for rows within the declared
 bounds; who is truncated nobody knows.
 
-References
-----------
-Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
+Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 """
 
 from collections.abc import Callable

@@ -23,11 +23,10 @@ inversion instead, and the report is rounded to a grid of 2⁻¹⁶, which is th
 of 1e-15, then move about one report in 10⁹ to a neighboring point of the grid. Gaussian reports are for
 research only.
 
-References
-----------
-Duchi, Jordan & Wainwright (2018), Minimax optimal procedures for locally private estimation, section 4.2.3.
-Bhowmick, Duchi, Freudiger, Kapoor & Rogers (2018), Protection against reconstruction, and Asi, Feldman &
-Talwar (2022), Optimal algorithms for mean estimation under local differential privacy: PrivUnit, PrivUnitG.
+Reference: Duchi, Jordan & Wainwright (2018), Minimax optimal procedures for locally private estimation,
+section 4.2.3. Bhowmick, Duchi, Freudiger, Kapoor & Rogers (2018), Protection against reconstruction, and Asi,
+Feldman & Talwar (2022), Optimal algorithms for mean estimation under local differential privacy: PrivUnit,
+PrivUnitG.
 """
 
 import secrets

@@ -2,16 +2,12 @@
 
     β̂ = argmin_β Σ_i ψ(x_i'β) − y_i x_i'β
 
-by Newton's method (iteratively reweighted least squares) with step halving, from zero. No intercept is
-added. Collinear columns share what they explain; an all-zero column gets coefficient zero.
-
-Where a linear predictor separates the responses (exactly, or so nearly that no rounding can tell) there
-is no maximum, and the problem is refused instead of answered by whatever the last iterate is.
+by Newton's method with step halving, from zero. No intercept is added. Collinear columns share what they
+explain; an all-zero column gets coefficient zero. Responses that a linear predictor separates are refused:
+their likelihood has no maximum.
 """
 
 from dataclasses import dataclass
-
-import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.errors import InputError
@@ -54,21 +50,16 @@ class GLMParams(RobustIntervalParams, LikelihoodParams):
 
 
 @register(
-    name="glm",
     title="Maximum likelihood",
     order=16,
     task="glm",
     relation=None,
     reference="the non-private answer",
     summary="Newton's method on the likelihood, without privacy.",
-    parameters=GLMParams,
     example={"family": "gaussian"},
 )
 def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
-    if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = glm(sample.once(), params, transcript)
-        return np.repeat(one, sample.n_replicates, axis=-1)
     minimum = minimize(Risk(params.made(), sample))
     if not minimum.found.all():
         raise InputError(

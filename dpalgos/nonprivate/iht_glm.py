@@ -5,13 +5,10 @@
 With classes, P_s keeps the s columns of X whose coefficients have the largest norm over classes.
 
 ``step_size`` given: exactly ``n_iterations`` plain steps, as the paper prints it. None: η is cut in half
-until ⟨∇F(β + Δ) − ∇F(β), Δ⟩ ≤ .99 ‖Δ‖² / (2η) for the step Δ, by which a convex risk falls at every step
-(and, unlike the fall itself, stays visible when steps are short); it grows a little before the next step.
-It stops when nothing moves any more.
+until ⟨∇F(β + Δ) − ∇F(β), Δ⟩ ≤ .99 ‖Δ‖² / (2η) for the step Δ, by which a convex risk falls at every step,
+and grows a little before the next step, until nothing moves any more.
 
-References
-----------
-Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2.
+Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2.
 """
 
 from dataclasses import dataclass
@@ -45,22 +42,17 @@ class IHTGLMParams(LikelihoodParams):
 
 
 @register(
-    name="iht_glm",
     title="Iterative hard thresholding",
     order=17,
     task="glm",
     relation=None,
     reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2",
     summary="Gradient steps that keep the largest coefficients only, without privacy.",
-    parameters=IHTGLMParams,
     example={"family": "gaussian", "sparsity": 2},
 )
 def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> FloatArray:
     """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = iht_glm(sample.once(), params, transcript)
-        return np.repeat(one, sample.n_replicates, axis=-1)
     if params.step_size is not None:
         return _plain_steps(sample, params, params.step_size)
     risk = Risk(params.made(), sample)

@@ -2,17 +2,13 @@
 
     β ← P_s( β + η (1/n) X'(y − Xβ) ),   from β = 0;  P_s keeps the s entries of largest magnitude
 
-``step_size`` None: the normalized form of Blumensath & Davies. η minimizes the loss along the gradient on
-the current support (on the s largest entries of the gradient at the start); if the support changes, η is
-cut until η ‖X Δ‖² ≤ .99 n ‖Δ‖² for the step Δ, so that the loss never rises. It stops when nothing
-moves any more, at a fixed point: least squares on its own support.
+``step_size`` given: exactly ``n_iterations`` plain steps, as the papers print it. None: η minimizes the loss
+along the gradient on the current support (at the start: on the s largest entries of the gradient); if the
+support changes, η is cut until η ‖X Δ‖² ≤ .99 n ‖Δ‖² for the step Δ, so that the loss never rises. It stops
+at a fixed point, which is least squares on its own support.
 
-``step_size`` given: exactly ``n_iterations`` plain steps, as the papers print it.
-
-References
-----------
-Blumensath & Davies (2010), Normalized iterative hard thresholding. Cai, Wang & Zhang, Cost of privacy in
-generalized linear models, Algorithm 2.
+Reference: Blumensath & Davies (2010), Normalized iterative hard thresholding. Cai, Wang & Zhang, Cost of
+privacy in generalized linear models, Algorithm 2.
 """
 
 from dataclasses import dataclass
@@ -44,14 +40,12 @@ class IHTLinearRegressionParams(Params):
 
 
 @register(
-    name="iht_linear_regression",
     title="Iterative hard thresholding",
     order=9,
     task="linear_regression",
     relation=None,
     reference="Blumensath & Davies (2010), the non-private answer to sparse problems",
     summary="Gradient steps that keep the largest coefficients only, without privacy.",
-    parameters=IHTLinearRegressionParams,
     example={"sparsity": 2},
 )
 def iht_linear_regression(
@@ -59,9 +53,6 @@ def iht_linear_regression(
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        one = iht_linear_regression(sample.once(), params, transcript)
-        return np.repeat(one, sample.n_replicates, axis=1)
     # Steps that end where nothing moves any more need double precision.
     design = Design(sample, single=params.step_size is not None)
     y = sample.response()[:, None]
@@ -95,15 +86,13 @@ def _best_along_support(design: Design, coef: FloatArray, gradient: FloatArray, 
 def _guarded_step(
     design: Design, coef: FloatArray, gradient: FloatArray, step: FloatArray, sparsity: int
 ) -> FloatArray:
-    stepped = hard_threshold(coef + step * gradient, sparsity)
+    """Return the step, cut in half where it changes the support and the loss could rise."""
     while True:
+        stepped = hard_threshold(coef + step * gradient, sparsity)
         change = stepped - coef
-        moved = ((stepped != 0) != (coef != 0)).any(axis=0) & coef.any(axis=0)
-        if not moved.any():
-            return stepped
-        length = (change**2).sum(axis=0)
-        unsafe = moved & (step * design.mean_square(design.predict(change)) > _SAFE * length)
+        unsafe = ((stepped != 0) != (coef != 0)).any(axis=0) & coef.any(axis=0)
+        if unsafe.any():
+            unsafe &= step * design.mean_square(design.predict(change)) > _SAFE * (change**2).sum(axis=0)
         if not unsafe.any():
             return stepped
         step = np.where(unsafe, step / 2, step)
-        stepped = np.where(unsafe, hard_threshold(coef + step * gradient, sparsity), stepped)

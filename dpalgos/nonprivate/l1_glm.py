@@ -2,16 +2,13 @@
 
     β̂ = argmin_β (1/n) Σ_i loss(x_i'β, y_i) + λ ‖β‖₁
 
-Few columns have a coefficient, so that only some are fitted: those in use and those of the steepest gradient,
-by Newton steps of which each is a lasso of weighted rows (`sklearn.linear_model.Lasso`, on their products).
-Then the gradients of all columns are taken, for all replicates in one pass, and more columns are let in,
-until every gradient balances the penalty to a thousandth of λ: |∂_j| ≤ 1.001 λ where β_j = 0, and within
-.001 λ of ∓λ elsewhere. No intercept is added; a constant column is penalized like any other.
+Only columns in use and those of the steepest gradients are fitted, by Newton steps, each a lasso of weighted
+rows. Then the gradients of all columns are taken, for all replicates in one pass, and more columns
+are let in, until every gradient balances the penalty to a thousandth of λ: |∂_j| ≤ 1.001 λ where β_j = 0, and
+within .001 λ of ∓λ elsewhere. No intercept is added.
 
-References
-----------
-Tibshirani (1996), Regression shrinkage and selection via the lasso. Friedman, Hastie & Tibshirani (2010),
-Regularization paths for generalized linear models via coordinate descent.
+Reference: Tibshirani (1996), Regression shrinkage and selection via the lasso. Friedman, Hastie & Tibshirani
+(2010), Regularization paths for generalized linear models via coordinate descent.
 """
 
 import warnings
@@ -50,21 +47,17 @@ class L1GLMParams(Params):
 
 
 @register(
-    name="l1_glm",
     title="ℓ1 penalty (scikit-learn)",
     order=22,
     task="glm",
     relation=None,
     reference="Tibshirani (1996); scikit-learn's lasso",
     summary="The lasso, or logistic regression with an ℓ1 penalty, without privacy.",
-    parameters=L1GLMParams,
     example={"family": "gaussian", "l1_penalty": 1e-6},
     in_memory=True,
 )
 def l1_glm(sample: Sample, params: L1GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    if sample.row_mask is None and sample.n_replicates > 1:  # the replicates do not differ
-        return np.repeat(l1_glm(sample.once(), params, transcript), sample.n_replicates, axis=1)
     check_labels(sample, params)
     family, penalty, y = params.made(), params.l1_penalty, sample.response()
     gradient_at = wide_gradient(sample, Design(sample), family)
@@ -96,7 +89,6 @@ def _fitted(
     X: FloatArray, y: FloatArray, start: FloatArray, family: Family, params: L1GLMParams
 ) -> FloatArray:
     """Return the coefficients of some columns, by Newton steps from ``start``."""
-    # Most of a second to import, and most runs do without.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso
 

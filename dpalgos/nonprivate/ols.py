@@ -2,11 +2,9 @@
 
     β̂ = argmin_β ‖y − Xβ‖₂
 
-No intercept is added. Rank-deficient problems get the minimum-norm solution.
-
-Replicates are solved from their Gram matrices, which one matrix product brings for all of them.
-Normal equations square the condition number, so that replicates whose scaled Gram matrix is too
-ill-conditioned for ten correct digits, and single runs, go through a singular value decomposition.
+No intercept is added. Rank-deficient problems get the minimum-norm solution. Replicates are solved from their
+Gram matrices, which are one matrix product; those too ill-conditioned for ten correct digits, and single
+runs, go through a singular value decomposition.
 """
 
 import numpy as np
@@ -26,14 +24,12 @@ _LARGEST_CONDITION = 1e5
 
 
 @register(
-    name="ols",
     title="Ordinary least squares",
     order=1,
     task="linear_regression",
     relation=None,
     reference="the non-private answer",
     summary="Least squares without privacy.",
-    parameters=RobustIntervalParams,
 )
 def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the least-squares coefficients, (d, R)."""
@@ -41,7 +37,7 @@ def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) ->
     if params.interval is not None:
         note_robust_interval(sample, transcript, least_squares_half_widths(params.interval))
     if sample.row_mask is None:
-        return np.repeat(_of_all_rows(sample)[:, None], sample.n_replicates, axis=1)
+        return _of_all_rows(sample)[:, None]
     d = sample.n_features
     moments = row_moments(sample)
     gram, cross = moments[:, :d, :d], moments[:, :d, d]

@@ -11,14 +11,12 @@ from dpalgos.typing import FloatArray
 
 
 @register(
-    name="sample_mean",
     title="Sample mean",
     order=7,
     task="mean",
     relation=None,
     reference="the non-private answer",
     summary="The mean without privacy.",
-    parameters=RobustIntervalParams,
 )
 def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the mean of each replicate's rows, (d, R)."""

@@ -23,14 +23,12 @@ class SparseSampleMeanParams(Params):
 
 
 @register(
-    name="sparse_sample_mean",
     title="Thresholded sample mean",
     order=8,
     task="mean",
     relation=None,
     reference="the non-private answer to sparse problems",
     summary="The entries of the mean that are largest in magnitude, without privacy.",
-    parameters=SparseSampleMeanParams,
     example={"sparsity": 2},
 )
 def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcript: Transcript) -> FloatArray:

@@ -1,10 +1,4 @@
-"""The vector of zeros: the floor that a useful estimate must beat.
-
-    β̂ = 0
-
-It reads no data, so it is private at any ε; it is listed as non-private because there is nothing
-to account for.
-"""
+"""The vector of zeros, which reads no data: the floor that a useful estimate must beat."""
 
 import numpy as np
 
@@ -16,14 +10,12 @@ from dpalgos.typing import FloatArray
 
 
 @register(
-    name="zero",
     title="Zero vector",
     order=0,
     task="any",
     relation=None,
     reference="the trivial estimate",
     summary="The vector of zeros: the floor that a useful estimate must beat.",
-    parameters=Params,
 )
 def zero(sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Return zeros of shape (d, R)."""

@@ -13,8 +13,8 @@ from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 
-def ball_mean_sensitivity(radius: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity 2r/n of :func:`ball_mean`: vectors clipped at opposite ends of the ball."""
+def ball_mean_sensitivity(radius: float | FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity 2r/n of means of vectors in a ball: vectors at opposite ends of the ball."""
     return np.asarray(2 * radius / n_rows)
 
 
@@ -24,6 +24,14 @@ def unit_mean_sensitivity(n_rows: FloatArray) -> FloatArray:
     Attained by a row of zeros against a row of ones.
     """
     return np.asarray(1 / n_rows)
+
+
+def box_mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity ‖u − l‖₂/n of means of entries in intervals of these widths (k, R).
+
+    Attained by a row of upper ends against one of lower ends.
+    """
+    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
 
 
 def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:

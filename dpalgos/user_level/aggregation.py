@@ -12,9 +12,7 @@ mechanism has to pay, and exists as printed only: calibrated exactly it is the s
 ε is split evenly), then all noise scaled down to what is proved. ``paper``: Algorithms 1 and 2, with what
 Theorem 3 gives each of T queries, ε / (2√(2T log(2/δ))) and δ/(2T).
 
-References
-----------
-Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,9 +6,7 @@
 All users take part in every step. Only the released gradients depend on the data: schemes, averaging and the
 choice of an iterate are free. λ(θ − θ_0), where there is one, is public and added after the release.
 
-References
-----------
-Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
 
 from abc import ABC, abstractmethod

@@ -23,9 +23,7 @@ clipped means around the center and the share of users that were clipped
 single column, whose noise is Laplace's, a share of ε pays for both numbers, which a user moves by 1/n at once
 (:mod:`dpalgos.intervals.entries`).
 
-References
-----------
-Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
 
 from collections.abc import Sequence
@@ -76,14 +74,12 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
 
 
 @register(
-    name="user_level_mean",
     title="Winsorized mean over users",
     order=30,
     task="mean",
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2",
     summary="Averages each user's rows, finds where users lie, and adds noise in proportion to their spread.",
-    parameters=UserLevelMeanParams,
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
     witnesses=witnesses,
     forms={

@@ -14,9 +14,7 @@ phases, stopped where n_t users cannot find a range any more: printed phases end
 Equal phases have the same rate from ⌈T/2⌉ on; fewer are better in practice, and one where the loss is
 strongly convex. Where it is not, the pull is what makes each phase stable.
 
-References
-----------
-Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; the equal schedule is ours.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; the equal schedule is ours.
 """
 
 from dataclasses import dataclass
@@ -51,7 +49,6 @@ class UserLevelPhasedERMParams(GradientStepParams):
 
 
 @register(
-    name="user_level_phased_erm",
     title="Phased ERM over users",
     order=32,
     task="linear_regression",
@@ -59,7 +56,6 @@ class UserLevelPhasedERMParams(GradientStepParams):
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
     summary="Regularized fits on disjoint groups of users, each started where the last one ended.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
-    parameters=UserLevelPhasedERMParams,
     example={
         "loss": "squared",
         "gradient_bound": 20.0,

@@ -30,9 +30,7 @@ where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose an
 Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
 says how far it has come.
 
-References
-----------
-Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
 
 from collections.abc import Sequence
@@ -171,14 +169,12 @@ def witnesses(
 
 
 @register(
-    name="user_level_regression",
     title="Winsorized gradient descent over users",
     order=31,
     task="linear_regression",
     relation=Relation.USER,
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7",
     summary="Gradient descent on winsorized means of users' gradients.",
-    parameters=UserLevelRegressionParams,
     example={
         "loss": "squared",
         "gradient_bound": 20.0,

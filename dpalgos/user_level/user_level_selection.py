@@ -13,9 +13,7 @@ Public: the candidates, B = ``loss_bound``, τ = ``concentration_radius``. Users
 
 Departure: Lemma 1's radius, (B/2)√(log(2Kn/α)/m), is √2 too small; the caller gives it.
 
-References
-----------
-Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7.
 """
 
 from collections.abc import Sequence
@@ -101,7 +99,6 @@ def witnesses(
 
 
 @register(
-    name="user_level_selection",
     title="Selection over users",
     order=33,
     task="linear_regression",
@@ -109,7 +106,6 @@ def witnesses(
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 5",
     summary="Chooses among public candidates by winsorized mean losses of users, with random stopping.",
     no_interval="a support that was selected is not the one that a new sample would select",
-    parameters=UserLevelSelectionParams,
     example={
         "candidates": ((1.0, -0.5, 0.25), (0.0, 0.0, 0.0), (0.5, -0.5, 0.5)),
         "loss": "squared",

@@ -134,7 +134,7 @@ ESTIMATOR_FAULTS = {
         Fault(
             "the exact moments are solved",
             "adassp",
-            call("release_gram", "({all}, {0})[1]"),
+            call("release_gram", "({0}, {all}[1])"),
             replayed("adassp-tight"),
         ),
     ),
