@@ -81,7 +81,11 @@ def prepare_table(
         )
     values = table[list(names)].to_numpy(dtype=np.float64)
     mean, std = values.mean(axis=0), values.std(axis=0)
-    if constant := [name for name, spread in zip(names, std, strict=True) if not spread > 0]:
+    # In public units some covariates may be constant: their coefficients are then no part of any error.
+    constant = [name for name, spread in zip(names, std, strict=True) if not spread > 0]
+    if units == "public" and not set(covariates) <= set(constant):
+        constant = [name for name in constant if name == response]
+    if constant:
         raise DataError(
             f"{dataset.name} has columns that are constant: {', '.join(map(repr, constant))}; leave them out "
             "(of 'column=category' the category)"

@@ -93,7 +93,7 @@ class HeldOutRegression(TrainTestSplit):
             first=replicates.first,
             replicates=replicates.count,
             batched=True,
-            target=self.full_answer(prepared),
+            target=prepared.to_standard @ self.full_answer(prepared).coef,
             to_target=prepared.to_standard,
         )
 

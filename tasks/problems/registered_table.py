@@ -21,6 +21,7 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.problem import DatasetProblem
+from tasks.problems.separation import Reference, reference_answer
 
 
 class RegisteredTableProblem(DatasetProblem, ABC):
@@ -221,25 +222,17 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         """Whether a column of ones is fitted: not for a mean, nor for responses centered by the data."""
         return bool(self.response) and (self.protected or bool(self.family))
 
-    def full_answer(self, prepared: PreparedTable) -> np.ndarray:
-        """Return the non-private answer of all the rows, in standard deviations of the columns.
-
-        Where rows are users', each user counts once.
-        """
+    def full_answer(self, prepared: PreparedTable) -> Reference:
+        """Return the non-private answer of all the rows. Where rows are users', each user counts once."""
         X, y = prepared.X, prepared.y
-        coef: Any
         if self.family:
-            keywords: dict[str, Any] = {
-                "family": self.family,
-                **({"n_classes": self.n_classes} if self.n_classes else {}),
-            }
-            rng = np.random.default_rng(0)  # asked for, and not used
-            coef = dpalgos.estimate("glm", X, y, rng=rng, **keywords).estimate
-        elif prepared.groups is None:
+            assert y is not None
+            return reference_answer(X, y, self.family, self.n_classes)
+        if prepared.groups is None:
             coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
         else:
             coef = weighted_answer(X, y, 1 / np.bincount(prepared.groups)[prepared.groups])
-        return np.asarray(prepared.to_standard @ coef)
+        return Reference(coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool))
 
 
 def weighted_answer(X: np.ndarray, y: np.ndarray | None, weights: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from data.prepare.prepared_table import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from tasks.problems.problem import Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.problems.separation import partial_estimation
 from tasks.work_units import Cell, Replicates
 
 _ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, as measured
@@ -62,19 +63,23 @@ class Subsamples(RegisteredTableProblem):
             yield from self._draws_of_users(replicates, prepared)
             return
         mask = draw_rows(len(prepared.X), replicates.n, replicates.row_generators())
-        yield Estimation(
+        reference = self.full_answer(prepared)
+        unit = prepared.to_standard
+        assert unit is not None
+        estimation = Estimation(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=0,
             replicates=replicates.count,
-            target=self.full_answer(prepared),
-            to_target=prepared.to_standard,
+            target=unit @ reference.coef,
+            to_target=unit,
             batched=True,
         )
+        yield estimation if reference.is_whole else partial_estimation(estimation, reference)
 
     def _draws_of_users(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         X, y, users = prepared.X, prepared.y, prepared.groups
         assert users is not None
-        target, n_users = self.full_answer(prepared), int(users[-1]) + 1
+        target, n_users = prepared.to_standard @ self.full_answer(prepared).coef, int(users[-1]) + 1
         for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
             drawn = draw_rows(n_users, replicates.n, [rng])[users, 0]
             yield UserEstimation(

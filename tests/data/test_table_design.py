@@ -97,8 +97,17 @@ def test_faulty_tables_are_one_sentence(table: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"lacks \['population'\]; run `dpcost ingest housing --again`"):
         build(table.drop(columns="population"))
     with pytest.raises(DataError, match="constant: 'population', 'households'; leave them out") as caught:
-        build(table.assign(population=123456.789, households=1.0))
+        build(table.assign(population=123456.789, households=1.0), units="standardised")
     assert "123456.789" not in str(caught.value)
+    with pytest.raises(DataError, match=f"constant: '{RESPONSE}'"):
+        build(table.assign(**{RESPONSE: 1.0}))
+
+
+def test_a_constant_covariate_in_public_units_is_no_part_of_an_error(table: pd.DataFrame) -> None:
+    built = build(table.assign(population=1.0))
+    at = built.column_names.index("population")
+    assert not built.to_standard[:, at].any()
+    assert built.to_standard[:, :at].any(axis=0).all()
 
 
 def test_the_dataset_decides_the_units(table: pd.DataFrame) -> None:
