@@ -4,7 +4,6 @@ import json
 from abc import ABC
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
