@@ -20,7 +20,7 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.problem import DatasetProblem
-from tasks.problems.separation import Reference, reference_answer
+from tasks.problems.separation import ReferenceAnswer, reference_answer
 
 
 class RegisteredTableProblem(DatasetProblem, ABC):
@@ -221,7 +221,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         """Whether a column of ones is fitted: not for a mean, nor for responses centered by the data."""
         return bool(self.response) and (self.protected or bool(self.family))
 
-    def full_answer(self, prepared: PreparedTable) -> Reference:
+    def full_answer(self, prepared: PreparedTable) -> ReferenceAnswer:
         """Return the non-private answer of all the rows. Where rows are users', each user counts once."""
         X, y = prepared.X, prepared.y
         if self.family:
@@ -231,7 +231,9 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
         else:
             coef = weighted_answer(X, y, 1 / np.bincount(prepared.groups)[prepared.groups])
-        return Reference(coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool))
+        return ReferenceAnswer(
+            coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool)
+        )
 
 
 def weighted_answer(X: np.ndarray, y: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
