@@ -15,7 +15,7 @@ from tasks.work_units import Cell, Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Reference:
+class ReferenceAnswer:
     """A non-private answer, and the columns (d,) and classes (K,) that it has coefficients of."""
 
     coef: np.ndarray
@@ -32,7 +32,7 @@ class Reference:
 class PartialEstimation(Estimation):
     """Data whose non-private answer lacks some columns or classes, which then do not count as errors."""
 
-    reference: Reference
+    reference: ReferenceAnswer
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer; non-private estimators do without the columns that are left out."""
@@ -59,7 +59,7 @@ class PartialEstimation(Estimation):
         return np.asarray(np.linalg.norm(off.reshape(-1, self.replicates), axis=0))
 
 
-def partial_estimation(draw: Estimation, reference: Reference) -> PartialEstimation:
+def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialEstimation:
     """Return a draw whose errors are of the columns and classes that the reference has."""
     assert draw.to_target is not None
     unit = draw.to_target * reference.columns
@@ -67,7 +67,7 @@ def partial_estimation(draw: Estimation, reference: Reference) -> PartialEstimat
     return PartialEstimation(**fields, to_target=unit, reference=reference)
 
 
-def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int | None) -> Reference:
+def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int | None) -> ReferenceAnswer:
     """Return the maximum of the likelihood, without the columns and classes that have none.
 
     Raises
@@ -91,7 +91,7 @@ def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int |
         coef = np.zeros((len(columns), len(classes)))
         coef[np.ix_(columns, classes)] = minimum.coef[..., 0].reshape(columns.sum(), -1)
         if minimum.found.all():
-            return Reference(coef=coef if n_classes else coef[:, 0], columns=columns, classes=classes)
+            return ReferenceAnswer(coef=coef if n_classes else coef[:, 0], columns=columns, classes=classes)
         # What grows without end moves the linear predictor farthest; an intercept moves nothing.
         reach = np.abs(coef) * (high - low)[:, None]
         if not reach.any():
