@@ -23,7 +23,7 @@ box; l, w and the last clip are post-processing.
 the middle of the bounds, relative to half of the width, and the share of entries beyond the bounds. A row
 moves each of these 2d numbers by at most 1/n, all at once (:mod:`dpalgos.intervals.entries`). Noise in a cube
 reaches further than normal noise of the same variance in few columns, and is counted so
-(:mod:`dpalgos.steps.box_noise`).
+(:mod:`dpalgos.steps.denoising`).
 
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
@@ -57,7 +57,7 @@ from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.box_noise import normal_equivalent
+from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
 _BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above what was asked

@@ -57,9 +57,8 @@ from dpalgos.intervals.newton import step_with_interval
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipped_residuals import clipped_residual_gradient
-from dpalgos.steps.clipping import clip_rows_l2, project_l2_ball, truncate
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.clipping import clip_rows_l2, clipped_residual_gradient, project_l2_ball, truncate
+from dpalgos.steps.moments import row_moments
 from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
 

@@ -45,7 +45,7 @@ from dpalgos.params import choice, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
-from dpalgos.steps.shrinkage import james_stein
+from dpalgos.steps.denoising import james_stein
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,

@@ -15,7 +15,7 @@ adds where X is in single precision is a factor of `Design.rounding` on the sens
 Truncation of responses and sparsity may be chosen from the data (:mod:`dpalgos.tuning`).
 ``"private_quantiles"``: R is the larger in magnitude of the released 2.5 % and 97.5 % quantiles, two
 selections that take ``truncation_share`` of ρ; then R is public. ``sparsity_choice`` fits the path above with
-a share of ρ and chooses the number of entries by :class:`dpalgos.tuning.losses.ResponseLoss`;
+a share of ρ and chooses the number of entries by :class:`dpalgos.tuning.sparsity.ResponseLoss`;
 ``"noise_level"`` drops values of the last round that its noise alone explains.
 
 Calibrations
@@ -53,11 +53,10 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import project_l2_ball
+from dpalgos.steps.denoising import prune
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.losses import ResponseLoss
-from dpalgos.tuning.noise_level import prune
 from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
-from dpalgos.tuning.sparsity import SparsityParams
+from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams
 from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
 

@@ -10,7 +10,7 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`
 Truncation and sparsity may be chosen from the data (:mod:`dpalgos.tuning`). ``"private_quantiles"``: S is
 selected as above; then the released 2.5 % and 97.5 % quantiles of the s selected columns, 2s selections that
 take ``truncation_share`` of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
-here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.losses.MeanLoss`.
+here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
 Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (:func:`entry_sensitivity`,
 attained by the rows R·1 and −R·1), hence every |m_j| too. The selection and the release of the s selected
@@ -53,12 +53,10 @@ from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
-from dpalgos.steps.shrinkage import james_stein
+from dpalgos.steps.denoising import james_stein, prune
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.losses import MeanLoss
-from dpalgos.tuning.noise_level import prune
 from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
-from dpalgos.tuning.sparsity import SparsityParams, nested_models
+from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,

@@ -68,9 +68,8 @@ from dpalgos.params import checked, choice, count
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
-from dpalgos.steps.clipping import counts_above
-from dpalgos.steps.shrinkage import james_stein
+from dpalgos.steps.clipping import ball_mean_sensitivity, counts_above
+from dpalgos.steps.denoising import james_stein
 from dpalgos.typing import FloatArray
 
 _ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)

@@ -21,7 +21,7 @@ Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a releas
 fourth: opposite rows of norm C). W, θ, the levels and the shrinkage use released quantities only. The steps
 start from the ridge regression of the released Z'Z, with a ridge of three times the floor below which its
 eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released gradients
-and their noise levels (:mod:`dpalgos.steps.noisy_steps`): a mean of the steps where they agree up to
+and their noise levels (:mod:`dpalgos.steps.denoising`): a mean of the steps where they agree up to
 noise, an extrapolation where they still move, as in directions that the whitening does not resolve.
 
 A second whitening, inside the first's coordinates, resolves directions that the first's noise hides, and
@@ -79,11 +79,9 @@ from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
-from dpalgos.steps.clipping import counts_above
-from dpalgos.steps.noisy_steps import combined_steps
-from dpalgos.steps.shrinkage import james_stein
-from dpalgos.steps.symmetric import unsvec
+from dpalgos.steps.clipping import ball_mean_sensitivity, counts_above
+from dpalgos.steps.denoising import combined_steps, james_stein
+from dpalgos.steps.moments import unsvec
 from dpalgos.steps.whitened_rows import WhitenedRows
 from dpalgos.typing import BoolArray, FloatArray
 

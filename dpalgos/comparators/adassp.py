@@ -36,8 +36,15 @@ from dpalgos.intervals.regression import note_step_interval, resolved_floor, unr
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
-from dpalgos.steps.symmetric import from_upper_triangles, gram_sensitivity, svec, unsvec
+from dpalgos.steps.moments import (
+    cross_sensitivity,
+    eigenvalue_sensitivity,
+    from_upper_triangles,
+    gram_sensitivity,
+    row_moments,
+    svec,
+    unsvec,
+)
 from dpalgos.typing import FloatArray
 
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only

@@ -7,7 +7,7 @@ here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_
 
 T + 2 Gaussian releases of equal shares of μ², with their replace-one sensitivities (all attained):
     least eigenvalue of X'X   B_x²        (a row e_d against a row e_1, on the eigenvectors)
-    X'X, Frobenius            √2 B_x²     (:func:`dpalgos.steps.symmetric.gram_sensitivity`)
+    X'X, Frobenius            √2 B_x²     (:func:`dpalgos.steps.moments.gram_sensitivity`)
     X' residuals              2 B_x B_y   (the same x with residuals clipped at either end), T times
 θ is post-processing of the releases before it, hence public when the next residuals are taken.
 
@@ -37,8 +37,8 @@ from dpalgos.comparators.adassp import gram_witnesses, release_gram
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipped_residuals import clipped_residual_gradient
-from dpalgos.steps.row_moments import cross_sensitivity, row_moments
+from dpalgos.steps.clipping import clipped_residual_gradient
+from dpalgos.steps.moments import cross_sensitivity, row_moments
 from dpalgos.typing import FloatArray
 
 _TAIL = 1.96  # normal quantile by which the least eigenvalue is bounded; affects accuracy only

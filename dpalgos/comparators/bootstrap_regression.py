@@ -34,8 +34,7 @@ from dpalgos.intervals.half_widths import ENDS, NAIVE_HALF_WIDTH, IntervalParams
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import cross_sensitivity, row_moments
-from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
+from dpalgos.steps.moments import cross_sensitivity, gram_sensitivity, row_moments, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _N_BOOTSTRAPS = 500

@@ -6,7 +6,7 @@ clip shortens a vector to ℓ2 norm γ, the last iterate is the answer.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_norm`` γ, ``n_iterations`` T,
 ``step_size`` η. Neither rows nor responses need a bound: a row's gradient is as long as γ at most, whatever β
-is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`).
+is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`).
 T releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√T.
 
 Calibrations
@@ -30,8 +30,7 @@ from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
-from dpalgos.steps.clipped_residuals import clipped_residual_gradient
+from dpalgos.steps.clipping import ball_mean_sensitivity, clipped_residual_gradient
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it

@@ -57,7 +57,7 @@ from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor, counts_above, truncate
-from dpalgos.steps.shrinkage import james_stein
+from dpalgos.steps.denoising import james_stein
 from dpalgos.typing import FloatArray
 
 _CENTER_SHARE = 0.1

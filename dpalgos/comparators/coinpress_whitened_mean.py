@@ -11,7 +11,7 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound``
 lies in ±B), ``std_bound`` (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
 Why it is private: a row is in one of the differences of rows whose clipped products make a round for the
-covariance, Frobenius sensitivity √2 γ² (:func:`dpalgos.steps.symmetric.gram_sensitivity`). A round for
+covariance, Frobenius sensitivity √2 γ² (:func:`dpalgos.steps.moments.gram_sensitivity`). A round for
 the mean releases the mean offset of clipped vectors, which opposite rows move by 2r/n
 (:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`). A, center and radius come from the rounds before.
 All noise is Gaussian: three rounds for the covariance take 40 % of the budget; of the rest the rounds before

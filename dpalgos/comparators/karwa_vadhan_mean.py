@@ -50,7 +50,7 @@ from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import unit_mean_sensitivity
+from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _CHOICE_SHARE = 0.1

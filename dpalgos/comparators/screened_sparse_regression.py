@@ -41,7 +41,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import truncate
-from dpalgos.steps.symmetric import svec, unsvec
+from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray, IntArray
 
 _SELECTION_SHARE = 0.5

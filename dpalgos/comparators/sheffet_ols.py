@@ -42,7 +42,7 @@ from dpalgos.errors import InputError
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.moments import row_moments
 from dpalgos.typing import BoolArray, FloatArray
 
 _MOST_SKETCH_ROWS = 10**9

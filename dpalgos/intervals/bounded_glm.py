@@ -19,7 +19,7 @@ from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2
-from dpalgos.steps.symmetric import weighted_moments
+from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray
 
 

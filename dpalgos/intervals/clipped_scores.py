@@ -11,7 +11,7 @@ from dpalgos.catalog import Neighbors
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_factor, clip_rows_l2
-from dpalgos.steps.symmetric import from_upper_triangles
+from dpalgos.steps.moments import from_upper_triangles
 from dpalgos.typing import FloatArray
 
 

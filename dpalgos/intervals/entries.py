@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.ball_mean import unit_mean_sensitivity
-from dpalgos.steps.box_noise import coordinate_std
+from dpalgos.steps.clipping import unit_mean_sensitivity
+from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import FloatArray
 
 SQUARES = "squares"

@@ -27,7 +27,7 @@ from dpalgos.mechanisms.level_search import counts_needed, search_level
 from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.symmetric import svec, unsvec
+from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray
 
 CURVATURE_SHARES = {"curvature levels": 0.03, "curvature": 0.15}

@@ -39,8 +39,8 @@ from scipy.special import ndtri, stdtrit
 from dpalgos.errors import InputError
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.ball_mean import unit_mean_sensitivity
-from dpalgos.steps.symmetric import svec, unsvec
+from dpalgos.steps.clipping import unit_mean_sensitivity
+from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 INTERVAL_SHARE = 0.1

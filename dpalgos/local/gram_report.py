@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from dpalgos.steps.symmetric import unsvec
+from dpalgos.steps.moments import unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 

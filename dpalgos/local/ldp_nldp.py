@@ -54,7 +54,7 @@ from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
-from dpalgos.steps.symmetric import gram_sensitivity
+from dpalgos.steps.moments import gram_sensitivity
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01

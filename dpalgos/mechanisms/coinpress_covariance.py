@@ -10,7 +10,7 @@ stretched that sampling or noise alone made look short; the authors' code leaves
 deviation in every direction, publicly. Few A v are longer than γ once A has made their spreads alike.
 
 Why it is private: a row is in one difference v, hence it moves Σ clip clip' by √2 γ² at most in the Frobenius
-norm (:func:`dpalgos.steps.symmetric.gram_sensitivity`); A comes from the rounds before.
+norm (:func:`dpalgos.steps.moments.gram_sensitivity`); A comes from the rounds before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ import numpy as np
 
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.symmetric import gram_sensitivity, svec, unsvec
+from dpalgos.steps.moments import gram_sensitivity, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _MISS = 0.1  # β; affects accuracy only

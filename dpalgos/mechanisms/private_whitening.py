@@ -19,7 +19,7 @@ import numpy as np
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.symmetric import quadratic_forms, svec, unsvec, weighted_moments
+from dpalgos.steps.moments import quadratic_forms, svec, unsvec, weighted_moments
 from dpalgos.typing import FloatArray
 
 

@@ -35,8 +35,8 @@ from dpalgos.mechanisms.private_range import private_range, repeated_ranges
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, distinct
-from dpalgos.steps.box_noise import coordinate_std
+from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, distinct
+from dpalgos.steps.denoising import coordinate_std
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray, IntArray
 

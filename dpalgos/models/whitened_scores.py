@@ -12,7 +12,7 @@ import numpy as np
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import clip_factor, counts_above
-from dpalgos.steps.symmetric import quadratic_forms, weighted_moments
+from dpalgos.steps.moments import quadratic_forms, weighted_moments
 from dpalgos.typing import FloatArray
 
 _Prepared = tuple[FloatArray, FloatArray]

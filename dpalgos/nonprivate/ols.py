@@ -17,7 +17,7 @@ from dpalgos.intervals.robust import (
 )
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _LARGEST_CONDITION = 1e5

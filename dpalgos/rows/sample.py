@@ -1,7 +1,7 @@
 """Rows of data with replicates as a trailing axis, validated once.
 
 Replicates share X and y and differ in which rows they use. Three views serve the estimators: the columns
-of streamed rows (:mod:`dpalgos.steps.row_moments`); groups of a few replicates whose (rows ×
+of streamed rows (:mod:`dpalgos.steps.moments`); groups of a few replicates whose (rows ×
 replicates) arrays stay in the processor's cache; and :class:`dpalgos.rows.wide.Design` for wide data.
 """
 

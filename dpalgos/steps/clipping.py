@@ -1,12 +1,14 @@
-"""Truncation of rows, responses and iterates: what makes a sensitivity finite.
+"""Clipping of rows, responses and iterates, and means of what is clipped: it makes sensitivities finite.
 
 Clipping is a part of the guarantee, not an assumption on the data: estimators always apply it.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+
 import numpy as np
 
-from dpalgos.rows.sample import Grouped
-from dpalgos.typing import FloatArray
+from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.typing import FloatArray, IntArray
 
 
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
@@ -37,3 +39,96 @@ def counts_above(norms: Grouped[FloatArray], level: FloatArray) -> FloatArray:
     for group, found in norms:
         counts[group.replicates] += (found > level[group.replicates]).sum(axis=0)
     return counts
+
+
+def clipped_residual_gradient(
+    sample: Sample, bound: float | Callable[[FloatArray], FloatArray], *, row_bound: float | None = None
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β (d, R) ↦ g(β) = (1/n) Σ_i x_i clip(x_i'β − y_i, ±b_i), (d, R).
+
+    ``bound`` is b: a number, or a function that returns one for each of some rows (m, d). Rows are clipped to
+    the ℓ2 norm ``row_bound`` if it is given. Replacing one row moves g by at most 2 max ‖x_i‖ b_i / n,
+    whatever β is: attained by the same row with residuals clipped at either end.
+    """
+
+    def prepared(group: Group) -> tuple[FloatArray, float | FloatArray]:
+        rows = group.X if row_bound is None else clip_rows_l2(group.X, row_bound)
+        return rows, bound(rows)[:, None] if callable(bound) else bound
+
+    groups = sample.grouped(prepared)
+
+    def at(coef: FloatArray) -> FloatArray:
+        gradient = np.zeros_like(coef)
+        for group, (rows, most) in groups:
+            residual = rows @ coef[:, group.replicates]
+            residual -= group.y[:, None]
+            np.clip(residual, -most, most, out=residual)
+            residual *= group.weights
+            gradient[:, group.replicates] += rows.T @ residual
+        return np.asarray(gradient / sample.n_rows)
+
+    return at
+
+
+def ball_mean_sensitivity(radius: float | FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity 2r/n of means of vectors in a ball: vectors at opposite ends of the ball."""
+    return np.asarray(2 * radius / n_rows)
+
+
+def unit_mean_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return the sensitivity 1/n of a mean over rows of numbers in [0, 1], and of several such means in ℓ∞.
+
+    Attained by a row of zeros against a row of ones.
+    """
+    return np.asarray(1 / n_rows)
+
+
+def box_mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity ‖u − l‖₂/n of means of entries in intervals of these widths (k, R).
+
+    Attained by a row of upper ends against one of lower ends.
+    """
+    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
+
+
+def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return c + (1/n) Σ_i clip(x_i − c, r), (d, R), for centers (d, R) and radii (R,), public or released.
+
+    ``vectors`` holds an array (n_r, d) per replicate, which may be one and the same: then all are two
+    products. Clipping shortens a vector to ℓ2 norm r.
+    """
+    means = np.empty_like(center)
+    for X, replicates in distinct(vectors):
+        middles, radii = center[:, replicates], radius[replicates]
+        origin = middles.mean(axis=1, keepdims=True)  # what distances are computed from, against cancellation
+        offsets, moved = X - origin.T, middles - origin
+        squares = np.einsum("ij,ij->i", offsets, offsets)[:, None] - 2 * offsets @ moved
+        squares += (moved**2).sum(axis=0)
+        factor = clip_factor(np.sqrt(np.maximum(squares, 0)), radii)
+        means[:, replicates] = middles + (offsets.T @ factor - moved * factor.sum(axis=0)) / len(X)
+    return means
+
+
+def ball_squares(
+    vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean squares of offsets clipped likewise, (d, R), and the share of vectors clipped, (R,).
+
+    The arguments are those of :func:`ball_mean`.
+    """
+    squares, clipped = np.empty_like(center), np.empty(len(radius))
+    for r, X in enumerate(vectors):
+        offsets = X - center[:, r]
+        norms = np.linalg.norm(offsets, axis=1)
+        squares[:, r] = clip_factor(norms, radius[r]) ** 2 @ offsets**2 / len(X)
+        clipped[r] = (norms > radius[r]).mean()
+    return squares, clipped
+
+
+def distinct(arrays: Sequence[FloatArray]) -> Iterator[tuple[FloatArray, IntArray]]:
+    """Yield every array of a sequence over replicates once, with the replicates that share it."""
+    replicates: dict[int, list[int]] = {}
+    for r, array in enumerate(arrays):
+        replicates.setdefault(id(array), []).append(r)
+    for chosen in replicates.values():
+        yield arrays[chosen[0]], np.array(chosen)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.symmetric import from_upper_triangles, quadratic_forms
+from dpalgos.steps.moments import from_upper_triangles, quadratic_forms
 from dpalgos.typing import FloatArray
 
 

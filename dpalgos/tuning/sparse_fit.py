@@ -11,8 +11,7 @@ from dpalgos.accounting.calibration import TunedNoise, tuned_noise
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.cross_validation import as_printed, chosen_by_cross_validation
-from dpalgos.tuning.holdout import chosen_by_holdout
+from dpalgos.tuning.choices import as_printed, chosen_by_cross_validation, chosen_by_holdout
 from dpalgos.tuning.sparsity import Loss, SparsityParams
 from dpalgos.typing import FloatArray
 

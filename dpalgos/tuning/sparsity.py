@@ -21,6 +21,7 @@ from dpalgos.errors import InputError
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import truncate
 from dpalgos.tuning.truncation import share
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -145,6 +146,51 @@ class Loss(ABC):
     @abstractmethod
     def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
         """Return the sums over tested rows, (len(models), R), for nested models (d, R), the largest last."""
+
+
+@dataclass(frozen=True)
+class MeanLoss(Loss):
+    """The squared error of a row x under a mean m_s, less that under the largest model m: in ±τ.
+
+    (‖x − m_s‖² − ‖x − m‖²) depends on the entries that m_s drops only: Σ m_j (2 x_j − m_j) over them.
+    """
+
+    bound: float
+
+    @property
+    def length(self) -> float:
+        """2τ: a row of −τ against one of τ."""
+        return 2 * self.bound
+
+    def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
+        largest = models[-1]
+        sums = np.zeros((len(models), largest.shape[1]))
+        for row, model in zip(sums, models, strict=True):
+            dropped = largest - model
+            used = np.flatnonzero(dropped.any(axis=1))
+            loss = 2 * tested.X[:, used] @ dropped[used] - (dropped**2).sum(axis=0)
+            row[:] = (truncate(loss, self.bound) * tested.weights).sum(axis=0)
+        return sums
+
+
+@dataclass(frozen=True)
+class ResponseLoss(Loss):
+    """Half the squared residual of a truncated response: ½ (Π_R(y) − x'β)², in [0, τ]."""
+
+    response_bound: float
+    bound: float
+
+    @property
+    def length(self) -> float:
+        """τ: a row that fits against one that does not."""
+        return self.bound
+
+    def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
+        y = truncate(tested.y, self.response_bound)[:, None]
+        used = np.flatnonzero(models[-1].any(axis=1))  # the largest model's columns are everybody's
+        rows = tested.X[:, used]
+        losses = [np.minimum((y - rows @ model[used]) ** 2 / 2, self.bound) for model in models]
+        return np.array([(loss * tested.weights).sum(axis=0) for loss in losses])
 
 
 def nested_models(path: FloatArray, grid: tuple[int, ...]) -> list[FloatArray]:

@@ -45,8 +45,8 @@ from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity, ball_squares
-from dpalgos.steps.box_noise import coordinate_std, normal_equivalent
+from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, ball_squares
+from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation_noise import Halves, planned_halves, planned_steps, users_budget

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.ball_mean import ball_mean
-from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.symmetric import unsvec
+from dpalgos.steps.clipping import ball_mean, clip_factor
+from dpalgos.steps.moments import unsvec
 from dpalgos.typing import BoolArray, FloatArray
 from dpalgos.user_level.first_order import UserObjective
 

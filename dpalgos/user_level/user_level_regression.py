@@ -48,7 +48,7 @@ from dpalgos.intervals.newton import step_with_interval
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
+from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.curvature import ClippedUsers

@@ -96,7 +96,7 @@ class UserSimulation(GaussianUsers):
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the rate of users' means, with what remains however many rows they have."""
-        from dpalgos.theory.user_level_rates import user_floor, user_mean_rate
+        from dpalgos.theory.rates import user_floor, user_mean_rate
 
         users, samples = self.n_users(n), self.n_samples(n)
         rate = user_mean_rate(users, samples, self.d, epsilon)

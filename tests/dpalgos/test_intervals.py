@@ -10,7 +10,7 @@ from dpalgos.intervals.half_widths import HALF_WIDTH, NOTE, half_widths
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.box_noise import coordinate_quantile, coordinate_std, normal_equivalent
+from dpalgos.steps.denoising import coordinate_quantile, coordinate_std, normal_equivalent
 
 MEANS = {
     "dp_mean": {"value_bound": 5.0},

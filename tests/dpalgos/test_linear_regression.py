@@ -14,8 +14,7 @@ from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.symmetric import gram_sensitivity
-from dpalgos.theory.rates import linear_regression_lower, linear_regression_upper
+from dpalgos.steps.moments import gram_sensitivity
 
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
 GRADIENT = {**BOUNDS, "n_iterations": 12, "step_size": 0.7}
@@ -286,11 +285,3 @@ def test_deletion_shifts_of_a_difference_are_exact():
     assert shifts[1] < shifts[2] <= max(pairs) + 1e-12
     with pytest.raises(dpalgos.InputError, match="n_deleted must lie between 1 and 6"):
         difference_deletion_shifts(first, second, [7])
-
-
-def test_rates_have_their_slopes():
-    n = np.array([1e7, 1e8])
-    lower = linear_regression_lower(n, 5, 1e-6)
-    assert np.log10(lower[0] / lower[1]) == pytest.approx(1.0, abs=0.05)
-    upper = linear_regression_upper(n, 5, 0.5, 1e-6)
-    assert (upper > linear_regression_lower(n, 5, 0.5)).all()

@@ -12,7 +12,7 @@ from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.noise_level import prune
+from dpalgos.steps.denoising import prune
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 KNOWN = {"mean_bound": 10.0, "std_bounds": (1.0, 1.0)}

@@ -12,76 +12,35 @@ _STREAMED_RELEASE = ("tests/flows/test_streamed_release.py",)
 _TASKS = ("tests/tasks/test_tasks.py",)
 
 APPLICATION_FAULTS = {
-    "data/prepare/group_difference.py": (
-        Fault(
-            "genotypes are flipped",
-            "group_difference",
-            operation("CENTER", "-({all})"),
-            ("tests/data/test_group_difference.py",),
+    "data/ledger/backup.py": {
+        "an older backup is put over newer charges": Fault("_replace", condition("hashes", "False"), _BACKUP),
+        "an edited backup is put back": Fault("restore_backup", without("_require_whole"), _BACKUP),
+        "a backup of a ledger that was rolled back replaces a later one": Fault(
+            "write_backup", condition("exists", "False"), _BACKUP
         ),
-    ),
-    "data/ledger/backup.py": (
-        Fault("an older backup is put over newer charges", "_replace", condition("hashes", "False"), _BACKUP),
-        Fault("an edited backup is put back", "restore_backup", without("_require_whole"), _BACKUP),
-        Fault(
-            "a backup of a ledger that was rolled back replaces a later one",
-            "write_backup",
-            condition("exists", "False"),
-            _BACKUP,
+    },
+    "data/ledger/book.py": {
+        "a charge is made without room for its answer": Fault(
+            "Ledger.charge", without("reserve"), ("tests/data/ledger/test_faults.py",)
         ),
-    ),
-    "data/ledger/book.py": (
-        Fault(
-            "a charge is made without room for its answer",
-            "Ledger.charge",
-            without("reserve"),
-            ("tests/data/ledger/test_faults.py",),
+    },
+    "data/ledger/charging_rules.py": {
+        "a budget never ends": Fault(
+            "require_fits", condition("accepted", "True"), (f"{_PRIVACY_CLI}::test_the_budget_ends",)
         ),
-    ),
-    "data/ledger/charging_rules.py": (
-        Fault(
-            "a budget never ends",
-            "require_fits",
-            condition("accepted", "True"),
-            (f"{_PRIVACY_CLI}::test_the_budget_ends",),
-        ),
-        Fault(
-            "a renamed copy gets a budget of its own",
+        "a renamed copy gets a budget of its own": Fault(
             "bind",
             condition("ContentRefused", "False", nth=0),
             (f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",),
         ),
-    ),
-    "data/tables/declared.py": (
-        Fault(
-            "numbers beyond their bounds become their mean",
-            "_clipped",
-            call("clip", "{0}.mean()"),
-            (
-                "tests/data/test_declared_table.py::"
-                "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
-            ),
+    },
+    "data/prepare/group_difference.py": {
+        "genotypes are flipped": Fault(
+            "group_difference", operation("CENTER", "-({all})"), ("tests/data/test_group_difference.py",)
         ),
-        Fault(
-            "a refusal says how many rows are outside the bounds",
-            "_refuse_undeclared",
-            call("_listed", "{all} + f' in {{_outside(columns[-1], found).sum()}} rows'"),
-            (
-                "tests/data/test_declared_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",
-            ),
-        ),
-    ),
-    "data/store/shared.py": (
-        Fault(
-            "content of the shared store is not checked",
-            "bring.copy",
-            condition("hexdigest", "False"),
-            ("tests/data/test_shared_store.py",),
-        ),
-    ),
-    "data/store/folders.py": (
-        Fault(
-            "a home that other accounts can enter stays open",
+    },
+    "data/store/folders.py": {
+        "a home that other accounts can enter stays open": Fault(
             "closed_folder",
             condition("chmod", "False"),
             (
@@ -89,16 +48,41 @@ APPLICATION_FAULTS = {
                 "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
             ),
         ),
-    ),
-    "data/tables/user_ids.py": (
-        Fault(
-            "a user of two pieces of a file is two users",
+    },
+    "data/store/shared.py": {
+        "content of the shared store is not checked": Fault(
+            "bring.copy", condition("hexdigest", "False"), ("tests/data/test_shared_store.py",)
+        ),
+    },
+    "data/tables/declared.py": {
+        "numbers beyond their bounds become their mean": Fault(
+            "_clipped",
+            call("clip", "{0}.mean()"),
+            (
+                "tests/data/test_declared_table.py::"
+                "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
+            ),
+        ),
+        "a refusal says how many rows are outside the bounds": Fault(
+            "_refuse_undeclared",
+            call("_listed", "{all} + f' in {{_outside(columns[-1], found).sum()}} rows'"),
+            (
+                "tests/data/test_declared_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",
+            ),
+        ),
+    },
+    "data/tables/reading.py": {
+        "a file that changes between charge and draw is not noticed": Fault(
+            "StreamedTable._pieces", condition("_checked", "False"), _STREAMED_RELEASE
+        ),
+    },
+    "data/tables/user_ids.py": {
+        "a user of two pieces of a file is two users": Fault(
             "UserIds.add",
             call("setdefault", "{all} + 10**6 * len(self._pieces)"),
             ("tests/flows/test_users_of_a_table.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
         ),
-        Fault(
-            "ids of users are compared as they are written",
+        "ids of users are compared as they are written": Fault(
             "UserIds.add",
             call(
                 "cells_of",
@@ -107,98 +91,64 @@ APPLICATION_FAULTS = {
             ),
             ("tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",),
         ),
-    ),
-    "data/tables/reading.py": (
-        Fault(
-            "a file that changes between charge and draw is not noticed",
-            "StreamedTable._pieces",
-            condition("_checked", "False"),
-            _STREAMED_RELEASE,
+    },
+    "flows/record/artifacts.py": {
+        "the report of an analyst's table goes to the server": Fault(
+            "attach_report", condition("analyst_table", "False"), ("tests/flows/test_artifacts.py",)
         ),
-    ),
-    "flows/record/artifacts.py": (
-        Fault(
-            "the report of an analyst's table goes to the server",
-            "attach_report",
-            condition("analyst_table", "False"),
-            ("tests/flows/test_artifacts.py",),
+    },
+    "flows/record/shared_inventory.py": {
+        "what another machine is writing to the shared store is pruned": Fault(
+            "prune_shared", condition("_is_old", "True"), ("tests/flows/test_shared_inventory.py",)
         ),
-    ),
-    "flows/server/app.py": (
-        Fault(
-            "the reports are shown to anyone",
-            "guarded",
-            condition("hmac", "False"),
-            ("tests/flows/server/test_app.py",),
+    },
+    "flows/server/app.py": {
+        "the reports are shown to anyone": Fault(
+            "guarded", condition("hmac", "False"), ("tests/flows/server/test_app.py",)
         ),
-    ),
-    "flows/record/shared_inventory.py": (
-        Fault(
-            "what another machine is writing to the shared store is pruned",
-            "prune_shared",
-            condition("_is_old", "True"),
-            ("tests/flows/test_shared_inventory.py",),
+    },
+    "reports/analysis/results.py": {
+        "the standard error is the standard deviation": Fault(
+            "summarize", operation("std", "{left}"), ("tests/reports/test_results.py",)
         ),
-    ),
-    "reports/analysis/results.py": (
-        Fault(
-            "the standard error is the standard deviation",
-            "summarize",
-            operation("std", "{left}"),
-            ("tests/reports/test_results.py",),
+    },
+    "tasks/local_protocol.py": {
+        "the round of a person with an id depends on the file": Fault(
+            "_people_of_round", call("round_of_person", "names.index({0}) % {1}"), _LOCAL_CLI
         ),
-    ),
-    "tasks/local_protocol.py": (
-        Fault(
-            "the round of a person with an id depends on the file",
-            "_people_of_round",
-            call("round_of_person", "names.index({0}) % {1}"),
-            _LOCAL_CLI,
+        "a file that changed between two rounds is answered again": Fault(
+            "_same_file", condition("round", "False"), _LOCAL_CLI
         ),
-        Fault(
-            "a file that changed between two rounds is answered again",
-            "_same_file",
-            condition("round", "False"),
-            _LOCAL_CLI,
+        "a device answers whatever epsilon the server asks for": Fault(
+            "check_allowed", condition("epsilon", "False"), _LOCAL_CLI
         ),
-        Fault(
-            "a device answers whatever epsilon the server asks for",
-            "check_allowed",
-            condition("epsilon", "False"),
-            _LOCAL_CLI,
-        ),
-    ),
-    "tasks/problems/registered_table.py": (
-        Fault(
-            "a study of users runs estimators that protect a row",
+    },
+    "tasks/problems/registered_table.py": {
+        "a study of users runs estimators that protect a row": Fault(
             "RegisteredTableProblem.check_estimator",
             operation("!=", "{left} > {right}"),
             ("tests/flows/test_users_of_a_table.py::test_a_wrong_declaration_of_users_is_one_sentence",),
         ),
-    ),
-    "tasks/release/draw.py": (
-        Fault(
-            "units are no part of the question",
+    },
+    "tasks/release/draw.py": {
+        "units are no part of the question": Fault(
             "release",
             name(".declared", "{{}}"),
             (f"{_DECLARED_RELEASE}::test_the_same_question_is_free_and_other_units_are_another_question",),
         ),
-        Fault(
-            "a plan is not compared with the request",
+        "a plan is not compared with the request": Fault(
             "release",
             without("_check_plan"),
             (f"{_PRIVACY_CLI}::test_a_plan_that_is_not_what_was_asked_is_never_charged",),
         ),
-        Fault(
-            "the same question is answered anew",
+        "the same question is answered anew": Fault(
             "release",
             operation(".release", "False", nth=0),
             (f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",),
         ),
-    ),
-    "tasks/release/table.py": (
-        Fault(
-            "a row with a gap adds to a released regression",
+    },
+    "tasks/release/table.py": {
+        "a row with a gap adds to a released regression": Fault(
             "table_as_declared",
             call("zeros", "np.ones({0})", nth=1),
             (
@@ -206,93 +156,67 @@ APPLICATION_FAULTS = {
                 "test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays",
             ),
         ),
-        Fault(
-            "a released mean is of as many rows as have no gap",
+        "a released mean is of as many rows as have no gap": Fault(
             "table_as_declared",
             condition("repairs", "{left} and user_id"),
             (f"{_DECLARED_RELEASE}::test_rows_with_gaps_are_never_dropped_from_a_mean",),
         ),
-        Fault(
-            "a declared release is in units that the data decide",
+        "a declared release is in units that the data decide": Fault(
             "table_as_declared",
             operation("-", "{left} - {left}.mean()", nth=0),
             (f"{_DECLARED_RELEASE}::test_a_row_changes_its_own_row_and_no_other",),
         ),
-        Fault(
-            "what stands for missing cells is no part of the question",
+        "what stands for missing cells is no part of the question": Fault(
             "table_as_declared",
             condition("impute", "False"),
             (f"{_DECLARED_RELEASE}::test_another_constant_for_missing_cells_is_another_question",),
         ),
-        Fault(
-            "bounds that values are moved to are no part of the question",
+        "bounds that values are moved to are no part of the question": Fault(
             "_clipping",
             returns("{{}}"),
             (f"{_DECLARED_RELEASE}::test_other_bounds_are_another_question_where_values_are_moved_to_them",),
         ),
-        Fault(
-            "the number of rows of a release of users can be asked",
+        "the number of rows of a release of users can be asked": Fault(
             "table_as_declared",
             condition("replace", "False"),
             (f"{_DECLARED_RELEASE}::test_the_number_of_rows_of_users_cannot_be_asked",),
         ),
-    ),
-    "tasks/report/render.py": (
-        Fault(
-            "the index of private reports is anybody's",
-            "write_index",
-            argument("atomic_write", "private", "False"),
-            _TASKS,
+    },
+    "tasks/report/render.py": {
+        "the index of private reports is anybody's": Fault(
+            "write_index", argument("atomic_write", "private", "False"), _TASKS
         ),
-    ),
-    "tasks/report/shared_reports.py": (
-        Fault(
-            "a report that is not for publication is copied to the shared store",
-            "share_report",
-            text("warning", "no warning"),
-            _SHARED_REPORTS,
+    },
+    "tasks/report/shared_reports.py": {
+        "a report that is not for publication is copied to the shared store": Fault(
+            "share_report", text("warning", "no warning"), _SHARED_REPORTS
         ),
-        Fault(
-            "the manifest of a report stays in the shared store while its files are replaced",
-            "_copy",
-            without("remove_shared", nth=0),
-            _SHARED_REPORTS,
+        "the manifest of a report stays in the shared store while its files are replaced": Fault(
+            "_copy", without("remove_shared", nth=0), _SHARED_REPORTS
         ),
-        Fault(
-            "a link in a report's folder is followed into the shared store",
-            "_is_of_report",
-            call("is_symlink", "False"),
-            _SHARED_REPORTS,
+        "a link in a report's folder is followed into the shared store": Fault(
+            "_is_of_report", call("is_symlink", "False"), _SHARED_REPORTS
         ),
-    ),
-    "tasks/run/audit_cell.py": (
-        Fault("an audit is doubled", "_stored_audit", name(".epsilon_lower_bound", "2 * {all}"), _TASKS),
-    ),
-    "tasks/run/block.py": (
-        Fault(
-            "a private preparation is taken for granted",
-            "compute_block",
-            call("is_protected", "True"),
-            ("tests/tasks/test_block.py",),
+    },
+    "tasks/run/audit_cell.py": {
+        "an audit is doubled": Fault("_stored_audit", name(".epsilon_lower_bound", "2 * {all}"), _TASKS),
+    },
+    "tasks/run/block.py": {
+        "a private preparation is taken for granted": Fault(
+            "compute_block", call("is_protected", "True"), ("tests/tasks/test_block.py",)
         ),
-    ),
-    "tasks/run/collect.py": (
-        Fault("half of the rows are dropped", "collect", call("concat", "{all}.iloc[::2]", nth=0), _TASKS),
-    ),
-    "tasks/scorecard/claims.py": (
-        Fault(
-            "a claim holds at twice its epsilon",
-            "Guarantee.judge",
-            number(1e-9, 1),
-            ("tests/tasks/test_claims.py",),
+    },
+    "tasks/run/collect.py": {
+        "half of the rows are dropped": Fault("collect", call("concat", "{all}.iloc[::2]", nth=0), _TASKS),
+    },
+    "tasks/scorecard/claims.py": {
+        "a claim holds at twice its epsilon": Fault(
+            "Guarantee.judge", number(1e-9, 1), ("tests/tasks/test_claims.py",)
         ),
-    ),
-    "tasks/work_units.py": (
-        Fault(
-            "a cell's settings override its budget",
-            "Cell.keywords",
-            returns("{all} | dict(self.params)"),
-            ("tests/tasks/test_work_units.py",),
+    },
+    "tasks/work_units.py": {
+        "a cell's settings override its budget": Fault(
+            "Cell.keywords", returns("{all} | dict(self.params)"), ("tests/tasks/test_work_units.py",)
         ),
-    ),
+    },
 }

@@ -9,57 +9,35 @@ _RANDOMIZERS = ("tests/dpalgos/local/test_randomizers.py",)
 _TUKEY_EM = ("tests/dpalgos/test_tukey_em.py",)
 
 ESTIMATOR_FAULTS = {
-    "dpalgos/central/box_mean.py": (
-        Fault(
-            "a row moves means within bounds by half a width",
-            "linf_sensitivity",
-            returns("{all} / 2"),
-            witness("box_mean-tight"),
+    "dpalgos/central/box_mean.py": {
+        "a row moves means within bounds by half a width": Fault(
+            "linf_sensitivity", returns("{all} / 2"), witness("box_mean-tight")
         ),
-        Fault(
-            "squares in a cube are not paid for",
-            "_budget",
-            condition("interval", "False"),
-            certified("box_mean: interval-tight"),
+        "squares in a cube are not paid for": Fault(
+            "_budget", condition("interval", "False"), certified("box_mean: interval-tight")
         ),
-    ),
-    "dpalgos/central/dp_glm.py": (
-        Fault(
-            "a GLM's gradient moves by its radius",
-            "gradient_sensitivity",
-            returns("{all} / 2"),
-            witness("dp_glm-tight"),
+    },
+    "dpalgos/central/dp_glm.py": {
+        "a GLM's gradient moves by its radius": Fault(
+            "gradient_sensitivity", returns("{all} / 2"), witness("dp_glm-tight")
         ),
-        Fault(
-            "what follows the steps is not paid for",
-            "DPGLMParams.budget",
-            condition("interval", "False"),
-            certified("dp_glm: interval-tight"),
+        "what follows the steps is not paid for": Fault(
+            "DPGLMParams.budget", condition("interval", "False"), certified("dp_glm: interval-tight")
         ),
-    ),
-    "dpalgos/central/dp_linear_regression.py": (
-        Fault(
-            "the gradient of one row only",
-            "gradient_sensitivity",
-            returns("{all} / 2"),
-            neighbors("dp_linear_regression-tight"),
+    },
+    "dpalgos/central/dp_linear_regression.py": {
+        "the gradient of one row only": Fault(
+            "gradient_sensitivity", returns("{all} / 2"), neighbors("dp_linear_regression-tight")
         ),
-        Fault(
-            "steps are not composed",
-            "planned_noise",
-            argument("gaussian_multiplier", 1, "1"),
-            certified("dp_linear_regression-tight"),
+        "steps are not composed": Fault(
+            "planned_noise", argument("gaussian_multiplier", 1, "1"), certified("dp_linear_regression-tight")
         ),
-    ),
-    "dpalgos/central/dp_mean.py": (
-        Fault(
-            "a mean moves by its widest column",
-            "mean_sensitivity",
-            call("norm", "{0}.max(axis={axis})"),
-            witness("dp_mean-tight"),
+    },
+    "dpalgos/central/dp_mean.py": {
+        "a mean moves by its widest column": Fault(
+            "mean_sensitivity", call("norm", "{0}.max(axis={axis})"), witness("dp_mean-tight")
         ),
-        Fault(
-            "the James-Stein factor is that of the true mean",
+        "the James-Stein factor is that of the true mean": Fault(
             "dp_mean",
             (
                 argument("gaussian", 0, "exact := {all}"),
@@ -67,92 +45,67 @@ ESTIMATOR_FAULTS = {
             ),
             replayed("dp_mean: shrunk-tight"),
         ),
-        Fault(
-            "a released mean leaks the mean",
-            "dp_mean",
-            call("gaussian", "({all} + {0}) / 2"),
-            replayed("dp_mean: private quantiles-tight"),
+        "a released mean leaks the mean": Fault(
+            "dp_mean", call("gaussian", "({all} + {0}) / 2"), replayed("dp_mean: private quantiles-tight")
         ),
-        Fault(
-            "a sensitivity is that of the largest row",
+        "a sensitivity is that of the largest row": Fault(
             "dp_mean",
             argument("full", 1, "2 * min({all} / 2, sample.rows.largest)"),
             witness("dp_mean-tight"),
         ),
-    ),
-    "dpalgos/central/dp_sparse_mean.py": (
-        Fault(
-            "an entry moves by R/n",
+    },
+    "dpalgos/central/dp_sparse_mean.py": {
+        "an entry moves by R/n": Fault(
             "entry_sensitivity",
             returns("{all} / 2"),
             neighbors("dp_sparse_mean-tight", "dp_sparse_mean-paper"),
         ),
-        Fault(
-            "what is pruned depends on the true means",
+        "what is pruned depends on the true means": Fault(
             "sparse_mean",
             argument(
                 "prune", 0, "np.take_along_axis(_means(sample, params, transcript), {of}.support, axis=0)"
             ),
             replayed("dp_sparse_mean: s by noise level-tight"),
         ),
-    ),
-    "dpalgos/central/preconditioned_glm.py": (
-        Fault(
-            "the searches for the scores' level cost one count",
-            "_Levels._searched",
-            operation("counts_needed", "1"),
-            certified("preconditioned_glm-tight"),
+    },
+    "dpalgos/central/preconditioned_glm.py": {
+        "the searches for the scores' level cost one count": Fault(
+            "_Levels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
         ),
-    ),
-    "dpalgos/central/preconditioned_regression.py": (
-        Fault(
-            "a second whitening is not paid for",
+    },
+    "dpalgos/central/preconditioned_regression.py": {
+        "a second whitening is not paid for": Fault(
             "_Schedule.step_shares",
             operation("whitened_share", "{left}"),
             certified("preconditioned_regression: whitened twice-tight"),
         ),
-        Fault(
-            "searches for the gradients' levels are not paid for",
+        "searches for the gradients' levels are not paid for": Fault(
             "_Schedule.count_multiplier",
             operation("n_searched_steps", "{left}"),
             certified("preconditioned_regression-tight"),
         ),
-        Fault(
-            "steps are combined from the true gradients",
+        "steps are combined from the true gradients": Fault(
             "preconditioned_regression",
             (argument("gaussian", 0, "exact := {all}"), argument("_Step", 1, "exact")),
             replayed("preconditioned_regression-tight"),
         ),
-    ),
-    "dpalgos/comparators/adassp.py": (
-        Fault(
-            "rows that are clipped are taken to say no more than others",
-            "_note_interval",
-            argument("note_step_interval", "row_bound", "0.0"),
-            _INTERVALS,
+    },
+    "dpalgos/comparators/adassp.py": {
+        "rows that are clipped are taken to say no more than others": Fault(
+            "_note_interval", argument("note_step_interval", "row_bound", "0.0"), _INTERVALS
         ),
-        Fault(
-            "the exact moments are solved",
-            "adassp",
-            call("release_gram", "({0}, {all}[1])"),
-            replayed("adassp-tight"),
+        "the exact moments are solved": Fault(
+            "adassp", call("release_gram", "({0}, {all}[1])"), replayed("adassp-tight")
         ),
-    ),
-    "dpalgos/comparators/clipped_mean.py": (
-        Fault(
-            "a ball's diameter is its radius",
-            "mean_sensitivity",
-            returns("{all} / 2"),
-            witness("clipped_mean: public center-tight"),
+    },
+    "dpalgos/comparators/clipped_mean.py": {
+        "a ball's diameter is its radius": Fault(
+            "mean_sensitivity", returns("{all} / 2"), witness("clipped_mean: public center-tight")
         ),
-        Fault(
-            "offsets from a public center are not clipped",
-            "mean_offset.clipped",
-            without("maximum"),
-            neighbors("clipped_mean: public center-tight"),
+        "offsets from a public center are not clipped": Fault(
+            "mean_offset.clipped", without("maximum"), neighbors("clipped_mean: public center-tight")
         ),
-        Fault(
-            "an interval is computed from the rows",
+        "an interval is computed from the rows": Fault(
             "note_offset_interval",
             (
                 argument("release_score_moments", 1, "exact := {all}"),
@@ -160,14 +113,10 @@ ESTIMATOR_FAULTS = {
             ),
             replayed("clipped_mean: interval-tight"),
         ),
-        Fault(
-            "shares of an interval are left out of the budget",
-            "_budget",
-            argument("interval_shares", 0, "None"),
-            certified("clipped_mean: interval-tight"),
+        "shares of an interval are left out of the budget": Fault(
+            "_budget", argument("interval_shares", 0, "None"), certified("clipped_mean: interval-tight")
         ),
-        Fault(
-            "a public center is added before the noise",
+        "a public center is added before the noise": Fault(
             "clipped_mean",
             (
                 argument("mean_offset", 1, "middle := {all}"),
@@ -176,24 +125,21 @@ ESTIMATOR_FAULTS = {
             ),
             (f"{_HARDENED_LAW}::test_a_public_center_far_from_its_radius_is_covered",),
         ),
-    ),
-    "dpalgos/comparators/coinpress_whitened_mean.py": (
-        Fault(
-            "whitened rows are centered at their own mean",
+    },
+    "dpalgos/comparators/coinpress_whitened_mean.py": {
+        "whitened rows are centered at their own mean": Fault(
             "_offsets",
             operation("-", "{left} - {left}.mean(axis=1, keepdims=True)"),
             (*neighbors("coinpress_whitened_mean-tight"), "tests/dpalgos/test_peers.py"),
         ),
-    ),
-    "dpalgos/comparators/dp_sgd_glm.py": (
-        Fault(
-            "a row is in the batches of all later turns, too",
+    },
+    "dpalgos/comparators/dp_sgd_glm.py": {
+        "a row is in the batches of all later turns, too": Fault(
             "_steps_in_turn",
             operation("==", "{left} >= {right}"),
             neighbors("dp_sgd_glm: batches in turn-tight"),
         ),
-        Fault(
-            "a step on random rows is divided by what was drawn",
+        "a step on random rows is divided by what was drawn": Fault(
             "_random_steps.released",
             argument(
                 "gaussian_of_drawn_rows",
@@ -203,223 +149,201 @@ ESTIMATOR_FAULTS = {
             ),
             (*neighbors("dp_sgd_glm-tight"), "tests/dpalgos/test_sampled_gaussian.py"),
         ),
-    ),
-    "dpalgos/comparators/karwa_vadhan_mean.py": (
-        Fault(
-            "squares of columns are left out of what is planned",
-            "planned_noise",
-            condition("interval", "False"),
-            certified("karwa_vadhan_mean: interval-tight"),
+    },
+    "dpalgos/comparators/karwa_vadhan_mean.py": {
+        "squares of columns are left out of what is planned": Fault(
+            "planned_noise", condition("interval", "False"), certified("karwa_vadhan_mean: interval-tight")
         ),
-        Fault(
-            "Karwa-Vadhan's Gumbel noise is halved",
-            "_choose.draw",
-            number(2, 1),
-            law("karwa_vadhan_mean-tight", "karwa_vadhan_mean-paper"),
+        "Karwa-Vadhan's Gumbel noise is halved": Fault(
+            "_choose.draw", number(2, 1), law("karwa_vadhan_mean-tight", "karwa_vadhan_mean-paper")
         ),
-        Fault(
-            "hardened bins of all columns are one list",
+        "hardened bins of all columns are one list": Fault(
             "_choose",
             call("choose_each", "{of}.choose({0}.reshape(-1, {0}.shape[-1]), {1}, {2})"),
             hardened_law("karwa_vadhan_mean"),
         ),
-    ),
-    "dpalgos/comparators/objective_perturbation_glm.py": (
-        Fault(
-            "how far a solver may end from the minimum is hardly covered",
+    },
+    "dpalgos/comparators/objective_perturbation_glm.py": {
+        "how far a solver may end from the minimum is hardly covered": Fault(
             "objective_perturbation_glm",
             operation("output", "{all} / 2"),
             ("tests/dpalgos/test_objective_perturbation.py",),
         ),
-        Fault(
-            "an interval beside a minimum gets half of its noise",
+        "an interval beside a minimum gets half of its noise": Fault(
             "objective_perturbation_glm",
             argument("step_with_interval", "multiplier", "lambda part: 0.7 * {all}(part)"),
             certified("objective_perturbation_glm: interval-tight"),
         ),
-        Fault(
-            "the noise of the minimum is left out of its interval",
+        "the noise of the minimum is left out of its interval": Fault(
             "objective_perturbation_glm",
             argument("step_with_interval", "gradient_std", "{all} / 3"),
             _INTERVALS,
         ),
-    ),
-    "dpalgos/comparators/private_frank_wolfe_lasso.py": (
-        Fault(
-            "a vertex' score moves by half",
-            "score_sensitivity",
-            returns("{all} / 2"),
-            witness("private_frank_wolfe_lasso-tight"),
+    },
+    "dpalgos/comparators/private_frank_wolfe_lasso.py": {
+        "a vertex' score moves by half": Fault(
+            "score_sensitivity", returns("{all} / 2"), witness("private_frank_wolfe_lasso-tight")
         ),
-    ),
-    "dpalgos/comparators/screened_sparse_glm.py": (
-        Fault(
-            "scores of a second screening move by half",
-            "score_sensitivity",
-            returns("{all} / 2"),
-            neighbors("screened_sparse_glm: two screenings-tight"),
+    },
+    "dpalgos/comparators/screened_sparse_glm.py": {
+        "scores of a second screening move by half": Fault(
+            "score_sensitivity", returns("{all} / 2"), neighbors("screened_sparse_glm: two screenings-tight")
         ),
-        Fault(
-            "a fit on selected columns spends the whole budget",
+        "a fit on selected columns spends the whole budget": Fault(
             "_preconditioned",
             argument("PreconditionedGLMParams", "epsilon", "selected.params.epsilon"),
             certified("screened_sparse_glm: preconditioned fit-tight"),
         ),
-    ),
-    "dpalgos/comparators/screened_sparse_regression.py": (
-        Fault(
-            "scores of opposite rows",
-            "score_sensitivity",
+    },
+    "dpalgos/comparators/screened_sparse_regression.py": {
+        "scores of opposite rows": Fault(
+            "score_sensitivity", returns("{all} / 2"), neighbors("screened_sparse_regression-tight")
+        ),
+        "moments without the response": Fault(
+            "moment_sensitivity", returns("{all} / 2"), witness("screened_sparse_regression-tight")
+        ),
+    },
+    "dpalgos/comparators/sheffet_ols.py": {
+        "a sketch has half its ridge": Fault(
+            "sheffet_ols", call("least_ridge", "{all} / 2"), certified("sheffet_ols-tight")
+        ),
+    },
+    "dpalgos/comparators/tukey_em.py": {
+        "TukeyEM's check bears a model more than the volumes say": Fault("log_gaps", number(2, 1), _TUKEY_EM),
+        "TukeyEM draws by twice the depth": Fault(
+            "Boxes.log_weights", operation("*", "2 * {all}"), _TUKEY_EM
+        ),
+        "TukeyEM goes on without asking its check": Fault(
+            "tukey_em", operation(">", "{left} > -np.inf"), _TUKEY_EM
+        ),
+        "TukeyEM publishes a point whatever its check says": Fault(
+            "tukey_em.draw", call("where", "{1}"), _TUKEY_EM
+        ),
+        "TukeyEM asks its check without noise": Fault(
+            "tukey_em", call("laplace", "({all}, {0})[1]"), _TUKEY_EM
+        ),
+        "the distance moves by half a model": Fault(
+            "distance_sensitivity", returns("0.5"), witness("tukey_em-tight")
+        ),
+    },
+    "dpalgos/intervals/bounded_glm.py": {
+        "curvature is not cut at its cap": Fault(
+            "BoundedGLM._mean_products",
+            call("clip_rows_l2", "{0}"),
+            neighbors("dp_glm: interval-tight", "objective_perturbation_glm: interval-tight"),
+        ),
+    },
+    "dpalgos/intervals/entries.py": {
+        "squares of entries move by half of what they do": Fault(
+            "square_sensitivity",
             returns("{all} / 2"),
-            neighbors("screened_sparse_regression-tight"),
+            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
         ),
-        Fault(
-            "moments without the response",
-            "moment_sensitivity",
-            returns("{all} / 2"),
-            witness("screened_sparse_regression-tight"),
+        "squares of entries are not cut": Fault(
+            "_Squares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
-    ),
-    "dpalgos/comparators/sheffet_ols.py": (
-        Fault(
-            "a sketch has half its ridge",
-            "sheffet_ols",
-            call("least_ridge", "{all} / 2"),
-            certified("sheffet_ols-tight"),
+    },
+    "dpalgos/intervals/glm.py": {
+        "curvature moves by its level": Fault(
+            "curvature_sensitivity",
+            returns("{all} / np.sqrt(2)"),
+            witness("preconditioned_glm: interval-tight"),
         ),
-    ),
-    "dpalgos/comparators/tukey_em.py": (
-        Fault("TukeyEM's check bears a model more than the volumes say", "log_gaps", number(2, 1), _TUKEY_EM),
-        Fault(
-            "TukeyEM draws by twice the depth", "Boxes.log_weights", operation("*", "2 * {all}"), _TUKEY_EM
+    },
+    "dpalgos/intervals/half_widths.py": {
+        "second moments for an interval are not paid for": Fault(
+            "IntervalParams.rest",
+            returns("1.0"),
+            certified("dp_mean: interval-tight", "adassp: interval-tight"),
         ),
-        Fault(
-            "TukeyEM goes on without asking its check",
-            "tukey_em",
-            operation(">", "{left} > -np.inf"),
-            _TUKEY_EM,
+        "half of the noise is left out of a mean's interval": Fault(
+            "note_mean_interval", name("noise_std", "noise_std / 2"), _INTERVALS
         ),
-        Fault(
-            "TukeyEM publishes a point whatever its check says",
-            "tukey_em.draw",
-            call("where", "{1}"),
-            _TUKEY_EM,
+        "how unsure a variance is is left out of an interval": Fault(
+            "half_widths", argument("sqrt", 0, "{left}", nth=0), _INTERVALS
         ),
-        Fault(
-            "TukeyEM asks its check without noise", "tukey_em", call("laplace", "({all}, {0})[1]"), _TUKEY_EM
+        "second moments of scores move by 1/n": Fault(
+            "score_moment_sensitivity",
+            number(2.0, 1.0),
+            witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
         ),
-        Fault(
-            "the distance moves by half a model",
-            "distance_sensitivity",
-            returns("0.5"),
-            witness("tukey_em-tight"),
+    },
+    "dpalgos/intervals/regression.py": {
+        "half of the noise is left out of a regression's interval": Fault(
+            "note_step_interval", operation("score_std", "{all} / 4"), _INTERVALS
         ),
-    ),
-    "dpalgos/local/ldp_nldp_public.py": (
-        Fault(
-            "public rows are taken for the population",
-            "PublicMoments._sampling",
-            call("var", "0 * {all}"),
-            _INTERVALS,
+    },
+    "dpalgos/local/ldp_nldp_public.py": {
+        "public rows are taken for the population": Fault(
+            "PublicMoments._sampling", call("var", "0 * {all}"), _INTERVALS
         ),
-    ),
-    "dpalgos/local/noisy_moments.py": (
-        Fault(
-            "the noise of local reports is left out of an interval",
-            "regression_interval",
-            call("_standard_error", "{all} / 2"),
-            _INTERVALS,
+    },
+    "dpalgos/local/noisy_moments.py": {
+        "the noise of local reports is left out of an interval": Fault(
+            "regression_interval", call("_standard_error", "{all} / 2"), _INTERVALS
         ),
-    ),
-    "dpalgos/local/randomizers.py": (
-        Fault(
-            "the direction of a vector whose squares underflow is no unit vector",
-            "_SHORTEST",
-            value("0.0"),
-            _RANDOMIZERS,
+    },
+    "dpalgos/local/randomizers.py": {
+        "the direction of a vector whose squares underflow is no unit vector": Fault(
+            "_SHORTEST", value("0.0"), _RANDOMIZERS
         ),
-        Fault(
-            "a half-space report is half as long as it must be",
-            "HalfSpaceRandomizer.scale",
-            returns("{all} / 2"),
-            _RANDOMIZERS,
+        "a half-space report is half as long as it must be": Fault(
+            "HalfSpaceRandomizer.scale", returns("{all} / 2"), _RANDOMIZERS
         ),
-        Fault(
-            "a half-space report of research is for half of epsilon",
-            "HalfSpaceRandomizer.perturb",
-            argument("expit", 0, "{all} / 2"),
-            _RANDOMIZERS,
+        "a half-space report of research is for half of epsilon": Fault(
+            "HalfSpaceRandomizer.perturb", argument("expit", 0, "{all} / 2"), _RANDOMIZERS
         ),
-        Fault(
-            "a cap of research is taken with log-odds that are .3 too high",
-            "CapRandomizer.perturb",
-            argument("expit", 0, "{all} + 0.3"),
-            _RANDOMIZERS,
+        "a cap of research is taken with log-odds that are .3 too high": Fault(
+            "CapRandomizer.perturb", argument("expit", 0, "{all} + 0.3"), _RANDOMIZERS
         ),
-        Fault(
-            "a vector of zeros has no direction",
-            "_directions",
-            name("inf", "np.nan"),
-            _RANDOMIZERS,
+        "a vector of zeros has no direction": Fault("_directions", name("inf", "np.nan"), _RANDOMIZERS),
+        "a device's coin for the cap has log-odds that are .3 too high": Fault(
+            "CapRandomizer.exact", argument("expit", 0, "{all} - 0.3"), _RANDOMIZERS
         ),
-        Fault(
-            "a device's coin for the cap has log-odds that are .3 too high",
-            "CapRandomizer.exact",
-            argument("expit", 0, "{all} - 0.3"),
-            _RANDOMIZERS,
+        "a device's half-space report is for 1.2 times epsilon": Fault(
+            "HalfSpaceRandomizer.exact", argument("expit", 0, "1.2 * {all}"), _RANDOMIZERS
         ),
-        Fault(
-            "a device's half-space report is for 1.2 times epsilon",
-            "HalfSpaceRandomizer.exact",
-            argument("expit", 0, "1.2 * {all}"),
-            _RANDOMIZERS,
+        "a device's cap begins further out than its coin assumes": Fault(
+            "CapRandomizer._rejected", operation(">=", "{left} >= 1.05 * {right}"), _RANDOMIZERS
         ),
-        Fault(
-            "a device's cap begins further out than its coin assumes",
-            "CapRandomizer._rejected",
-            operation(">=", "{left} >= 1.05 * {right}"),
-            _RANDOMIZERS,
-        ),
-        Fault(
-            "the cap of research and of large epsilon begins further out",
+        "the cap of research and of large epsilon begins further out": Fault(
             "CapRandomizer._component",
             (call("ndtr", "ndtr(1.05 * {0})", nth=0), call("ndtr", "ndtr(1.05 * {0})", nth=1)),
             _RANDOMIZERS,
         ),
-        Fault(
-            "reports of large epsilon keep the last bits of the vector",
-            "CapRandomizer._inverted",
-            call("rint", "{0}"),
-            _RANDOMIZERS,
+        "reports of large epsilon keep the last bits of the vector": Fault(
+            "CapRandomizer._inverted", call("rint", "{0}"), _RANDOMIZERS
         ),
-        Fault(
-            "a secret coin whose probability is below its resolution never shows",
-            "_secret_coins",
-            call("ceil", "int({0})"),
-            _RANDOMIZERS,
+        "a secret coin whose probability is below its resolution never shows": Fault(
+            "_secret_coins", call("ceil", "int({0})"), _RANDOMIZERS
         ),
-    ),
-    "dpalgos/tuning/cross_validation.py": (
-        Fault(
-            "cross-validation scores move by half",
+    },
+    "dpalgos/tuning/choices.py": {
+        "cross-validation scores move by half": Fault(
             "chosen_by_cross_validation",
             argument("exponential_mechanism", "sensitivity", "{all} / 2"),
             witness("dp_sparse_mean: s by cross-validation-tight"),
         ),
-    ),
-    "dpalgos/tuning/holdout.py": (
-        Fault(
-            "hold-out counts all rows",
+        "hold-out counts all rows": Fault(
             "chosen_by_holdout",
             argument("exponential_mechanism", "sensitivity", "loss.length / sample.n_rows"),
             neighbors(
                 "dp_sparse_mean: s by hold-out-tight", "dp_sparse_linear_regression: s by hold-out-tight"
             ),
         ),
-    ),
-    "dpalgos/user_level/aggregation_noise.py": (
-        Fault(
-            "squares of a single column of users get half of the noise that is paid for",
+    },
+    "dpalgos/user_level/aggregation.py": {
+        "gradient steps of users take what an interval has spent": Fault(
+            "UserAggregation.__init__",
+            operation("or", "{right}"),
+            certified("user_level_regression: interval-tight"),
+        ),
+        "a single step on a single column of users spends all of epsilon beside its interval": Fault(
+            "UserAggregation.__init__", operation("and", "{left}"), _INTERVALS
+        ),
+    },
+    "dpalgos/user_level/aggregation_noise.py": {
+        "squares of a single column of users get half of the noise that is paid for": Fault(
             "planned_halves",
             argument("Halves", "squares", "2 * {all}"),
             (
@@ -427,106 +351,22 @@ ESTIMATOR_FAULTS = {
                 "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
             ),
         ),
-    ),
-    "dpalgos/user_level/aggregation.py": (
-        Fault(
-            "gradient steps of users take what an interval has spent",
-            "UserAggregation.__init__",
-            operation("or", "{right}"),
-            certified("user_level_regression: interval-tight"),
-        ),
-        Fault(
-            "a single step on a single column of users spends all of epsilon beside its interval",
-            "UserAggregation.__init__",
-            operation("and", "{left}"),
-            _INTERVALS,
-        ),
-    ),
-    "dpalgos/user_level/curvature.py": (
-        Fault(
-            "curvatures of users are not clipped",
+    },
+    "dpalgos/user_level/curvature.py": {
+        "curvatures of users are not clipped": Fault(
             "ClippedUsers.mean_curvature",
             call("clip_factor", "np.ones_like({0})"),
             witness("user_level_regression: interval-tight"),
         ),
-        Fault(
-            "users whose curvature is clipped are not counted",
-            "ClippedUsers.mean_curvature",
-            argument("_count", 0, "lambda r: {all}(r) & False"),
-            _INTERVALS,
+        "users whose curvature is clipped are not counted": Fault(
+            "ClippedUsers.mean_curvature", argument("_count", 0, "lambda r: {all}(r) & False"), _INTERVALS
         ),
-    ),
-    "dpalgos/user_level/user_level_phased_erm.py": (
-        Fault(
-            "users take part in the phases before theirs, too",
+    },
+    "dpalgos/user_level/user_level_phased_erm.py": {
+        "users take part in the phases before theirs, too": Fault(
             "user_level_phased_erm",
             operation("==", "{left} >= {right}"),
             neighbors("user_level_phased_erm-tight"),
         ),
-    ),
-    # Intervals.
-    "dpalgos/intervals/half_widths.py": (
-        Fault(
-            "second moments for an interval are not paid for",
-            "IntervalParams.rest",
-            returns("1.0"),
-            certified("dp_mean: interval-tight", "adassp: interval-tight"),
-        ),
-        Fault(
-            "half of the noise is left out of a mean's interval",
-            "note_mean_interval",
-            name("noise_std", "noise_std / 2"),
-            _INTERVALS,
-        ),
-        Fault(
-            "how unsure a variance is is left out of an interval",
-            "half_widths",
-            argument("sqrt", 0, "{left}", nth=0),
-            _INTERVALS,
-        ),
-        Fault(
-            "second moments of scores move by 1/n",
-            "score_moment_sensitivity",
-            number(2.0, 1.0),
-            witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
-        ),
-    ),
-    "dpalgos/intervals/entries.py": (
-        Fault(
-            "squares of entries move by half of what they do",
-            "square_sensitivity",
-            returns("{all} / 2"),
-            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
-        ),
-        Fault(
-            "squares of entries are not cut",
-            "_Squares.__call__",
-            call("clip", "{0}"),
-            neighbors("box_mean: interval-tight"),
-        ),
-    ),
-    "dpalgos/intervals/bounded_glm.py": (
-        Fault(
-            "curvature is not cut at its cap",
-            "BoundedGLM._mean_products",
-            call("clip_rows_l2", "{0}"),
-            neighbors("dp_glm: interval-tight", "objective_perturbation_glm: interval-tight"),
-        ),
-    ),
-    "dpalgos/intervals/glm.py": (
-        Fault(
-            "curvature moves by its level",
-            "curvature_sensitivity",
-            returns("{all} / np.sqrt(2)"),
-            witness("preconditioned_glm: interval-tight"),
-        ),
-    ),
-    "dpalgos/intervals/regression.py": (
-        Fault(
-            "half of the noise is left out of a regression's interval",
-            "note_step_interval",
-            operation("score_std", "{all} / 4"),
-            _INTERVALS,
-        ),
-    ),
+    },
 }

@@ -9,12 +9,10 @@ CONTRACT = "tests/contract/test_estimators.py::"
 
 @dataclass(frozen=True)
 class Fault:
-    """A change of one function that tests must see.
+    """A change of one function that tests must see; the tables give it a name, which says what is wrong then.
 
     Attributes
     ----------
-    what : str
-        What is wrong then; the test's name.
     place : str
         Qualified name of a function, a method or a constant of the file.
     changes : Change or tuple of Change
@@ -23,7 +21,6 @@ class Fault:
         Ids of tests, or files, of the fast suite; one of them must fail.
     """
 
-    what: str
     place: str
     changes: Change | tuple[Change, ...]
     tests: tuple[str, ...]

@@ -21,10 +21,10 @@ from tests.mutants.mechanism_faults import MECHANISM_FAULTS
 PROJECT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(".venv", ".git", ".dpcost", "out", "__pycache__", ".*_cache")
 FAULTS = [
-    (file, fault)
+    pytest.param(file, fault, id=what)
     for faults in (ESTIMATOR_FAULTS, MECHANISM_FAULTS, APPLICATION_FAULTS)
     for file, of_file in faults.items()
-    for fault in of_file
+    for what, fault in of_file.items()
 ]
 
 
@@ -60,29 +60,29 @@ def exists(test):
 
 def test_every_fault_has_its_place_and_its_tests():
     lost = []
-    for file, fault in FAULTS:
+    for (file, fault), what in ((one.values, one.id) for one in FAULTS):
         path = PROJECT / file
         try:
             find(ast.parse(path.read_text()), fault.place)
         except (OSError, LookupError) as error:
-            lost.append(f"{file}: {fault.what}: {error}")
+            lost.append(f"{file}: {what}: {error}")
         lost += [f"{test} is gone" for test in fault.tests if not exists(test)]
     assert lost == []
 
 
 def test_no_two_faults_share_a_name():
-    assert [what for what, count in Counter(fault.what for _, fault in FAULTS).items() if count > 1] == []
+    assert [what for what, count in Counter(one.id for one in FAULTS).items() if count > 1] == []
 
 
 @pytest.mark.slow
 def test_the_tests_pass_where_nothing_is_planted(copy):
-    tests = sorted({test for _, fault in FAULTS for test in fault.tests})
+    tests = sorted({test for one in FAULTS for test in one.values[1].tests})
     status, printed = run_tests(copy, tests)
     assert status == 0, printed[-3000:]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("file", "fault"), FAULTS, ids=lambda value: getattr(value, "what", ""))
+@pytest.mark.parametrize(("file", "fault"), FAULTS)
 def test_a_planted_fault_is_caught(copy, file, fault):
     path = copy / file
     whole = path.read_text()

@@ -210,7 +210,7 @@ CHANGES = [
         ["housing table"],
     ),
     (
-        "dpalgos/tuning/holdout.py",
+        "dpalgos/tuning/choices.py",
         "return ",
         "return 0 or ",
         ["snp dp_sparse_mean", "snp page"],
@@ -239,8 +239,8 @@ CHANGES = [
     ),
     (
         "dpalgos/theory/rates.py",
-        "np.sqrt(squared)",
-        "squared",
+        "np.sqrt(",
+        "np.cbrt(",
         ["housing page", "glm_lowdim page"],
         ["housing ols", "glm_lowdim dp_glm"],
     ),

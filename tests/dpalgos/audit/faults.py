@@ -190,7 +190,7 @@ def free_of_charge(transcript):
     return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
 
 
-ROW_MOMENTS = "dpalgos.steps.row_moments"
+ROW_MOMENTS = "dpalgos.steps.moments"
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.steps.noisy_steps import combined_steps
+from dpalgos.steps.denoising import combined_steps
 
 D, T, STEP = 5, 6, 0.8
 

@@ -6,7 +6,7 @@ import pytest
 import dpalgos
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.row_moments import row_moments
+from dpalgos.steps.moments import row_moments
 
 N, ROW_BOUND, RESPONSE_BOUND = 2500, 1.5, 0.8
 

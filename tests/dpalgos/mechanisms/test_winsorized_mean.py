@@ -11,7 +11,7 @@ from dpalgos.mechanisms.winsorized_mean import (
     winsorized_mean,
     winsorized_means_by_column,
 )
-from dpalgos.steps.ball_mean import ball_mean, ball_mean_sensitivity
+from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity
 from dpalgos.steps.rotation import HadamardRotation
 
 HALF = {"range_epsilon": 0.5, "mean_epsilon": 0.5, "label": "mean"}

@@ -9,9 +9,8 @@ from dpalgos.api import build_params
 from dpalgos.central.dp_sparse_linear_regression import _fitted
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.cross_validation import cross_validation
-from dpalgos.tuning.losses import ResponseLoss
-from dpalgos.tuning.sparsity import LABEL, N_FOLDS, fold
+from dpalgos.tuning.choices import cross_validation
+from dpalgos.tuning.sparsity import LABEL, N_FOLDS, ResponseLoss, fold
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 CHOICES = ("noise_level", "holdout", "cross_validation")

@@ -1,24 +1,71 @@
-"""Sums of z z' over rows z = (x, y), x clipped to an ℓ2 norm and y truncated: what normal equations need.
+"""Second moments of rows: symmetric matrices as vectors, and sums of z z' over rows in memory or streamed.
 
-Rows in memory are clipped and multiplied at once. Streamed ones are clipped on their way from the reader's
-columns into a buffer of one block, whose product with itself is added up: they are copied once. Every row is
-multiplied by its factor, also where that is 1, so that the time does not tell how many rows are long.
+svec(M) = (M_ii, √2 M_ij for i < j) is an isometry from the Frobenius norm to ℓ2, so that Gaussian noise of
+standard deviation σ on svec(M) is σ on the diagonal and σ/√2 off it, and the matrix stays symmetric.
 
-Either way rows are clipped before they are summed, in double precision (:mod:`dpalgos.rows.blocks` on
-rounding): X'X and X'y move by what rows and responses within the bounds can move them.
+Rows are clipped before they are summed, in double precision (:mod:`dpalgos.rows.blocks` on rounding), so that
+X'X and X'y move by what rows and responses within the bounds can move them. Every row is multiplied by its
+factor, also where that is 1, so that the time does not tell how many rows are long.
 """
+
+from functools import cache
 
 import numpy as np
 from scipy.linalg.blas import dgemm
 
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
-from dpalgos.steps.symmetric import from_upper_triangles
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
+_SHORT = 16  # columns of which all products of pairs are worth forming
 # Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
 # one: a fifth with 5 columns, as much with 16.
 _NARROW = 12
+
+
+def svec(matrices: FloatArray) -> FloatArray:
+    """Turn (R, p, p) symmetric matrices into (p(p+1)/2, R) vectors."""
+    first, second, scale = _layout(matrices.shape[-1])
+    return (matrices[:, first, second] * scale).T
+
+
+def unsvec(vectors: FloatArray, p: int) -> FloatArray:
+    """Turn (p(p+1)/2, R) vectors back into (R, p, p) symmetric matrices."""
+    return from_upper_triangles(vectors.T / _layout(p)[2], p)
+
+
+def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
+    """Return the symmetric matrices (R, p, p) with upper triangles (R, p(p + 1)/2), row by row."""
+    first, second, _ = _layout(p)
+    matrices = np.empty((len(entries), p, p))
+    matrices[:, first, second] = entries
+    matrices[:, second, first] = entries
+    return matrices
+
+
+def quadratic_forms(X: FloatArray, matrices: FloatArray) -> FloatArray:
+    """Return x_i' M_r x_i for every row and matrix, (n, R), as one matrix product where rows are short."""
+    if X.shape[1] > _SHORT:
+        return np.stack([np.einsum("ij,ij->i", X @ matrix, X) for matrix in matrices], axis=1)
+    first, second, scale = _layout(X.shape[1])
+    return (X[:, first] * X[:, second] * scale) @ svec(matrices)
+
+
+def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
+    p = Z.shape[1]
+    if p > _SHORT:
+        return np.stack([(Z * column[:, None]).T @ Z for column in weights.T])
+    first, second, _ = _layout(p)
+    return from_upper_triangles(weights.T @ (Z[:, first] * Z[:, second]), p)
+
+
+def gram_sensitivity(row_bound: float) -> float:
+    """Return the Frobenius sensitivity √2 B² of X'X under replacing one row.
+
+    ‖xx' − zz'‖² = ‖x‖⁴ + ‖z‖⁴ − 2 (x'z)² ≤ 2B⁴, attained by orthogonal rows of norm B.
+    """
+    return float(np.sqrt(2) * row_bound**2)
 
 
 def cross_sensitivity(row_bound: float, response_bound: float) -> float:
@@ -97,3 +144,9 @@ def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
         return np.asarray(dgemm(1.0, z, z, trans_a=True) if narrow else z.T @ z)
     first, second = np.triu_indices(p)
     return from_upper_triangles(weights.T @ (z[:, first] * z[:, second]), p)
+
+
+@cache
+def _layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
+    first, second = np.triu_indices(p)
+    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))

@@ -1,0 +1,112 @@
+"""Estimates that know the size of released noise: free post-processing; and the law of noise in a cube."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaincc, ndtri
+
+from dpalgos.params import choice
+from dpalgos.typing import FloatArray
+
+_ENTRY_VARIANCE = 1 / 400  # v of combined_steps: the whitening is right to about 5 %
+_JITTER = 1e-12  # of K's trace, where there is next to no noise
+
+
+def prune(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
+    """Set released values (k, R) to zero where noise explains them: up to noise_std √(2 log(10 k))."""
+    return np.asarray(
+        np.where(np.abs(values) > noise_std * np.sqrt(2 * np.log(10 * len(values))), values, 0.0)
+    )
+
+
+def shrinkage_choice(default: str | None = None) -> Any:
+    """Declare the keyword ``shrinkage``."""
+    return choice(
+        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=default
+    )
+
+
+def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> FloatArray:
+    """Return the positive-part James–Stein estimate of released vectors (k, R) with isotropic Gaussian noise.
+
+    It is ``released * max(0, 1 − (k − 2) variance / ‖released‖²)``, unchanged for k ≤ 2. The variance per
+    coordinate, a number or (R,), is public; one estimated from the data would be another release.
+    """
+    squares = np.maximum((released**2).sum(axis=0), np.finfo(float).tiny)
+    return np.asarray(released * np.maximum(0.0, 1 - max(len(released) - 2, 0) * noise_variance / squares))
+
+
+def combined_steps(
+    iterates: FloatArray, gradients: FloatArray, noise_stds: FloatArray, step_size: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the best combination (d, R) of noisy steps θ_{t+1} = θ_t + η g_t, and the variance noise leaves.
+
+        θ̄ = Σ_t w_t (θ_t + η g_t),   w ∝ K⁻¹ 1,   Σ_t w_t = 1,   K = v Σ_j g_j g_j' + diag(s_t²)
+
+    g_t = H (θ* − θ_t) + noise of standard deviation s_t; g_j are its coordinates j over the steps. Columns
+    are white up to what whitening could not know: entries of H − I have variance v, so that θ_t + g_t errs by
+    noise of variance s_t² and, together with the other steps, by v (θ* − θ_t)'(θ* − θ_u), which v g_t'g_u
+    estimates. The weights are those of generalized least squares (Anderson 1965 has them without noise).
+
+    Parameters
+    ----------
+    iterates, gradients : (T, d, R) arrays
+        θ_t and g_t, released.
+    noise_stds : (T, R) array
+        s_t, public.
+    step_size : float
+        η, at most 1.
+
+    Returns
+    -------
+    (d, R) array
+        θ̄.
+    (R,) array
+        Variance per coordinate, with curvature 1: of a step's noise, a later step leaves 1 − η.
+    """
+    n_steps, own = len(iterates), noise_stds.T**2
+    covariance = _ENTRY_VARIANCE * np.einsum("tjr,ujr->rtu", gradients, gradients)
+    size = np.maximum(covariance.trace(axis1=1, axis2=2) + own.sum(axis=1), np.finfo(float).tiny)
+    covariance[:, range(n_steps), range(n_steps)] += own
+    covariance = covariance / size[:, None, None] + _JITTER * np.eye(n_steps)
+    weights = np.linalg.solve(covariance, np.ones((len(own), n_steps, 1)))[..., 0]
+    weights /= weights.sum(axis=1, keepdims=True)
+    combined = np.einsum("rt,tjr->jr", weights, iterates + step_size * gradients)
+
+    age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
+    left = np.where(age >= 0, step_size * (1 - step_size) ** np.maximum(age, 0), 0.0)
+    return combined, ((weights @ left) ** 2 * own).sum(axis=1)
+
+
+def coordinate_std(size: int) -> float:
+    """Return the standard deviation of a coordinate of noise in a cube, of density ∝ e^(−‖z‖∞).
+
+    In k = ``size`` dimensions z is uniform in a cube of half-width r ~ Gamma(k + 1) (Hardt & Talwar 2010), so
+    that E z² = (k + 1)(k + 2)/3; k = 1 is Laplace noise.
+    """
+    return float(np.sqrt((size + 1) * (size + 2) / 3))
+
+
+@lru_cache(maxsize=1024)
+def coordinate_quantile(size: int, level: float) -> float:
+    """Return t with P(|z| ≤ t) = ``level`` for a coordinate of that noise.
+
+    P(|z| > t) = P(r > t) − t E[1/r; r > t] = Q(k + 1, t) − (t/k) Q(k, t), Q the regularized upper incomplete
+    gamma function.
+    """
+
+    def excess(t: float) -> float:
+        return float(gammaincc(size + 1, t) - t / size * gammaincc(size, t)) - (1 - level)
+
+    return float(brentq(excess, 0.0, 100.0 * (size + 1)))
+
+
+def normal_equivalent(size: int, level: float) -> float:
+    """Return the standard deviation of normal noise that reaches as far at ``level``, at least the true one.
+
+    Intervals of normal errors take it for the noise's: that covers noise of longer tails by itself, and,
+    since sums are closer to normal, with any normal error beside it.
+    """
+    return max(coordinate_std(size), coordinate_quantile(size, level) / float(ndtri((1 + level) / 2)))
