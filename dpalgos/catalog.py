@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError, unknown_name
@@ -27,7 +28,7 @@ EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
 
 
-def pair(row: FloatArray, other: FloatArray, y: float = 0.0, other_y: float | None = None) -> Neighbors:
+def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:
     """Return neighboring data sets of a row (d,), or some rows (n, d), each; responses are all the same."""
     rows, others = np.atleast_2d(row), np.atleast_2d(other)
     return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)

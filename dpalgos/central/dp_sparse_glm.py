@@ -30,21 +30,14 @@ Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, register
-from dpalgos.mechanisms.noisy_iht import (
-    NoisyHT,
-    noisy_iht,
-    planned_multipliers,
-    printed_rounds,
-    tight_rounds,
-)
-from dpalgos.models.families import Family, family_names, get_family
+from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
+from dpalgos.models.family_params import SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
-from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -52,36 +45,19 @@ from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
-SPARSE_FAMILIES = tuple(name for name in family_names() if name != "multinomial")
-
 
 @dataclass(frozen=True, kw_only=True)
-class DPSparseGLMParams(PrivateParams):
+class DPSparseGLMParams(SparseFamilyParams):
     """Keywords of :func:`dp_sparse_glm`."""
 
-    family: str = choice("distribution of the responses", SPARSE_FAMILIES)
-    covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
-    sparsity: int = count("s, number of non-zero coefficients")
     n_iterations: int = count("T, number of rounds", default=5)
     step_size: float | None = positive(
         "η; None: 2 / (3 γ), γ = ψ''(0) covariate_bound² / 3, the curvature at 0 for uniform entries",
         default=None,
     )
-    response_bound: float | None = positive(
-        "residuals are clipped to ± this bound (Gaussian and Poisson)", default=None
-    )
     coef_bound: float | None = positive(
-        "C: iterates are projected onto the ℓ2 ball of this radius; None: they are not",
-        default=None,
+        "C: iterates are projected onto the ℓ2 ball of this radius; None: they are not", default=None
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.made()
-
-    def made(self) -> Family:
-        """Return the family with its public constants."""
-        return get_family(self.family, response_bound=self.response_bound, private=True)
 
 
 def gradient_sensitivity(
@@ -101,11 +77,9 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]
 
     ``paper`` is certified with the supremum over all iterates, which only clipped residuals attain at once.
     """
-    row, response = np.full((1, d), params.covariate_bound), np.zeros(1)
-    if params.response_bound is not None:
-        response += np.ceil(2 * params.response_bound) + 2
-    neighbors = (row, response, -row, response)
-    return {"step: selection": neighbors, "step: values": neighbors}
+    row = np.full(d, params.covariate_bound)
+    response = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
+    return dict.fromkeys(("step: selection", "step: values"), pair(row, -row, response))
 
 
 @register(
@@ -130,46 +104,37 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
     family, design = params.made(), Design(sample, params.covariate_bound, single=True)
-    bound = partial(_residual_bound, family, params)
-    step = params.step_size or default_step(family, params.covariate_bound)
-    gradient = wide_gradient(sample, design, family, bound)
+    tight = params.calibration == "tight"
+    step = params.step_size
+    if step is None:  # 2/(3γ), the paper's step for the smoothness γ at 0
+        step = 2 / (float(family.second_derivative(np.zeros((1, 1)))[0, 0]) * params.covariate_bound**2)
 
-    def moved(coef: FloatArray) -> FloatArray:
-        return coef - step * gradient(coef)
+    def largest_residual(coef: FloatArray) -> FloatArray:
+        """Return the bound on residuals that a round uses, (R,): at the iterate, or as printed over all."""
+        if tight:
+            return family.largest_residual(params.covariate_bound * family.predictor_norm(coef, 1))
+        return np.full(coef.shape[1], family.residual_bound)
+
+    gradient = wide_gradient(sample, design, family, largest_residual)
 
     def sensitivity(coef: FloatArray) -> FloatArray:
-        of_gradient = gradient_sensitivity(bound(coef), params.covariate_bound, sample.n_rows)
-        return np.asarray(step * (design.rounding * of_gradient))
+        moves = gradient_sensitivity(largest_residual(coef), params.covariate_bound, sample.n_rows)
+        return np.asarray(step * (design.rounding * moves))
 
     def projected(coef: FloatArray) -> FloatArray:
         return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
 
+    budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
+    if tight:
+        rounds = tight_rounds(planned_multipliers(*budget), params.sparsity)
+    else:
+        excess = 4.0 if np.isfinite(family.derivative_bound) else 2.0
+        rounds = printed_rounds(transcript, *budget, excess=excess)
     return noisy_iht(
         transcript,
-        moved,
+        lambda coef: coef - step * gradient(coef),
         sensitivity,
-        _rounds(params, transcript),
+        rounds,
         n_features=sample.n_features,
         project=projected,
     )
-
-
-def default_step(family: Family, covariate_bound: float) -> float:
-    """Return 2/(3γ), the paper's step for the smoothness γ at 0 of entries uniform on ± the bound."""
-    curvature = float(family.second_derivative(np.zeros((1, 1)))[0, 0])
-    return 2 / (curvature * covariate_bound**2)
-
-
-def _residual_bound(family: Family, params: DPSparseGLMParams, coef: FloatArray) -> FloatArray:
-    """Return the bound on residuals that a round uses, (R,): at the iterate, or as printed over all."""
-    if params.calibration == "paper":
-        return np.full(coef.shape[1], family.residual_bound)
-    return family.largest_residual(params.covariate_bound * family.predictor_norm(coef, 1))
-
-
-def _rounds(params: DPSparseGLMParams, transcript: Transcript) -> list[NoisyHT]:
-    budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
-    if params.calibration == "tight":
-        return tight_rounds(planned_multipliers(*budget), params.sparsity)
-    bounded = np.isfinite(params.made().derivative_bound)
-    return printed_rounds(transcript, *budget, excess=4.0 if bounded else 2.0)

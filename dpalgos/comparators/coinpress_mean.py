@@ -11,8 +11,8 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound``
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
-move by 2r/n (:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`), with Gaussian noise; the center
-and the radius come from the rounds before. The rounds before the last share a quarter of the budget evenly,
+move by 2r/n (:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`), with Gaussian noise; the center and
+the radius come from the rounds before. The rounds before the last share a quarter of the budget evenly,
 and the last takes three quarters.
 
 Calibrations
@@ -35,17 +35,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.comparators.clipped_mean import (
-    interval_witnesses,
-    mean_offset,
-    mean_sensitivity,
-    note_offset_interval,
-)
+from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.comparators.clipped_mean import interval_witnesses, mean_offset, note_offset_interval
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75
@@ -64,12 +60,10 @@ class CoinPressMeanParams(IntervalParams):
 
 def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return far rows on opposite sides."""
-    far, response = np.zeros((1, d)), np.zeros(1)
-    far[0, 0] = 1e9 * max(params.mean_bound, params.std_bound)
-    opposite = (far, response, -far, response)
+    far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
     center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
-    found = {"mean": opposite, **interval_witnesses(center)}
-    return {"center": opposite, **found} if params.n_rounds > 1 else found
+    rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
+    return {**dict.fromkeys(rounds, pair(far, -far)), **interval_witnesses(center)}
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -101,7 +95,7 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
     error = np.full(sample.n_replicates, np.sqrt(d) * params.mean_bound)
     for label, multiplier in _rounds(params):
         radius = ball_radius(error, tail, sigma)
-        sensitivity = mean_sensitivity(radius, n)
+        sensitivity = ball_mean_sensitivity(radius, n)
         offset = transcript.gaussian(
             mean_offset(sample, center, radius),
             l2_sensitivity=sensitivity,
@@ -120,15 +114,14 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
 def _rounds(params: CoinPressMeanParams) -> list[tuple[str, float]]:
     """Return the label and the noise multiplier of every round."""
     coarse = params.n_rounds - 1
-    last = _LAST_SHARE if coarse else 1.0
-    if params.calibration == "paper":
-        rho = printed_rho(params.epsilon, params.delta)
-        center, mean = (np.sqrt(parts / (2 * rho)) for parts in (coarse / (1 - _LAST_SHARE), 1 / last))
-    else:
+    if params.calibration == "tight":
         budget = _budget(params)
         center = budget.gaussian_multiplier("center", coarse) if coarse else 0.0
         mean = budget.gaussian_multiplier("mean")
-    return [("center", float(center))] * coarse + [("mean", float(mean))]
+    else:
+        rho, last = printed_rho(params.epsilon, params.delta), _LAST_SHARE if coarse else 1.0
+        center, mean = (float(np.sqrt(k / (2 * rho))) for k in (coarse / (1 - _LAST_SHARE), 1 / last))
+    return [("center", center)] * coarse + [("mean", mean)]
 
 
 def _budget(params: CoinPressMeanParams) -> Budget:

@@ -13,7 +13,7 @@ lies in ±B), ``std_bound`` (the standard deviation in every direction is at mos
 Why it is private: a row is in one of the differences of rows whose clipped products make a round for the
 covariance, Frobenius sensitivity √2 γ² (:func:`dpalgos.steps.moments.gram_sensitivity`). A round for
 the mean releases the mean offset of clipped vectors, which opposite rows move by 2r/n
-(:func:`dpalgos.comparators.clipped_mean.mean_sensitivity`). A, center and radius come from the rounds before.
+(:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`). A, center and radius come from the rounds before.
 All noise is Gaussian: three rounds for the covariance take 40 % of the budget; of the rest the rounds before
 the last share a quarter, and the last takes three.
 
@@ -31,13 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Neighbors, register
-from dpalgos.comparators.clipped_mean import mean_sensitivity
+from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.comparators.coinpress_mean import ball_radius, tail_norm
 from dpalgos.mechanisms.coinpress_covariance import stacked, whitening
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 
 _COVARIANCE_ROUNDS = 3
@@ -58,12 +58,10 @@ def witnesses(
     params: CoinPressWhitenedMeanParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return far rows on opposite sides, and a far row on one axis or another, beside zeros."""
-    far = 1e25 * max(params.mean_bound, params.std_bound)
-    row, pair, other = far * np.eye(1, d), np.zeros((2, d)), np.zeros((2, d))
-    pair[0, 0] = other[0, -1] = far
-    opposite: Neighbors = (row, np.zeros(1), -row, np.zeros(1))
-    found: dict[str, Neighbors] = {"covariance": (pair, np.zeros(2), other, np.zeros(2)), "mean": opposite}
-    return {"center": opposite, **found} if params.n_rounds > 1 else found
+    axes, zero = 1e25 * max(params.mean_bound, params.std_bound) * np.eye(d), np.zeros(d)
+    rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
+    apart = pair([axes[0], zero], [axes[-1], zero])
+    return {"covariance": apart, **dict.fromkeys(rounds, pair(axes[0], -axes[0]))}
 
 
 @register(
@@ -95,7 +93,7 @@ def coinpress_whitened_mean(
     error = np.linalg.norm(A, ord=2, axis=(1, 2)) * np.sqrt(d) * params.mean_bound
     for label in ["center"] * (params.n_rounds - 1) + ["mean"]:
         radius = ball_radius(error, tail, 1.0)
-        sensitivity, multiplier = mean_sensitivity(radius, n), multipliers[label]
+        sensitivity, multiplier = ball_mean_sensitivity(radius, n), multipliers[label]
         center = center + transcript.gaussian(
             _offsets(rows, center, radius),
             l2_sensitivity=sensitivity,

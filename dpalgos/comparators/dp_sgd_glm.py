@@ -7,8 +7,8 @@ clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (resi
 ``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
 
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
-of its batch by 2L at most, the mean by 2L/n_b (:func:`batch_sensitivity`). β is post-processing of the steps
-before it.
+of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`). β is
+post-processing of the steps before it.
 
     ``batches="poisson"``  every step draws every row with probability q = 1/B; who was drawn stays secret,
                            which amplifies privacy. E B such releases with noise multiplier z are accounted
@@ -19,9 +19,7 @@ before it.
                            not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
                            hardened form, which random batches have not.
 
-Calibration: ``tight`` only.
-
-Departure: gradients are bounded by clipping rows, not by their own norm.
+Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by their own norm.
 
 Reference: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning with differential
 privacy, Algorithm 1.
@@ -35,25 +33,23 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.models.families import check_labels
+from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.risk import Risk
-from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_mean import ball_mean_sensitivity
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSGDGLMParams(PrivateParams):
+class DPSGDGLMParams(PrivateFamilyParams):
     """Keywords of :func:`dp_sgd_glm`."""
 
-    family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    response_bound: float | None = positive(
-        "for family='gaussian': residuals are clipped to ± this bound", default=None
-    )
     n_batches: int = count("B, batches of an epoch; at most one per row", default=10)
     n_epochs: int = count("E, how often a row is drawn on average, or has its turn", default=5)
     batches: str = choice(
@@ -65,25 +61,11 @@ class DPSGDGLMParams(PrivateParams):
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.made()
-
-    def made(self) -> Family:
-        """Return the family with its public constants."""
-        return get_family(self.family, response_bound=self.response_bound, private=True)
-
-
-def batch_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return 2L/n_b: opposite rows of the batch whose gradients are L long; each adds half of that."""
-    return np.asarray(2 * gradient_bound / n_rows)
-
 
 def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
-    row = params.covariate_bound * np.eye(1, d)
-    far = np.full(1, 1e9 * (params.response_bound or 1.0))
-    return {"gradient": (row, far, -row, far)}
+    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
+    return {"gradient": pair(row, -row, far)}
 
 
 @register(
@@ -110,26 +92,25 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    family = params.made()
+    family, n_batches = params.made(), min(params.n_batches, int(sample.n_rows.min()))
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
-    released = (_random_steps if params.batches == "poisson" else _steps_in_turn)(sample, params, transcript)
+    steps = _random_steps if params.batches == "poisson" else _steps_in_turn
+    released = steps(sample, params, n_batches, transcript)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(params.n_epochs * _count_batches(sample, params)):
+    for _ in range(params.n_epochs * n_batches):
         coef = coef - step * released(coef)
     return coef
 
 
 def _random_steps(
-    sample: Sample, params: DPSGDGLMParams, transcript: Transcript
+    sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β ↦ the noisy mean gradient of a fresh random batch."""
-    family, rate = params.made(), 1 / _count_batches(sample, params)
+    family, rate = params.made(), 1 / n_batches
     X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
-    n_batch = rate * sample.n_rows
-    used = _used(sample)
-    multiplier = sampled_noise_multiplier(
-        params.epsilon, params.delta, rate, params.n_epochs * _count_batches(sample, params)
-    )
+    used, n_batch = _used(sample), rate * sample.n_rows
+    steps = params.n_epochs * n_batches
+    multiplier = sampled_noise_multiplier(params.epsilon, params.delta, rate, steps)
 
     def released(coef: FloatArray) -> FloatArray:
         residual = family.residual(X @ coef, y)
@@ -137,7 +118,7 @@ def _random_steps(
             lambda drawn: np.asarray(X.T @ (residual * drawn) / n_batch),
             used,
             sampling_rate=rate,
-            l2_sensitivity=batch_sensitivity(family.residual_bound * params.covariate_bound, n_batch),
+            l2_sensitivity=ball_mean_sensitivity(family.residual_bound * params.covariate_bound, n_batch),
             noise_multiplier=multiplier,
             label="gradient",
         )
@@ -146,26 +127,24 @@ def _random_steps(
 
 
 def _steps_in_turn(
-    sample: Sample, params: DPSGDGLMParams, transcript: Transcript
+    sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β ↦ the noisy mean gradient of the batch whose turn it is."""
-    family, n_batches = params.made(), _count_batches(sample, params)
-    used = _used(sample)
+    family, used = params.made(), _used(sample)
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
     budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"steps": 1.0})
     multiplier = budget.gaussian_multiplier("steps", params.n_epochs)
-    order = cycle(enumerate(zip(batches, risks, strict=True)))
+    order = cycle(range(n_batches))
 
     def released(coef: FloatArray) -> FloatArray:
-        number, (batch, risk) = next(order)
+        number = next(order)
+        gradient_bound = family.residual_bound * params.covariate_bound
         with transcript.among(number):
             return transcript.gaussian(
-                risk.gradient(coef),
-                l2_sensitivity=batch_sensitivity(
-                    family.residual_bound * params.covariate_bound, batch.n_rows
-                ),
+                risks[number].gradient(coef),
+                l2_sensitivity=ball_mean_sensitivity(gradient_bound, batches[number].n_rows),
                 noise_multiplier=multiplier,
                 label="gradient",
             )
@@ -175,11 +154,5 @@ def _steps_in_turn(
 
 def _used(sample: Sample) -> BoolArray:
     """Return which rows each replicate uses, (n, R)."""
-    return (
-        np.ones((len(sample.rows), sample.n_replicates), bool) if sample.row_mask is None else sample.row_mask
-    )
-
-
-def _count_batches(sample: Sample, params: DPSGDGLMParams) -> int:
-    """Return B, no more than there are rows in any replicate."""
-    return min(params.n_batches, int(sample.n_rows.min()))
+    everyone = np.ones((len(sample.rows), sample.n_replicates), bool)
+    return everyone if sample.row_mask is None else sample.row_mask

@@ -59,24 +59,24 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_glm import BoundedGLM, step_witnesses
 from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
-from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.models.families import Family, check_labels
+from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.ridge import RidgeRisk, minimize_by_products
 from dpalgos.models.risk import Risk, minimize
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import choice, count, positive
+from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
-_FAMILIES = ("gaussian", "logistic")
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
 _INTERVAL_EPSILON, _CURVATURE_RELEASE = 0.3, 0.6  # of ε, and of what of it is the interval's
@@ -86,14 +86,10 @@ _FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only mul
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLMParams(IntervalParams):
+class ObjectivePerturbationGLMParams(IntervalParams, PrivateFamilyParams):
     """Keywords of :func:`objective_perturbation_glm`."""
 
-    family: str = choice("distribution of the responses given their mean", _FAMILIES)
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    response_bound: float | None = positive(
-        "for family='gaussian': residuals are clipped to ± this bound", default=None
-    )
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100
     )
@@ -108,7 +104,6 @@ class ObjectivePerturbationGLMParams(IntervalParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.made()
         if self.interval is not None and (self.sparsity is not None or self.coef_bound is not None):
             raise InputError(
                 f"interval must be None where coefficients are selected or projected, got {self.interval!r}; "
@@ -121,10 +116,6 @@ class ObjectivePerturbationGLMParams(IntervalParams):
         if self.interval is None:
             return self.epsilon, self.delta
         return (1 - _INTERVAL_EPSILON) * self.epsilon, self.delta / 2
-
-    def made(self) -> Family:
-        """Return the family with its public constants."""
-        return get_family(self.family, response_bound=self.response_bound, private=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +141,8 @@ def witnesses(
     params: ObjectivePerturbationGLMParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return opposite rows whose gradients are as long as can be and opposite."""
-    row = params.covariate_bound * np.eye(1, d)
-    label = 0.0 if params.response_bound is None else 10 * params.response_bound
-    apart: dict[str, Neighbors] = {"minimum": (row, np.full(1, label), -row, np.full(1, label))}
+    row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
+    apart = {"minimum": pair(row, -row, label)}
     theta = published[0][:, :1] if params.interval is not None else np.zeros((d, 1))
     return {**apart, **step_witnesses(params.made(), params.covariate_bound, theta)}
 

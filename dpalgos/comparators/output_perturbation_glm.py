@@ -26,10 +26,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.comparators.objective_perturbation_glm import reached_minimum
-from dpalgos.models.families import Family, check_labels, get_family
-from dpalgos.params import PrivateParams, choice, count, positive
+from dpalgos.models.families import check_labels
+from dpalgos.models.family_params import PrivateFamilyParams
+from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -38,26 +39,14 @@ _CLOSE, _FINEST = 1e-4, 1e-14  # gradient where the solver may end, in units of 
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbationGLMParams(PrivateParams):
+class OutputPerturbationGLMParams(PrivateFamilyParams):
     """Keywords of :func:`output_perturbation_glm`."""
 
-    family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     ridge: float = positive("Λ: weight of ‖θ‖²/2 beside the mean loss")
-    response_bound: float | None = positive(
-        "for family='gaussian': residuals are clipped to ± this bound", default=None
-    )
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.made()
-
-    def made(self) -> Family:
-        """Return the family with its public constants."""
-        return get_family(self.family, response_bound=self.response_bound, private=True)
 
 
 def minimum_sensitivity(gradient_bound: float, ridge: float, n_rows: FloatArray) -> FloatArray:
@@ -74,10 +63,8 @@ def witnesses(
     params: OutputPerturbationGLMParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return opposite rows whose residuals are clipped wherever the minimum lies."""
-    row = params.covariate_bound * np.eye(1, d)
-    farthest = (params.response_bound or 1.0) * (1 + params.covariate_bound**2 / params.ridge)
-    far = np.full(1, 10 * farthest)
-    return {"minimum": (row, far, -row, far)}
+    row, bound = params.covariate_bound * np.eye(1, d), params.response_bound or 1.0
+    return {"minimum": pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))}
 
 
 @register(

@@ -34,7 +34,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import PureEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
@@ -66,17 +66,14 @@ def witnesses(
     Where the support is everything, the first step attains its sensitivity: θ = 0. For means, the rows ±R·1.
     """
     if params.covariate_bound is None or params.response_bound is None:
-        row = np.full((1, d), _needed(params.value_bound, "value_bound", "a mean (y=None)"))
-        return {"vertex": (row, np.zeros(1), -row, np.zeros(1))}
-    theta = np.zeros(d)
+        row = np.full(d, _needed(params.value_bound, "value_bound", "a mean (y=None)"))
+        return {"vertex": pair(row, -row)}
+    theta = np.zeros((d, 1))
     for t, vertex in enumerate(published[:-1], start=1):
-        theta = (theta[:, None] + _toward(theta[:, None], vertex[0], t, params.coef_l1_bound))[:, 0]
-    response = np.full(1, -params.response_bound)
-    bound = params.covariate_bound
-    along, off = bound * np.sign(theta), bound * (theta == 0)
-    if not off.any():
-        along, off = 0 * along, np.full(d, bound)
-    return {"vertex": ((along + off)[None, :], response, (along - off)[None, :], response)}
+        theta = theta + _toward(theta, vertex[0], t, params.coef_l1_bound)
+    bound, on = params.covariate_bound, theta[:, 0] if (theta == 0).any() else np.zeros(d)
+    along, off = bound * np.sign(on), bound * (on == 0)
+    return {"vertex": pair(along + off, along - off, -params.response_bound)}
 
 
 @register(
@@ -95,7 +92,8 @@ def private_frank_wolfe_lasso(
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
     problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
-    radius = params.coef_l1_bound
+    radius, log_term = params.coef_l1_bound, np.log(1 / params.delta)
+    printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.n_iterations * log_term)
     theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for t in range(1, params.n_iterations + 1):
         # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
@@ -113,8 +111,8 @@ def private_frank_wolfe_lasso(
                 label="vertex",
             )
         else:
-            ratio = printed_scale(problem.printed_gradient_bound, params) / sample.n_rows / sensitivity
-            vertex = _printed_choice(transcript, scores, sensitivity, float(ratio[0]))
+            ratio = float((printed / params.epsilon / sample.n_rows / sensitivity)[0])
+            vertex = _printed_choice(transcript, scores, sensitivity, ratio)
         theta = theta + _toward(theta, vertex, t, radius)
     return theta
 
@@ -139,19 +137,13 @@ def selection_epsilon(epsilon: float, delta: float, n_iterations: int) -> float:
     return least_noise(budget, selections={"vertices": n_iterations}, gaussians={})["vertices"]
 
 
-def printed_scale(gradient_bound: float, params: PrivateFrankWolfeLassoParams) -> float:
-    """Return n times the scale of the printed Laplace noise, L₁ C₁ √(8 T log(1/δ)) / ε."""
-    log_term = np.sqrt(8 * params.n_iterations * np.log(1 / params.delta))
-    return float(gradient_bound * params.coef_l1_bound * log_term / params.epsilon)
-
-
 def _printed_choice(
     transcript: Transcript, scores: FloatArray, sensitivity: FloatArray, ratio: float
 ) -> IntArray:
-    scale = ratio * sensitivity
+    """Release the largest of scores with Laplace noise of ``ratio`` times the sensitivity."""
 
     def draw() -> IntArray:
-        noisy = scores + scale * transcript.noise.laplace(len(scores))
+        noisy = scores + ratio * sensitivity * transcript.noise.laplace(len(scores))
         return np.asarray(noisy.argmax(axis=0)[None, :])
 
     event = PureEvent(
@@ -162,9 +154,7 @@ def _printed_choice(
 
 def _toward(theta: FloatArray, vertex: IntArray, t: int, radius: float) -> FloatArray:
     """Return the step μ_t (v − θ); vertices j and d + j are C₁ e_j and −C₁ e_j."""
-    d = len(theta)
-    vertex = vertex.astype(int)
-    corner = np.zeros_like(theta)
+    d, vertex, corner = len(theta), vertex.astype(int), np.zeros_like(theta)
     corner[vertex % d, np.arange(theta.shape[1])] = np.where(vertex < d, radius, -radius)
     return np.asarray(2 / (t + 2) * (corner - theta))
 
@@ -199,11 +189,9 @@ class _Regression:
         self._radius, self._adaptive = params.coef_l1_bound, params.calibration == "tight"
 
     def largest_change(self, theta: FloatArray, t: int) -> float | FloatArray:
-        # The printed noise does not adapt to θ; its certificate uses the largest ‖θ‖₁ before step t, of a run
-        # that always took the same vertex: C₁ (1 − Π_{k<t} (1 − μ_k)).
-        norm: float | FloatArray = self._radius * (1 - 2 / (t * (t + 1)))
-        if self._adaptive:
-            norm = np.abs(theta).sum(axis=0)
+        norm: float | FloatArray = np.abs(theta).sum(axis=0)
+        if not self._adaptive:  # as large as ‖θ‖₁ is before step t if the vertex was always the same
+            norm = self._radius * (1 - 2 / (t * (t + 1)))
         return np.asarray(2 * (self._response_bound + self._covariate_bound * norm) * self._covariate_bound)
 
 

@@ -16,8 +16,7 @@ by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s event
 β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n (:func:`step_sensitivity`): one
 Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for the
 selection (`dpalgos.mechanisms.batched_top_k`), the rest for the steps, growing threefold; then all noise is
-scaled down to what is just proved. v is a product with the whole design, in its precision: see
-`Design.rounding`.
+scaled down to what is just proved. What rounding adds to v in single precision: see `Design.rounding`.
 
 A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression, and is
 then made longer by what the link's curvature took from it (:func:`one_step_factor`): where the noise is
@@ -26,35 +25,32 @@ larger than the sampling error, that is worth more than a second step.
 Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only.
 Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69 % of the signal of uniform entries.
 Weights that depend on x alone leave the equation unbiased at the truth, as does truncating predictors where
-they are small: for logistic regression with |x'β| ≤ log 3, probabilities from ¼ to ¾.
+they are small: for logistic regression |x'β| ≤ log 3, probabilities from ¼ to ¾. Marginal screening misses
+coordinates whose effect is cancelled by correlated ones: with ``n_screenings`` = 2, half of them are selected
+first, and the others by their covariance with the residual.
 
-Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones, and picks near
-copies of one column. With ``n_screenings`` = 2, half of them are selected first, and the others by their
-covariance with the residual.
-
-``fit="preconditioned"``: on S, instead of steps with one fixed step size, `preconditioned_glm` of the columns
-divided by √m, at the ε of its share of ρ = μ²/2 (of the last screening .85, of those before .15 in all). For
-correlated columns, which one step size does not suit, and of which near copies serve as well, so that the
-selection gets less of the budget; for independent ones it is worse than ``"steps"``.
+``fit="preconditioned"``, for correlated columns: on S, instead of steps with one fixed step size,
+`preconditioned_glm` of the columns divided by √m, at the ε of its share of ρ = μ²/2 (of the last screening
+.85, of those before .15 in all). Near copies of a column serve as well, so that the selection gets less.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.central.dp_sparse_glm import SPARSE_FAMILIES
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k, screening_multipliers
-from dpalgos.models.families import Family, get_family
+from dpalgos.models.family_params import SparseFamilyParams
 from dpalgos.models.one_step import one_step_factor
 from dpalgos.models.selected_scores import SelectedScores
-from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -62,32 +58,24 @@ from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
-_SELECTION_SHARE, _SELECTION_SHARE_OF_COPIES = 0.5, 0.2
+_SELECTION_SHARES = {"steps": 0.5, "preconditioned": 0.2}
 _EARLY_FITS = 0.15  # share of the preconditioned fits before the last one
 _PREDICTOR_BOUND = float(np.log(3))
 
 
-def _probability_or_none(name: str, value: float | None) -> float | None:
+def _probability_or_none(name: str, value: Any) -> float | None:
     return None if value is None else check_probability(name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScreenedSparseGLMParams(PrivateParams):
+class ScreenedSparseGLMParams(SparseFamilyParams):
     """Keywords of :func:`screened_sparse_glm`."""
 
-    family: str = choice("distribution of the responses", SPARSE_FAMILIES)
-    covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
-    sparsity: int = count("s, number of coordinates that are selected")
-    response_bound: float | None = positive(
-        "residuals are clipped to ± this bound (Gaussian and Poisson)", default=None
-    )
     covariate_second_moment: float | None = positive(
-        "m: typical square of an entry of X; None: covariate_bound² / 3, of uniform entries",
-        default=None,
+        "m: typical square of an entry of X; None: covariate_bound² / 3, of uniform entries", default=None
     )
     screening_bound: float | None = positive(
-        "c₁: entries are truncated to ± this bound for the selection; None: √(3 m) / 2",
-        default=None,
+        "c₁: entries are truncated to ± this bound for the selection; None: √(3 m) / 2", default=None
     )
     clip_norm: float | None = positive(
         "c₂: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s m)", default=None
@@ -98,7 +86,7 @@ class ScreenedSparseGLMParams(PrivateParams):
     )
     fit: str = choice(
         "'steps' of one size; 'preconditioned' for correlated columns",
-        ("steps", "preconditioned"),
+        tuple(_SELECTION_SHARES),
         default="steps",
     )
     n_iterations: int = count("T, steps on the selected coordinates", default=2)
@@ -119,21 +107,12 @@ class ScreenedSparseGLMParams(PrivateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.made()
-        if self.n_averaged > self.n_iterations:
-            raise InputError(
-                f"n_averaged must be at most n_iterations = {self.n_iterations}, got {self.n_averaged}; "
-                "pass e.g. n_averaged=1"
-            )
-        if self.n_screenings > self.sparsity:
-            raise InputError(
-                f"n_screenings must be at most sparsity = {self.sparsity}, got {self.n_screenings}; "
-                "pass e.g. n_screenings=1"
-            )
-
-    def made(self) -> Family:
-        """Return the family with its public constants."""
-        return get_family(self.family, response_bound=self.response_bound, private=True)
+        for name, most in (("n_averaged", "n_iterations"), ("n_screenings", "sparsity")):
+            given, largest = getattr(self, name), getattr(self, most)
+            if given > largest:
+                raise InputError(
+                    f"{name} must be at most {most} = {largest}, got {given}; pass e.g. {name}=1"
+                )
 
     @property
     def second_moment(self) -> float:
@@ -146,21 +125,19 @@ class ScreenedSparseGLMParams(PrivateParams):
         return self.second_moment * float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
 
     @property
-    def share_selected(self) -> float:
-        """Share of ρ for the selection: little where near copies of a column serve as well."""
-        usual = _SELECTION_SHARE if self.fit == "steps" else _SELECTION_SHARE_OF_COPIES
-        return usual if self.selection_share is None else self.selection_share
-
-    @property
     def step(self) -> float:
         """η."""
         return self.step_size or 1 / self.curvature
 
+    @property
+    def screened_to(self) -> float:
+        """c₁, at most the bound of the entries."""
+        return min(self.screening_bound or (3 * self.second_moment) ** 0.5 / 2, self.covariate_bound)
 
-def screening_bound(params: ScreenedSparseGLMParams) -> float:
-    """Return c₁, at most the bound of the entries."""
-    typical = float(np.sqrt(3 * params.second_moment)) / 2
-    return min(params.screening_bound or typical, params.covariate_bound)
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many coordinates each screening selects."""
+        return tuple(len(part) for part in np.array_split(np.arange(self.sparsity), self.n_screenings))
 
 
 def instrument_radius(params: ScreenedSparseGLMParams, n_selected: int) -> float:
@@ -194,24 +171,23 @@ def witnesses(
     params: ScreenedSparseGLMParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return opposite rows with the same response, which at β = 0 attain both sensitivities."""
-    ones, response = np.full((1, d), params.covariate_bound), np.zeros(1)
-    if params.response_bound is not None:
-        response += np.ceil(2 * params.response_bound) + 2
+    ones = np.full(d, params.covariate_bound)
+    response = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
     selected = np.empty(0, dtype=int)
-    for batch in range(len(batch_sizes(screening_sizes(params)[0]))):
+    for batch in range(len(batch_sizes(params.sizes[0]))):
         candidates = np.delete(np.arange(d), selected)
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
-    scores: dict[str, Neighbors] = {"scores": (ones, response, -ones, response)}
-    row = np.zeros((1, d))
+    found: dict[str, Neighbors] = {"scores": pair(ones, -ones, response)}
     if params.fit == "preconditioned":
         inner = PreconditionedGLMParams(epsilon=params.epsilon, delta=params.delta, family=params.family)
         for label, (X, y, other_X, other_y) in fit_witnesses(inner, len(selected), published).items():
-            rows, others = np.repeat(row, len(X), axis=0), np.repeat(row, len(X), axis=0)
+            rows, others = np.zeros((len(X), d)), np.zeros((len(X), d))
             rows[:, selected], others[:, selected] = X, other_X
-            scores[label] = (rows, y, others, other_y)
-        return scores
-    row[0, selected] = instrument_radius(params, len(selected)) / np.sqrt(len(selected))
-    return {**scores, "step": (row, response, -row, response)}
+            found[label] = (rows, y, others, other_y)
+        return found
+    row = np.zeros(d)
+    row[selected] = instrument_radius(params, len(selected)) / np.sqrt(len(selected))
+    return {**found, "step": pair(row, -row, response)}
 
 
 @register(
@@ -249,22 +225,21 @@ def screened_sparse_glm(
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    sizes = screening_sizes(params)
+    share = params.selection_share or _SELECTION_SHARES[params.fit]
     selections, fits = screening_multipliers(
-        params.epsilon, params.delta, sizes, fit_shares(params), params.share_selected
+        params.epsilon, params.delta, params.sizes, fit_shares(params), share
     )
+    support: IntArray = np.empty((0, sample.n_replicates), dtype=np.intp)
     coef: FloatArray = np.empty((0, sample.n_replicates))
-    selected = _selected(sample, np.empty((0, sample.n_replicates), dtype=np.intp), params)
-    for k, multipliers, fit in zip(sizes, selections, fits, strict=True):
+    bound = partial(predictor_bound, params)
+    selected = SelectedScores(sample, support, params.made(), params.covariate_bound, bound)
+    for k, multipliers, fit in zip(params.sizes, selections, fits, strict=True):
         support = _screened(selected, coef, k, params, multipliers, transcript)
-        selected = _selected(sample, support, params)
+        selected = SelectedScores(sample, support, params.made(), params.covariate_bound, bound)
         if params.fit == "preconditioned":
             coef = _preconditioned(selected, params, fit[0], transcript)
         else:
             coef, noise_std = _fitted(selected, params, fit, transcript)
-            if params.n_iterations == 1:
-                longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
-                coef, noise_std = longer * coef, longer * noise_std
     if params.fit == "steps":
         transcript.note("noise_std", noise_std)
         if params.threshold is not None:
@@ -287,16 +262,11 @@ def least_kept(params: ScreenedSparseGLMParams, noise_std: FloatArray, sample: S
 
 
 def sampling_variance(params: ScreenedSparseGLMParams, n_rows: FloatArray) -> FloatArray:
-    """Return what a typical coefficient would vary by without noise, 1 / (n γ), (R,); public.
+    """Return the variance 1 / (n γ) of a typical coefficient without noise, (R,); 0 for Gaussian responses.
 
-    Gaussian responses have a variance that the family does not know: 0.
+    Their variance is not known to the family.
     """
     return np.zeros_like(n_rows) if params.family == "gaussian" else 1 / (n_rows * params.curvature)
-
-
-def screening_sizes(params: ScreenedSparseGLMParams) -> tuple[int, ...]:
-    """Return how many coordinates each screening selects."""
-    return tuple(len(part) for part in np.array_split(np.arange(params.sparsity), params.n_screenings))
 
 
 def fit_shares(params: ScreenedSparseGLMParams) -> tuple[tuple[float, ...], ...]:
@@ -310,11 +280,6 @@ def fit_shares(params: ScreenedSparseGLMParams) -> tuple[tuple[float, ...], ...]
     return (tuple((growing / growing.sum() / n_screenings).tolist()),) * n_screenings
 
 
-def _selected(sample: Sample, support: IntArray, params: ScreenedSparseGLMParams) -> SelectedScores:
-    bound = partial(predictor_bound, params)
-    return SelectedScores(sample, support, params.made(), params.covariate_bound, bound)
-
-
 def _screened(
     selected: SelectedScores,
     coef: FloatArray,
@@ -324,7 +289,7 @@ def _screened(
     transcript: Transcript,
 ) -> IntArray:
     """Return the support with k more coordinates, chosen by their covariance with the residual, (s, R)."""
-    bound, n_rows = screening_bound(params), selected.sample.n_rows
+    bound, n_rows = params.screened_to, selected.sample.n_rows
     design = Design(selected.sample, bound, single=True)
     return batched_top_k(
         transcript,
@@ -355,13 +320,12 @@ def _fitted(
     transcript: Transcript,
 ) -> tuple[FloatArray, FloatArray]:
     """Return coefficients (k, R) and the standard deviation of their noise (R,)."""
-    n_rows = selected.sample.n_rows
-    n_steps, coef = len(noise_multipliers), np.zeros(selected.support.shape)
-    average, variance = np.zeros_like(coef), np.zeros(len(n_rows))
+    n_rows, n_steps = selected.sample.n_rows, len(noise_multipliers)
+    coef, average, variance = np.zeros(selected.support.shape), 0.0 * selected.support, np.zeros(len(n_rows))
     contraction = max(0.0, 1 - params.step * params.curvature)
     averaged = np.arange(n_steps - params.n_averaged, n_steps)
+    radius = instrument_radius(params, len(coef))
     for t, noise_multiplier in enumerate(noise_multipliers):
-        radius = instrument_radius(params, len(coef))
         sensitivity = step_sensitivity(selected.largest_residual(coef), radius, n_rows)
         score = transcript.gaussian(
             selected.mean_score(coef, radius),
@@ -375,4 +339,7 @@ def _fitted(
         # What is left of this step's noise in the average, if every later step takes away its usual part.
         left = np.sum(contraction ** (averaged[averaged >= t] - t)) / params.n_averaged
         variance += (left * params.step * noise_multiplier * sensitivity) ** 2
-    return average, np.sqrt(variance)
+    if n_steps > 1:
+        return average, np.sqrt(variance)
+    longer = one_step_factor(params.made(), average, np.sqrt(variance), second_moment=params.second_moment)
+    return longer * average, longer * np.sqrt(variance)

@@ -15,14 +15,12 @@ bounded range (times `Design.rounding` where X is in single precision). Given S,
 shares of ρ are ``_SELECTION_SHARE`` and the rest; then all noise is scaled down to what is just proved.
 
 Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only. The
-selection's truncation at half the bounds halves both factors of its sensitivity and loses less signal than
-that: for x uniform on the box 69 % stays at half the sensitivity; the same bounds as in the fit would give
-noise of about twice the size, relatively. Weights w that depend on x alone leave the coefficients of a linear
-model what they are; scaling y to c gives the noise of y's column and of x's columns the same cost. The
-eigenvalues of M_xx are floored at the noise's spectral norm, so that unresolved directions shrink to zero.
+selection's truncation at half the bounds halves both factors of its sensitivity and loses less signal: for x
+uniform on the box 69 % stays. Weights w that depend on x alone leave the coefficients of a linear model what
+they are; scaling y to c gives the noise of y's column and of x's columns the same cost. The eigenvalues of
+M_xx are floored at the noise's spectral norm, so that unresolved directions shrink to zero.
 
-Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones. Columns are
-taken as centered.
+Limit: screening misses coordinates whose effect is cancelled by correlated ones. Columns count as centered.
 """
 
 from collections.abc import Sequence
@@ -33,7 +31,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
@@ -66,11 +64,10 @@ def witnesses(
     params: ScreenedSparseRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return rows of opposite covariates, and orthogonal rows z on the selected coordinates."""
-    ones, response = np.full((1, d), params.covariate_bound), np.full(1, params.response_bound)
-    row = np.zeros((1, d))
-    row[0, published[0][:, 0].astype(int)] = _clip_norm(params) / np.sqrt(params.sparsity)
+    ones, row, response = np.full(d, params.covariate_bound), np.zeros(d), params.response_bound
+    row[published[0][:, 0].astype(int)] = _clip_norm(params) / np.sqrt(params.sparsity)
     # z = c (u, 1) and z' = c (u, −1) with a unit vector u are orthogonal.
-    return {"scores": (ones, response, -ones, response), "moments": (row, response, row, -response)}
+    return {"scores": pair(ones, -ones, response), "moments": pair(row, row, response, -response)}
 
 
 @register(

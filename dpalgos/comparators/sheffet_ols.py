@@ -46,6 +46,7 @@ from dpalgos.steps.moments import row_moments
 from dpalgos.typing import BoolArray, FloatArray
 
 _MOST_SKETCH_ROWS = 10**9
+_LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +77,7 @@ def row_sensitivity(covariate_bound: float, response_bound: float) -> float:
 
 def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
-    row = np.zeros(d + 1)
-    row[0], row[-1] = params.covariate_bound, params.response_bound
+    row = np.array([params.covariate_bound, *[0.0] * (d - 1), params.response_bound])
     others = np.linalg.svd(row[None, :])[2][1:]
     axes = np.repeat(others * np.linalg.norm(row) / 8, 64, axis=0)  # many short rows that nothing clips
     full, lacking = np.vstack([axes, row]), np.vstack([axes, 0 * row])
@@ -126,9 +126,6 @@ def printed_ridge(params: SheffetOLSParams, row_bound_squared: float) -> float:
     return float(8 * row_bound_squared / params.epsilon * spread)
 
 
-_LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
-
-
 @lru_cache(maxsize=4096)
 def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
     """Return the least w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
@@ -155,12 +152,9 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
 
 
 def _passes_test(
-    gram: FloatArray,
-    ridge: float,
-    row_bound_squared: float,
-    params: SheffetOLSParams,
-    transcript: Transcript,
+    gram: FloatArray, ridge: float, row_bound_squared: float, params: SheffetOLSParams, transcript: Transcript
 ) -> BoolArray:
+    """Release whether the noisy least eigenvalue lies above the ridge by its margin, (R,)."""
     least = np.linalg.eigvalsh(gram)[:, :1].T
     noisy = transcript.laplace(
         least, l1_sensitivity=row_bound_squared, epsilon=params.epsilon / 4, label="least eigenvalue"

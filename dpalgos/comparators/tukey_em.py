@@ -27,12 +27,11 @@ Calibrations
     ``tight``: ε₁ = ε/2, ε₀ = ε/4, h as above.
     ``paper``: ε₁ = ε₀ = ε/2, made for adding or removing a model, with the authors' condition in the place of
     G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
-    a row this proves 1.5 ε. The authors' code draws the check's Laplace noise with scale ε/2 in the place of
-    2/ε, too little for ε < 2 (derived from the code; it is not what runs here).
+    a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 in the place of 2/ε.)
 
-Departures: parts are dealt in turn, not shuffled. Order statistics are moved apart by 10⁻¹⁰ per rank in the
-place of random perturbations of that size, so that models that agree leave boxes with a volume; order
-statistics of neighbors keep their order, which is all that the proof uses. m is at most the number of rows.
+Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
+place of random perturbations of that size, which keeps the order of neighbors' order statistics, all that the
+proof uses; m is at most the number of rows.
 
 Reference: Amin, Joseph, Ribero & Vassilvitskii (2023), Easy differentially private linear regression. Brown,
 Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean estimation without private
@@ -65,29 +64,16 @@ class TukeyEMParams(PrivateParams):
     n_models: int = count("m, number of parts; each should have a few rows per column", default=1000)
 
     @property
-    def check_epsilon(self) -> float:
-        """ε₁."""
-        return self._budget.split_epsilon("distance")
-
-    @property
-    def depth_epsilon(self) -> float:
-        """ε₀."""
-        return self._budget.split_epsilon("point", releases=2 if self.calibration == "tight" else 1)
-
-    @property
-    def _budget(self) -> Budget:
-        """Return how ε is spent; the point costs two of its ε₀, of which the paper counts one."""
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares={"distance": 0.5, "point": 0.5})
+    def epsilons(self) -> tuple[float, float]:
+        """ε₁ and ε₀; the point costs two of its ε₀, of which the paper counts one."""
+        budget = Budget(epsilon=self.epsilon, delta=self.delta, shares={"distance": 0.5, "point": 0.5})
+        releases = 2 if self.calibration == "tight" else 1
+        return budget.split_epsilon("distance"), budget.split_epsilon("point", releases=releases)
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """Boxes of points of depth at least 1, 2, …, ⌈m/2⌉ among m models, of which t is asked at least.
-
-    Attributes
-    ----------
-    lower, upper : (d, ⌈m/2⌉) arrays
-    """
+    """Boxes (d, ⌈m/2⌉) of points of depth at least 1, 2, …, ⌈m/2⌉ among m models; t is asked at least."""
 
     lower: FloatArray
     upper: FloatArray
@@ -130,7 +116,7 @@ def log_gaps(boxes: Boxes, epsilon: float) -> FloatArray:
 
 def distance(boxes: Boxes, params: TukeyEMParams) -> int:
     """Return h."""
-    epsilon, log_delta = params.depth_epsilon, np.log(params.delta)
+    (_, epsilon), log_delta = params.epsilons, np.log(params.delta)
     if params.calibration == "tight":
         return _count_first(log_gaps(boxes, epsilon) <= log_delta)
     log_volumes, t = boxes.log_volumes, boxes.t
@@ -172,7 +158,7 @@ def witnesses(params: TukeyEMParams, d: int, published: Sequence[FloatArray]) ->
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""
-    epsilon = params.check_epsilon
+    epsilon, depth_epsilon = params.epsilons
     boxes = _boxes(sample, params.n_models)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
     distances = np.array([[apart[id(each)] for each in boxes]], dtype=float)
@@ -181,7 +167,6 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
     )
     passed = released[0] > -np.log(2 * params.delta) / epsilon
     middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)
-    depth_epsilon = params.depth_epsilon
 
     def draw() -> FloatArray:
         points = np.empty_like(middles)
