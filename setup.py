@@ -11,6 +11,7 @@ setup(
     packages=[*find_packages(include=["dpalgos*"]), *(f"dpcost.{name}" for name in application), *in_place],
     package_dir={"dpcost": "."},
     package_data={
+        "dpalgos": ["py.typed", "*.pyi"],
         "dpcost.flows": ["claims.toml", "cli/templates/*", "../prefect.yaml"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],

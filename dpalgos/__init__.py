@@ -7,9 +7,22 @@
 (3,)
 """
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.rows.sample import Sample
 
-__all__ = ["Estimator", "InputError", "Result", "Sample", "catalog", "estimate", "get_estimator"]
+__version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "Estimator",
+    "InputError",
+    "PrivacyWarning",
+    "Result",
+    "Sample",
+    "catalog",
+    "estimate",
+    "get_estimator",
+]

@@ -1,24 +1,29 @@
 """`estimate`: the one function by which every estimator is called."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.budget import charge_open_budgets
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
-from dpalgos.params import Params
+from dpalgos.mechanisms.level_search import AT_THE_LAST_LEVEL
+from dpalgos.params import Params, PrivateParams
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+_LARGEST_EPSILON = 20.0
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result:
     """The result of :func:`estimate`.
 
@@ -45,6 +50,16 @@ class Result:
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
     interval: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, np.shape(self.estimate)))
+        cost = (
+            "not private"
+            if np.isnan(self.certified_epsilon)
+            else f"ε = {self.certified_epsilon:.4g} at δ = {self.delta:g}, {len(self.events)} events"
+        )
+        with np.printoptions(precision=4, threshold=6, edgeitems=2):
+            return f"Result({shape} estimate {self.estimate}, {cost})".replace("\n", "")
 
 
 def estimate(
@@ -91,7 +106,13 @@ def estimate(
     Raises
     ------
     InputError
-        If an argument is wrong; no value of the data is ever printed.
+        If an argument is wrong, or an open :class:`dpalgos.Budget` would be exceeded; no value of the data is
+        ever printed.
+
+    Warns
+    -----
+    PrivacyWarning
+        If ε is above 20, or δ at least one over the number of rows (users): such promises protect nobody.
     """
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
@@ -112,6 +133,10 @@ def estimate(
     check_users(estimator, sample)
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     released = run(estimator, sample, params, transcript)
+    if isinstance(params, PrivateParams):
+        charge_open_budgets(transcript.events, replicates)
+        _warn_of_weak_promises(estimator, sample, params)
+        _warn_of_units(transcript)
     delta = getattr(params, "delta", float("nan"))
     interval = interval_of(released, transcript)
     return Result(
@@ -162,6 +187,38 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
         raise InputError(
             f"user_ids must name at least two users for {estimator.name}, got one; its answer would be noise"
         )
+
+
+def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: PrivateParams) -> None:
+    """Warn where ε or δ is so large that the guarantee means little."""
+    epsilon, delta, unit = params.epsilon, params.delta, estimator.unit_of_privacy
+    people = min(users.n_users for users in sample.users) if unit == "user" else int(sample.n_rows.min())
+    if epsilon > _LARGEST_EPSILON:
+        warnings.warn(
+            f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: somebody who can tell two neighboring "
+            f"datasets apart may be right with odds of e^{epsilon:g} to 1",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    if delta * people >= 1:
+        warnings.warn(
+            f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
+            f"{unit} drawn at random would keep that promise; choose e.g. delta = 1/{people}**2",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_units(transcript: Transcript) -> None:
+    """Warn where the released clip level of the rows says that they are far from order one."""
+    for name, at_the_end in transcript.diagnostics.items():
+        if name.startswith("rows above a level") and AT_THE_LAST_LEVEL in name and np.any(at_the_end):
+            warnings.warn(
+                "more rows than are clipped without harm lie beyond the largest clip level: are the units "
+                "right? Columns and response should be of order one in public units",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _check_unit(estimator: Estimator) -> None:

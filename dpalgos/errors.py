@@ -11,6 +11,10 @@ class InputError(ValueError):
     """
 
 
+class PrivacyWarning(UserWarning):
+    """An answer is as private as stated, but what is done with it may promise less than it seems."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """Build the error for a name that is not in a list, with its nearest match."""
     names = sorted(known)

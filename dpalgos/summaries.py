@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,12 @@ class ReleaseSummary:
     unit: str
     public: tuple[str, ...]
 
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame, a row per coordinate."""
+        import pandas as pd  # only for those who ask for a frame
+
+        return pd.DataFrame(self._numbers, index=list(self.names), columns=list(self._columns))
+
     def __str__(self) -> str:
         width = max(len(name) for name in self.names)
         head = f"{'':<{width}}" + "".join(f"  {each:>12}" for each in self._columns)
@@ -71,12 +78,15 @@ class ReleaseSummary:
         return ("estimate", f"[{tail:.4g}", f"{1 - tail:.4g}]")
 
     @property
-    def _rows(self) -> list[tuple[str, tuple[str, ...]]]:
+    def _numbers(self) -> FloatArray:
         ends = np.zeros((0, len(self.names))) if self.interval is None else self.interval
-        columns = np.vstack([self.estimate, ends]).T
+        return np.vstack([self.estimate, ends]).T
+
+    @property
+    def _rows(self) -> list[tuple[str, tuple[str, ...]]]:
         return [
             (name, tuple("?" if np.isnan(cell) else f"{cell:.6g}" for cell in cells))
-            for name, cells in zip(self.names, columns, strict=True)
+            for name, cells in zip(self.names, self._numbers, strict=True)
         ]
 
     @property

@@ -26,7 +26,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import bdtrc, expit
-from scipy.stats import binom
 
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_epsilon
 from dpalgos.errors import InputError
@@ -78,6 +77,8 @@ def shuffled_delta(epsilon: float, report_epsilon: float, n_reports: int) -> flo
     """Return an upper bound of the central δ at ε < ε₀ of shuffled ε₀-DP reports."""
     if epsilon >= report_epsilon:
         return 0.0
+    from scipy.stats import binom  # its import takes longer than that of everything else
+
     others = n_reports - 1
     clone = np.exp(-report_epsilon)
     mean, spread = others * clone, _DEVIATIONS * np.sqrt(others * clone * (1 - clone)) + _DEVIATIONS

@@ -1,4 +1,4 @@
-"""Privacy cost of a dataset over many releases: the arithmetic of the ledger.
+"""Privacy cost of a dataset over many releases: the arithmetic of the ledger and of `dpalgos.Budget`.
 
 Releases are chosen adaptively, parameters included. Zero-concentrated DP composes under that freedom
 (Whitehouse, Ramdas, Rogers & Wu 2023): stop when Σρ would exceed what (ε, δ) allows, and everything
@@ -9,7 +9,7 @@ covered by the sum of their ε.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpalgos.accounting.composition import by_group, renyi_epsilon
+from dpalgos.accounting.composition import by_group, certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -66,6 +66,18 @@ def spending(events: Sequence[Event]) -> Spending:
             failure=max(group.failure for group in groups),
         )
     return sum((_cost(event) for event in events), Spending())
+
+
+def adaptive_epsilon(calls: Sequence[Sequence[Event]], delta: float) -> float:
+    """Return the ε at δ that several calls prove, each chosen by the answers of those before it.
+
+    The events of one call are composed exactly. So are Gaussian events alone, whose μ² adds up under adaptive
+    choice too (Koskela, Tobaben & Honkela 2023). All others are summed as zero-concentrated DP.
+    """
+    events = [event for call in calls for event in call]
+    if len(calls) <= 1 or all(isinstance(event, GaussianEvent) for event in events):
+        return certified_epsilon(events, delta)
+    return sum((spending(call) for call in calls), Spending()).epsilon(delta)
 
 
 def _cost(event: Event) -> Spending:

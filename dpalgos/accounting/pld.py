@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit
-from scipy.stats import binom
 
 from dpalgos.accounting.sampled_gaussian import grid_interval, loss_deviation, sampled_gaussian_losses
 
@@ -64,6 +63,8 @@ def _dominating_pair(cost: Cost, interval: float) -> "PrivacyLossDistribution":
         return sampled_gaussian_losses(parameter, rate, interval).self_compose(count)
     if kind == "gaussian":
         return pld.from_gaussian_mechanism(parameter / np.sqrt(count), value_discretization_interval=interval)
+    from scipy.stats import binom  # its import takes longer than that of everything else
+
     ups = np.arange(count + 1)
     losses = np.ceil(parameter * (2 * ups - count) / interval).astype(int)
     masses: dict[int, float] = {}

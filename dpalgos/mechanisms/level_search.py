@@ -12,6 +12,8 @@ import numpy as np
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
+AT_THE_LAST_LEVEL = "the search ended at the largest level"
+
 
 def count_sensitivity() -> float:
     """Return 1: replacing a row raises a count of rows by one, lowers it by one or leaves it."""
@@ -33,6 +35,8 @@ def search_level(
     label: str,
 ) -> FloatArray:
     """Release the lowest candidate that at most about ``wanted`` rows exceed, (R,).
+
+    A diagnostic says whether that is the last candidate: then the rows are larger than those tried.
 
     Parameters
     ----------
@@ -64,4 +68,5 @@ def search_level(
         too_many = released > wanted
         low = np.where(too_many, np.minimum(middle + 1, high), low)
         high = np.where(too_many, high, middle)
+    transcript.note(f"{label}: {AT_THE_LAST_LEVEL}", high == len(candidates) - 1)
     return np.asarray(levels[high, replicate])

@@ -1,5 +1,8 @@
 """The commands that list what there is: ``dpcost studies``, ``dpcost estimators``, ``dpcost datasets``."""
 
+import json
+from typing import Annotated, Any
+
 import typer
 
 from flows.cli.options import AsJson, print_rows
@@ -27,12 +30,56 @@ def studies(as_json: AsJson = False) -> None:
     print_rows(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
 
 
-def estimators(as_json: AsJson = False) -> None:
-    """List the estimators."""
+def estimators(
+    name: Annotated[str | None, typer.Argument(help="Explain one estimator.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only those for a task, e.g. mean.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only none, central, local or user.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the estimators, or explain one."""
     import dpalgos
 
+    if name is not None:
+        entry = dpalgos.get_estimator(name)
+        if as_json:
+            typer.echo(json.dumps(entry.to_dict(), indent=1))
+        else:
+            typer.echo(_explained(entry.to_dict()))
+        return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
+    for field, option, wanted in (("task", "--task", task), ("privacy_model", "--model", model)):
+        known = sorted({row[field] for row in rows})
+        if wanted is not None and wanted not in known:
+            raise dpalgos.InputError(f"{option} must be one of {', '.join(known)}, got {wanted!r}")
+        rows = [row for row in rows if wanted in (None, row[field])]
     print_rows(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
+
+
+def _explained(row: dict[str, Any]) -> str:
+    """Return what a user needs to know to call an estimator."""
+    if row["privacy_model"] == "none":
+        promise = "not private"
+    else:
+        promise = (
+            f"(ε, δ) under {row['neighboring_relation']}, per {row['unit_of_privacy']} "
+            f"({row['privacy_model']} model), calibration {' or '.join(row['calibrations'])}"
+        )
+    lines = [
+        f"{row['name']}: {row['title']}",
+        row["summary"],
+        "",
+        f"task        {row['task']}",
+        f"privacy     {promise}",
+        f"interval    {'yes, with interval=.95' if row['interval'] else 'none'}",
+        f"reference   {row['reference']}",
+        *([f"public      {row['public']}"] if row["public"] else []),
+        "",
+        "keywords",
+    ]
+    for each in row["parameters"]:
+        default = "required" if each["required"] else f"default {each['default']!r}"
+        lines.append(f"  {each['name']:<28}{default:<20}{each['doc']}")
+    return "\n".join(lines)
 
 
 def datasets(as_json: AsJson = False) -> None:

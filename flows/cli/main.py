@@ -19,16 +19,15 @@ from flows.cli.cache import cache_app
 from flows.cli.errors import explained, fail
 from flows.cli.init import init
 from flows.cli.local import local_app
-from flows.cli.options import help_without_command
+from flows.cli.options import help_or_version
 from flows.record.progress import say
 
 app = typer.Typer(
     help="Measure what privacy costs: private and non-private estimators side by side on real data.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.callback(invoke_without_command=True)(help_without_command)
+app.callback(invoke_without_command=True)(help_or_version)
 for group in (runs, catalogs, privacy):
     group.register(app)
 app.command()(init)
@@ -52,7 +51,8 @@ def main() -> None:
         message = re.sub(r"^Invalid value for '(--[a-z-]+)': must be", r"\1 must be", error.format_message())
         fail(f"{message.rstrip('.')}{where}")
     except SystemExit as left:
-        status = 1 if left.code == 1 else _CTRL_C  # 1: the reader of the output went away
+        # 0: a completion was printed; 1: the reader of the output went away.
+        status = left.code if left.code in (0, 1) else _CTRL_C
     except (KeyboardInterrupt, typer.Abort):
         status = _CTRL_C
     except Exception as error:

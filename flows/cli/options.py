@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +66,22 @@ Out = Annotated[
     Path | None, typer.Option(parser=_folder, help="Folder of the reports; reports/out by default.")
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dpcost {version('dpcost')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+]
+
+
+def help_or_version(context: typer.Context, version: Version = False) -> None:
+    """Print the version, or the help where no command is given."""
+    help_without_command(context)
 
 
 def help_without_command(context: typer.Context) -> None:

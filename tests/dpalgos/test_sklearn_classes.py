@@ -13,9 +13,11 @@ from dpalgos.sklearn import (
     DPLinearRegression,
     DPLogisticRegression,
     DPMean,
+    DPMultinomialRegression,
     DPPoissonRegressor,
     DPSparseLinearRegression,
     DPSparseMean,
+    PublicScaler,
 )
 from dpalgos.summaries import ReleaseSummary
 
@@ -26,6 +28,8 @@ MODELS = [
     DPSparseLinearRegression(**ASKED, sparsity=1, covariate_bound=3.0, response_bound=3.0),
     DPPoissonRegressor(**ASKED),
     DPLogisticRegression(**ASKED),
+    DPMultinomialRegression(**ASKED),
+    PublicScaler(center=0.5, scale=2.0),
     DPMean(**ASKED, value_bound=3.0),
     DPBoundedMean(**ASKED, lower=-3.0, upper=3.0),
     DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),

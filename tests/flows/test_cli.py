@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+import dpalgos
 from tasks.study import study_file
 
 
@@ -45,6 +46,9 @@ WRONG = {
     "advise housing --reps 0": ("--reps", "'0'"),
     "advise housing --error nan": ("--error", "nan"),
     "run a\nb": ("a\\nb",),
+    "estimators dp_maen": ("'dp_maen'", "'dp_mean'"),
+    "estimators --task means": ("--task", "'means'", "mean"),
+    "estimators --model device": ("--model", "'device'", "local"),
     "ingest housng": ("'housng'", "'housing'"),
     "report housng": ("'housng'", "'housing'"),
     "compare nowhere nowhere": ("nowhere",),
@@ -98,6 +102,21 @@ def test_help_is_no_error(dpcost, command):
     status, out, err = dpcost(*command)
     assert (status, err) == (0, "")
     assert out.startswith("Usage: ")
+
+
+def test_estimators_are_explained_and_filtered(dpcost):
+    status, out, _ = dpcost("estimators", "box_mean")
+    assert status == 0
+    for each in dpalgos.get_estimator("box_mean").to_dict()["parameters"]:
+        assert each["name"] in out
+        assert each["doc"] in out
+    assert json.loads(dpcost("estimators", "box_mean", "--json")[1])["name"] == "box_mean"
+    shown = json.loads(dpcost("estimators", "--task", "mean", "--model", "user", "--json")[1])
+    assert [each["name"] for each in shown] == ["user_level_mean"]
+
+
+def test_the_version_is_printed(dpcost):
+    assert dpcost("--version")[:2] == (0, f"dpcost {dpalgos.__version__}\n")
 
 
 @pytest.mark.parametrize("what", ["studies", "estimators", "datasets"])

@@ -1,0 +1,408 @@
+"""The scikit-learn classes: regressions, classifications and means."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpalgos.errors import InputError
+from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
+from dpalgos.sklearn.scaler import Units, public_units
+from dpalgos.typing import FloatArray
+
+_NEAR = 0.9  # of the bound
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _LinearPredictor(UnitModel):
+    """A fit with a coefficient for each column, or one for each column and class, and an intercept."""
+
+    fit_intercept: bool = True
+
+    def _fit_coef(
+        self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
+    ) -> None:
+        """Fit in public units and keep coefficients, (d,) or (d, K), and intervals in raw ones."""
+        units = self._units_of(X, centered=self.fit_intercept)
+        rows = units.apply(X)
+        rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
+        answer = self._released(rows, y, **settings)
+        unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
+
+        def slopes(coef: FloatArray) -> FloatArray:
+            return np.asarray((unit * coef[: X.shape[1]].T / units.scale).T)
+
+        self._coef = slopes(answer)
+        moved = (self._coef.T * units.center).T
+        self._intercept = unit * answer[-1] + center - moved.sum(axis=0) if self.fit_intercept else 0.0
+        if self.interval_ is not None:
+            ends = np.array([slopes(end) for end in self.interval_])
+            if self.fit_intercept:
+                # A standard deviation of a sum is at most the sum of the standard deviations.
+                products = [np.where(units.center, -end * units.center, 0.0) for end in ends]
+                last = unit * self.interval_[:, -1] + center + np.sort(products, axis=0).sum(axis=1)
+                ends = np.column_stack([ends, last])
+            self.interval_ = ends
+
+    def _predictor(self, X: object) -> FloatArray:
+        check_is_fitted(self)
+        checked = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.asarray(checked @ self._coef + self._intercept)
+
+    def _rows(self) -> list[tuple[str, float]]:
+        rows = list(zip(self._names(), map(float, self._coef), strict=True))
+        return [*rows, ("intercept", float(self._intercept))] if self.fit_intercept else rows
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
+    def fit(self, X: object, y: object, **others: object) -> Self:
+        """Fit to X (n, d) and y (n,)."""
+        return self._fitted(X, y, others)
+
+    def _fitted(self, X: object, y: object, others: dict[str, object], **settings: object) -> Self:
+        refuse_fit_arguments(others)
+        rows, responses = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        column = np.asarray(responses, dtype=np.float64)
+        units = self._response_units()
+        self._fit_coef(rows, units.apply(column[:, None])[:, 0] if units else column, units, **settings)
+        self.coef_, self.intercept_ = self._coef, float(self._intercept)
+        return self
+
+    def _response_units(self) -> Units | None:
+        return None
+
+    def predict(self, X: object) -> FloatArray:
+        """Return predictions, (n,)."""
+        return self._predictor(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # noise, on tables as small as those of the checks
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _PrivateLeastSquares(_PrivateRegressor):
+    """A regression whose response has public units, too."""
+
+    y_bounds: object = None
+    y_center: object = None
+    y_scale: object = None
+
+    def _response_units(self) -> Units:
+        return public_units(
+            1,
+            bounds=self.y_bounds,
+            center=self.y_center,
+            scale=self.y_scale,
+            prefix="y_",
+            centered=self.fit_intercept,
+        )
+
+
+class DPLinearRegression(_PrivateLeastSquares):
+    """Private linear regression; needs no bounds, only units in which columns and response are of order one.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    fit_intercept : bool, default True
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    y_bounds, y_center, y_scale
+        The same for the response.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    random_state : int, Generator or None
+    """
+
+    _estimator = "preconditioned_regression"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPSparseLinearRegression(_PrivateLeastSquares):
+    """Private linear regression on few of many columns.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    sparsity : int
+        How many coefficients (with the intercept, if one is fitted) are not zero.
+    covariate_bound : float
+        Entries of X, in public units, are clipped to plus or minus this.
+    response_bound : float
+        Responses, in public units, are clipped to plus or minus this.
+    fit_intercept : bool, default False
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    y_bounds, y_center, y_scale
+        The same for the response.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    random_state : int, Generator or None
+    """
+
+    _estimator = "screened_sparse_regression"
+
+    sparsity: int
+    covariate_bound: float
+    response_bound: float
+    fit_intercept: bool = False
+
+
+class DPPoissonRegressor(_PrivateRegressor):
+    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    fit_intercept : bool, default True
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    random_state : int, Generator or None
+    """
+
+    _estimator = "preconditioned_glm"
+
+    def fit(self, X: object, y: object, **others: object) -> Self:
+        """Fit to X (n, d) and counts y (n,)."""
+        return self._fitted(X, y, others, family="poisson")
+
+    def predict(self, X: object) -> FloatArray:
+        """Return expected counts, (n,)."""
+        return np.exp(np.minimum(self._predictor(X), 700.0))
+
+
+class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[misc]
+    def _codes(self, X: object, y: object, others: dict[str, object]) -> tuple[FloatArray, FloatArray]:
+        """Return checked rows and the labels as 0 … K − 1."""
+        refuse_fit_arguments(others)
+        rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) == 1:
+            raise InputError("Classification needs y to hold two labels or more, got only one class")
+        return rows, codes.astype(np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # noise, on tables as small as those of the checks
+        return tags
+
+
+class DPLogisticRegression(_PrivateClassifier):
+    """Private logistic regression of two labels; needs no bounds, only units of order one.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    fit_intercept : bool, default True
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    random_state : int, Generator or None
+    """
+
+    _estimator = "preconditioned_glm"
+
+    def fit(self, X: object, y: object, **others: object) -> Self:
+        """Fit to X (n, d) and two labels y (n,), which are public."""
+        rows, codes = self._codes(X, y, others)
+        if len(self.classes_) != 2:
+            raise InputError(
+                f"Only binary classification is supported: y must hold two labels, got {len(self.classes_)} "
+                "classes; take DPMultinomialRegression"
+            )
+        self._fit_coef(rows, codes, family="logistic")
+        self.coef_, self.intercept_ = self._coef[None, :], float(self._intercept)
+        return self
+
+    def decision_function(self, X: object) -> FloatArray:
+        """Return log-odds of the second label, (n,)."""
+        return self._predictor(X)
+
+    def predict_proba(self, X: object) -> FloatArray:
+        """Return the probabilities of both labels, (n, 2)."""
+        chance = expit(self._predictor(X))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, X: object) -> np.ndarray:
+        """Return the likelier labels, (n,)."""
+        likelier = (self._predictor(X) > 0).astype(int)
+        return np.asarray(self.classes_[likelier])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class DPMultinomialRegression(_PrivateClassifier):
+    """Private logistic regression of several labels (softmax); has no intervals.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    fit_intercept : bool, default True
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    classes_ : (K,) array
+    coef_ : (K, d) array
+    intercept_ : (K,) array
+    """
+
+    _estimator = "preconditioned_glm"
+
+    def fit(self, X: object, y: object, **others: object) -> Self:
+        """Fit to X (n, d) and labels y (n,), which are public."""
+        rows, codes = self._codes(X, y, others)
+        self._fit_coef(rows, codes, family="multinomial", n_classes=len(self.classes_))
+        self.coef_ = self._coef.T
+        self.intercept_ = np.broadcast_to(self._intercept, (len(self.classes_),)).astype(float)
+        return self
+
+    def decision_function(self, X: object) -> FloatArray:
+        """Return the linear predictors, (n, K), or of two labels their difference, (n,)."""
+        predictor = self._predictor(X)
+        return predictor[:, 1] - predictor[:, 0] if len(self.classes_) == 2 else predictor
+
+    def predict_proba(self, X: object) -> FloatArray:
+        """Return the probability of each label, (n, K)."""
+        return np.asarray(softmax(self._predictor(X), axis=1))
+
+    def predict(self, X: object) -> np.ndarray:
+        """Return the likeliest labels, (n,)."""
+        likeliest = self._predictor(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    def _rows(self) -> list[tuple[str, float]]:
+        names = [*self._names(), "intercept"] if self.fit_intercept else self._names()
+        coef = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
+        return [
+            (f"{label}: {name}", float(value))
+            for label, row in zip(self.classes_, coef, strict=True)
+            for name, value in zip(names, row, strict=True)
+        ]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _ClippedMean(UnitModel):
+    """Means of columns whose entries are clipped to plus or minus a bound."""
+
+    value_bound: float
+
+    def fit(self, X: object, y: object = None, **others: object) -> Self:
+        """Fit to X (n, d); y is ignored."""
+        refuse_fit_arguments(others)
+        rows = validate_data(self, X, dtype=np.float64)
+        units = self._units_of(rows)
+        answer = self._released(units.apply(rows), None)
+        if (abs(answer) > _NEAR * self.value_bound).any():
+            warnings.warn(
+                f"a mean lies within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}, so that many "
+                "entries may be clipped; is the bound right, and are the units?",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.mean_ = units.undo(answer)
+        self.interval_ = None if self.interval_ is None else units.undo(self.interval_)
+        return self
+
+    def _rows(self) -> list[tuple[str, float]]:
+        return list(zip(self._names(), self.mean_, strict=True))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPMean(_ClippedMean):
+    """The private mean of each column.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    value_bound : float
+        Entries of X, in public units, are clipped to plus or minus this.
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; means and intervals are in raw units.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    mean_ : (d,) array
+    """
+
+    _estimator = "dp_mean"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPBoundedMean(PrivateModel):
+    """The private mean of columns whose range is known, with the least noise for that range.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    lower, upper : float or (d,) array_like
+        Ends of the range of every column, or one of each for all: public, in raw units.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    mean_ : (d,) array
+    """
+
+    _estimator = "box_mean"
+
+    lower: object
+    upper: object
+
+    def fit(self, X: object, y: object = None, **others: object) -> Self:
+        """Fit to X (n, d); y is ignored."""
+        refuse_fit_arguments(others)
+        self.mean_ = self._released(validate_data(self, X, dtype=np.float64), None)
+        return self
+
+    def _rows(self) -> list[tuple[str, float]]:
+        return list(zip(self._names(), self.mean_, strict=True))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPSparseMean(_ClippedMean):
+    """The private mean of many columns of which few are far from zero.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    value_bound : float
+        Entries of X, in public units, are clipped to plus or minus this.
+    sparsity : int
+        How many entries of the answer, in public units, are not zero.
+    bounds, center, scale
+        Public units of the columns, as in :class:`PublicScaler`; means and intervals are in raw units.
+    interval : float or None
+        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    mean_ : (d,) array
+    """
+
+    _estimator = "dp_sparse_mean"
+
+    sparsity: int

@@ -1,0 +1,277 @@
+"""What a user of the library relies on: budgets over several calls, public units, warnings, types."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import dpalgos
+from dpalgos import Budget, InputError, PrivacyWarning
+from dpalgos.accounting.relation import Relation
+from dpalgos.sklearn import (
+    DPBoundedMean,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMean,
+    DPMultinomialRegression,
+    DPSparseLinearRegression,
+    PublicScaler,
+)
+from dpalgos.stubs import stubs
+
+ASKED = {"epsilon": 1.0, "delta": 1e-6}
+UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
+BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
+
+
+def mean(epsilon=1.0, delta=1e-6, **settings):
+    X = np.linspace(0, 1, 2000)[:, None]
+    rng = np.random.default_rng(0)
+    return dpalgos.estimate(
+        "box_mean", X, epsilon=epsilon, delta=delta, lower=0.0, upper=1.0, rng=rng, **settings
+    )
+
+
+def raw_table(n=20_000, seed=3):
+    """Return rows and responses in raw units, and the coefficients and intercept of the law."""
+    rng = np.random.default_rng(seed)
+    Z = rng.uniform(-1, 1, (n, 3))
+    y = 1e6 + 2e5 * (Z @ [1.0, -0.5, 0.0] + 0.1 * rng.standard_normal(n))
+    X = Z * UNITS["scale"] + UNITS["center"]
+    coef = 2e5 * np.array([1.0, -0.5, 0.0]) / UNITS["scale"]
+    return X, y, coef, 1e6 - coef @ UNITS["center"]
+
+
+def test_a_budget_sums_calls_and_withholds_what_exceeds_it():
+    with Budget(epsilon=1.5, delta=1e-6) as budget:
+        mean(epsilon=0.7)
+        assert budget.spent_epsilon == pytest.approx(0.7, rel=1e-4)
+        mean(epsilon=0.7)
+        with pytest.raises(InputError, match=r"epsilon of the budget is 1\.5 .* withheld"):
+            mean(epsilon=0.7)
+        assert 0.7 < budget.spent_epsilon <= 1.4 + 1e-9
+    spent = budget.spent_epsilon
+    mean()
+    assert budget.spent_epsilon == spent
+
+
+def test_gaussian_answers_add_up_exactly_and_a_whole_budget_can_be_spent_at_once():
+    with Budget(epsilon=1.0, delta=1e-6) as budget:
+        mean(noise="gaussian")
+    assert budget.spent_epsilon == pytest.approx(1.0)
+    with Budget(epsilon=9.0, delta=1e-6) as budget:
+        together = [event for _ in range(3) for event in mean(noise="gaussian").events]
+    exact = dpalgos.accounting.composition.certified_epsilon(together, 1e-6)
+    assert budget.spent_epsilon == pytest.approx(exact)
+
+
+def test_an_outer_budget_counts_what_an_inner_one_counts():
+    with Budget(epsilon=1.5, delta=1e-6) as outer:
+        mean()
+        with Budget(epsilon=5.0, delta=1e-6) as inner, pytest.raises(InputError, match=r"budget is 1\.5"):
+            mean(epsilon=1.4)
+    assert inner.spent_epsilon == 0
+    assert outer.spent_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("settings", "budget", "named"),
+    [({"replicates": 2}, {}, "replicates"), ({}, {"relation": Relation.USER}, "row")],
+    ids=["replicates", "unit"],
+)
+def test_a_budget_refuses_what_it_cannot_sum(settings, budget, named):
+    with Budget(epsilon=9.0, delta=1e-6, **budget), pytest.raises(InputError, match=named):
+        mean(**settings)
+
+
+def test_answers_that_are_not_private_cost_nothing():
+    X, y, *_ = raw_table(100)
+    with Budget(epsilon=0.1, delta=1e-6) as budget:
+        dpalgos.estimate("ols", X, y, rng=np.random.default_rng(0))
+    assert budget.spent_epsilon == 0
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        {"bounds": BOUNDS, "y_bounds": (5e5, 1.5e6)},
+        {**UNITS, "y_center": 1e6, "y_scale": 2e5},
+    ],
+    ids=["bounds", "center and scale"],
+)
+@pytest.mark.filterwarnings("error")
+def test_with_public_units_raw_columns_give_raw_coefficients_and_intervals(units):
+    X, y, coef, intercept = raw_table()
+    model = DPLinearRegression(**ASKED, **units, interval=0.999, random_state=1).fit(X, y)
+    np.testing.assert_allclose(model.coef_[:2], coef[:2], rtol=0.02)
+    assert model.intercept_ == pytest.approx(intercept, rel=0.02)
+    low, high = model.interval_
+    assert ((low < [*coef, intercept]) & ([*coef, intercept] < high)).all()
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+
+
+def test_raw_units_are_warned_about():
+    X, y, *_ = raw_table(2000)
+    with pytest.warns(UserWarning, match="are the units right"):
+        DPLinearRegression(**ASKED, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="value_bound = 1"):
+        DPMean(**ASKED, value_bound=1.0, random_state=0).fit(X)
+
+
+def test_means_in_public_units_are_raw():
+    X, *_ = raw_table()
+    model = DPMean(**ASKED, value_bound=1.0, bounds=BOUNDS, interval=0.999, random_state=0).fit(X)
+    assert ((model.interval_[0] < UNITS["center"]) & (UNITS["center"] < model.interval_[1])).all()
+    bounded = DPBoundedMean(**ASKED, lower=BOUNDS[0], upper=BOUNDS[1], interval=0.999, random_state=0).fit(X)
+    assert ((bounded.interval_[0] < UNITS["center"]) & (UNITS["center"] < bounded.interval_[1])).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"bounds": (0, 1), "scale": 2.0}, "bounds"),
+        ({"bounds": 3.0}, "bounds"),
+        ({"bounds": (1, 1)}, "bounds"),
+        ({"scale": [1.0, 0.0, 1.0]}, "scale"),
+        ({"center": [1.0, 2.0]}, "center"),
+        ({"center": "a"}, "center"),
+        ({"y_scale": -1.0}, "y_scale"),
+        ({"center": 1.0, "fit_intercept": False}, "center"),
+    ],
+    ids=str,
+)
+def test_wrong_units_are_refused_by_name(given, named):
+    X, y, *_ = raw_table(50)
+    with pytest.raises(InputError, match=rf"^{named} "):
+        DPLinearRegression(**ASKED, **given).fit(X, y)
+
+
+def test_bounds_without_an_intercept_keep_zero_where_it_is():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (20_000, 2))
+    y = X @ [3.0, -1.0]
+    model = DPSparseLinearRegression(
+        epsilon=20.0,
+        delta=1e-6,
+        sparsity=2,
+        covariate_bound=1.0,
+        response_bound=1.0,
+        bounds=(0.0, 10.0),
+        y_bounds=(-10.0, 30.0),
+        random_state=0,
+    ).fit(X, y)
+    np.testing.assert_allclose(model.coef_, [3.0, -1.0], atol=0.2)
+
+
+def test_a_public_scaler_learns_nothing():
+    X, *_ = raw_table(50)
+    scaler = PublicScaler(**UNITS)
+    np.testing.assert_allclose(scaler.fit(X[:2]).transform(X), (X - UNITS["center"]) / UNITS["scale"])
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X)
+    assert PublicScaler(bounds=(0.0, 1.0)).fit_transform([[-3.0, 0.5, 7.0]]).tolist() == [[-1.0, 0.0, 1.0]]
+
+
+def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not():
+    X, y, *_ = raw_table(500)
+    last = DPLinearRegression(**ASKED, random_state=0)
+    with pytest.warns(PrivacyWarning, match=r"'standardscaler' .* learned mean_"):
+        make_pipeline(StandardScaler(), last).fit(X, y)
+    public = make_pipeline(
+        OneHotEncoder(categories=[[0.0, 1.0]] * 3),
+        PublicScaler(),
+        "passthrough",
+        DPMean(**ASKED, value_bound=2),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        public[1:].fit((UNITS["center"] < X).astype(float))
+
+
+def test_cross_validation_is_warned_about_and_summed_by_a_budget():
+    X, y, *_ = raw_table(600)
+    model = DPLinearRegression(**ASKED, **UNITS, y_center=1e6, y_scale=2e5, random_state=0)
+    with Budget(epsilon=1.2, delta=1e-6) as budget, pytest.warns() as caught:
+        scores = cross_val_score(model, X, y, cv=3)
+    assert np.isnan(scores).tolist() == [False, True, True]
+    assert budget.spent_epsilon == pytest.approx(1.0)
+    assert any("cross-validation" in str(each.message) for each in caught)
+
+
+def test_weights_and_partial_fits_are_refused_in_words():
+    X, y, *_ = raw_table(50)
+    with pytest.raises(InputError, match="sample_weight"):
+        DPLinearRegression(**ASKED).fit(X, y, sample_weight=np.ones(50))
+    with pytest.raises(InputError, match="groups"):
+        DPMean(**ASKED, value_bound=1.0).fit(X, groups=y)
+    assert not hasattr(DPLinearRegression(**ASKED), "partial_fit")
+    with pytest.raises(AttributeError, match="would spend its own ε"):
+        DPLinearRegression(**ASKED).partial_fit(X, y)
+
+
+def test_several_labels_are_told_apart():
+    X, _, *_ = raw_table()
+    Z = (X - UNITS["center"]) / UNITS["scale"]
+    labels = np.array(["low", "middle", "top"])[(Z[:, 0] > -0.3).astype(int) + (Z[:, 0] > 0.3)]
+    model = DPMultinomialRegression(epsilon=3.0, delta=1e-6, **UNITS, random_state=0).fit(X, labels)
+    assert model.coef_.shape == (3, 3)
+    assert model.score(X, labels) > 0.75
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert "top: x0" in str(model.summary())
+    with pytest.raises(InputError, match="DPMultinomialRegression"):
+        DPLogisticRegression(**ASKED).fit(X, labels)
+
+
+def test_a_summary_becomes_a_data_frame():
+    X, *_ = raw_table(500)
+    model = DPMean(**ASKED, value_bound=1.0, **UNITS, interval=0.9, random_state=0).fit(X)
+    frame = model.summary().to_frame()
+    assert list(frame.index) == ["x0", "x1", "x2"]
+    np.testing.assert_array_equal(frame["estimate"], model.mean_)
+    np.testing.assert_array_equal(frame.to_numpy()[:, 1:].T, model.interval_)
+
+
+def test_a_result_is_shown_in_one_short_line():
+    shown = repr(mean())
+    assert len(shown) < 120
+    assert "\n" not in shown
+    assert "ε = 1" in shown
+    plain = dpalgos.estimate("sample_mean", np.zeros((5, 500)), rng=np.random.default_rng(0))
+    assert "not private" in repr(plain)
+    assert len(repr(plain)) < 120
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"), [({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005")]
+)
+def test_promises_that_protect_nobody_are_warned_about(asked, named):
+    with pytest.warns(PrivacyWarning, match=named):
+        mean(**asked)
+
+
+@pytest.mark.filterwarnings("error")
+def test_usual_promises_are_not_warned_about():
+    mean(epsilon=20.0, delta=1 / 2001)
+
+
+def test_the_type_stubs_are_those_of_the_catalog():
+    written = Path(dpalgos.__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
+    assert written == stubs(), "run: python -m dpalgos.stubs > dpalgos/__init__.pyi"
+
+
+def test_the_library_starts_without_what_it_does_not_need():
+    heavy = ("scipy.stats", "pandas", "sklearn", "prefect", "dp_accounting", "opendp", "matplotlib")
+    code = f"import sys, dpalgos; print([name for name in {heavy} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"
+
+
+def test_the_version_is_one():
+    from importlib.metadata import version
+
+    assert dpalgos.__version__ == version("dpcost")
