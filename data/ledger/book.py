@@ -234,6 +234,12 @@ class Ledger:
         with self._reading() as chain:
             return rules.budget_of(chain, name)
 
+    def names_of(self, fingerprint: content.Fingerprint) -> tuple[str, ...]:
+        """Return the datasets whose charges were about these rows, in any order; at most one by the rules."""
+        with self._reading() as chain:
+            found = {entry.dataset for entry in chain.entries("bind", subject=fingerprint.content)}
+        return tuple(sorted(found))
+
     def charges(self, name: str) -> list[Charge]:
         """Return everything charged to a dataset, in order, without the answers; lost ones count, too."""
         with self._reading() as chain:

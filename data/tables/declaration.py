@@ -20,6 +20,10 @@ class DeclaredColumn:
     categories : tuple of str
         What a column of text may hold; each but the first becomes a column of 0 and 1, and their numbers
         0, 1, … a column of the same name.
+    others : str
+        The category of every text that is not listed; empty where such a text is refused.
+    log : bool
+        Whether the column is replaced by its logarithm, named ``log(name)``; its lower bound is positive.
     impute : float, str or None
         What takes the place of a missing cell; None where the table's rule decides.
     """
@@ -30,12 +34,14 @@ class DeclaredColumn:
     categories: tuple[str, ...] = ()
     impute: float | str | None = None
     clip: bool = False
+    others: str = ""
+    log: bool = False
 
     @property
     def table_columns(self) -> tuple[str, ...]:
         """The columns that stand for it as a covariate: itself, or one for each category but the first."""
         if not self.categories:
-            return (self.name,)
+            return (f"log({self.name})" if self.log else self.name,)
         return tuple(f"{self.name}={category}" for category in self.categories[1:])
 
     @property

@@ -155,7 +155,10 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         if column.categories:
             for code, indicator in enumerate(column.table_columns, 1):
                 table[indicator] = (found == code).astype(np.float64)
-        table[column.name] = found
+        if column.categories:
+            table[column.name] = found
+        else:
+            table[column.table_columns[0]] = np.log(found) if column.log else found
     if ids:
         users = ids.codes()
         _refuse_other_size(path, "users", int(users.max()) + 1, declaration.n_users)
@@ -299,7 +302,8 @@ def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
 def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
     """Return the number of each cell's category, as far as it has one."""
     listed = canonical_cells(pa.array(column.categories, pa.string()))
-    codes = np.where(cells.missing, _MISSING, _UNLISTED)
+    unlisted = column.categories.index(column.others) if column.others else _UNLISTED
+    codes = np.where(cells.missing, _MISSING, unlisted)
     position = {text: code for code, text in enumerate(cells.values)}
     for code in range(len(column.categories)):
         if listed.texts[code] >= 0:

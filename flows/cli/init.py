@@ -15,6 +15,14 @@ FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
 _TEMPLATES = Path(__file__).parent / "templates"
+# By words of a column's name: what is no covariate, and what is often a positive amount of money.
+_IDS = {"id", "ids", "uuid", "guid", "key", "index", "rownames", "unnamed", "ssn", "email", "phone", "name"}
+_DATES = {"date", "datetime", "timestamp", "time", "dob", "birthday", "birthdate"}
+_MONEY = {
+    *("income", "wage", "wages", "salary", "pay", "earnings", "revenue", "sales", "profit", "wealth"),
+    *("price", "cost", "costs", "charge", "charges", "fee", "rent", "spending", "expenditure", "amount"),
+    *("value", "invest", "capital", "loan", "debt"),
+}
 
 
 class _Model(NamedTuple):
@@ -24,26 +32,23 @@ class _Model(NamedTuple):
     task: str
     release: str
     family: str = ""
-    has_bounds: bool = False
 
 
 # Names are those of the branches in the templates.
 _MODELS = {
-    "mean": _Model("means", "mean", "dp_mean", has_bounds=True),
-    "sparse mean": _Model("means of which few are far from zero", "mean", "dp_sparse_mean", has_bounds=True),
-    "user mean": _Model("means in which each user counts once", "mean", "user_level_mean", has_bounds=True),
+    "mean": _Model("means", "mean", "dp_mean"),
+    "sparse mean": _Model("means of which few are far from zero", "mean", "dp_sparse_mean"),
+    "user mean": _Model("means in which each user counts once", "mean", "user_level_mean"),
     "user linear": _Model(
         "linear regression in which each user counts once",
         "linear_regression",
         "user_level_regression",
-        has_bounds=True,
     ),
     "linear": _Model("linear regression", "linear_regression", "preconditioned_regression"),
     "sparse linear": _Model(
         "linear regression on few of the columns",
         "linear_regression",
         "screened_sparse_regression",
-        has_bounds=True,
     ),
     "logistic": _Model("logistic regression", "glm", "preconditioned_glm", "logistic"),
     "poisson": _Model("Poisson regression", "glm", "preconditioned_glm", "poisson"),
@@ -95,11 +100,13 @@ def init_study(
     """
     from jinja2 import Environment, FileSystemLoader
 
-    from data.store.folders import atomic_write
+    from data.ledger import open_ledger
+    from data.store.folders import atomic_write, home
     from data.tables.declared import count_users, table_schema
     from dpalgos import get_estimator
     from flows.studies.find_study import SCORECARD, study_names
     from tasks.faults import SpecError
+    from tasks.release.rows import known_as
     from tasks.release.table import AT_CENTERS
     from tasks.study.study_file import STUDY_FILE_VERSION
 
@@ -118,10 +125,24 @@ def init_study(
     for found, unit in ((rows, "rows"), (users, "users")):
         if found is not None and found < FEWEST_ROWS:
             raise SpecError(f"{data} has {found} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
-    used = {column: kind for column, kind in schema.items() if kind != "empty" and column != user_id}
+    proposed = {
+        column: reason
+        for column, kind in schema.items()
+        if kind != "empty" and column not in (response, user_id) and (reason := _no_covariate(column, kind))
+    }
+    used = {
+        column: kind
+        for column, kind in schema.items()
+        if kind != "empty" and column != user_id and column not in proposed
+    }
     covariates = {column: kind for column, kind in used.items() if column != response}
     if not covariates:
-        raise SpecError(f"{data} has no column with values next to the response; bring at least one")
+        raise SpecError(
+            f"{data} has no column with values next to the response"
+            + f" but {', '.join(f'{name} ({why})' for name, why in proposed.items())}" * bool(proposed)
+            + "; bring at least one, or rename those that are meant"
+        )
+    known = known_as(open_ledger(home()), data)
     model, n = _MODELS[chosen], rows if users is None else users
     facts = {
         **model._asdict(),
@@ -137,8 +158,12 @@ def init_study(
         "response": _toml(response) if response else "",
         "user_id": _toml(user_id) if user_id else "",
         "sparsity": sparsity,
+        "many_users": users is not None and _winsorized_fits(model.release, users, len(covariates)),
+        "form": "clipped per user",
         "empty": [_toml(column) for column, kind in schema.items() if kind == "empty"],
-        "columns": [(_toml(column), kind) for column, kind in used.items()],
+        "proposed": [(_toml(column), schema[column], reason) for column, reason in proposed.items()],
+        "columns": [(_toml(column), kind, bool(_words(column) & _MONEY)) for column, kind in used.items()],
+        "ledger_name": known or name,
         "covariates": [_toml(column) for column in covariates],
         "numbers": [_toml(column) for column, kind in covariates.items() if kind != "text"],
         "texts": [_toml(column) for column, kind in covariates.items() if kind == "text"],
@@ -156,11 +181,37 @@ def init_study(
         text = templates.get_template(f"{template}.toml.jinja").render(facts)
         atomic_write(file, text.encode())
     counted = f"{rows:,} rows " + (f"of {users:,} users were counted" if users else "were counted")
+    told = []
+    if proposed:
+        listed = ", ".join(f"{column} ({reason})" for column, reason in proposed.items())
+        told.append(f"left out by their names, as comments: {listed}")
+    if "an id" in proposed.values() and not user_id:
+        told.append("several rows of one person? protect people: --user-id COLUMN, under another NAME")
+    if known and known != name:
+        told.append(
+            f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
+            "budget of their own"
+        )
     return (
+        *told,
         f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}',
         f"{files[1]}: for publication, with dpcost release {model.release}; its head says how",
         f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
     )
+
+
+def _words(column: str) -> set[str]:
+    """Return the words of a column's name: "patientId", "Unnamed: 0" and "order_date" have two each."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", column)}
+
+
+def _no_covariate(column: str, kind: str) -> str:
+    """Say why a column is proposed to be left out, by its name and type alone; "" if it is not."""
+    words = _words(column)
+    if words & _IDS and kind != "number":
+        return "an id"
+    dates = _DATES if kind == "text" else _DATES - {"time"}  # a time in numbers may be a duration
+    return "a date" if words & dates else ""
 
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
@@ -195,6 +246,25 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
         if asked:
             return f"{prefix} {chosen}"
     return chosen
+
+
+def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
+    """Whether so many users suffice to find ranges at the headline's ε, which is public arithmetic."""
+    from dpalgos import InputError
+    from dpalgos.hardened_release import plan_release
+
+    settings: dict[str, Any] = {"epsilon": 0.5, "delta": 1 / n_users**2, "concentration_radius": 2 * d**0.5}
+    if estimator == "user_level_mean":
+        settings |= {"value_bound": 2.0}
+    else:
+        bound, d = (d + 1) ** 0.5, d + 1
+        settings |= {"gradient_bound": bound / 2, "concentration_radius": bound, "radius": 2.0}
+        settings |= {"loss": "squared", "n_iterations": 10, "step_size": 2 / d}
+    try:
+        plan_release(estimator, n_users, d, settings, n_users=n_users)
+    except InputError:
+        return False
+    return True
 
 
 def _toml(value: str) -> str:

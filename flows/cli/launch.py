@@ -188,13 +188,20 @@ def _prepare(studies: Sequence[str], reports: Path) -> None:
     """Import the flows, and read the analyst's own tables, so that their faults are told at once."""
     import flows.scorecard
     import flows.study  # noqa: F401
+    from data.ledger import open_ledger
     from tasks.bring.analyst_parquet import stored_analyst_table
+    from tasks.release.rows import known_as
 
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
         if spec is not None and spec.analyst_table is not None:
             check_table_is_no_output(Path(spec.analyst_table.path), reports / spec.name)
             spec.check_rows(stored_analyst_table(spec.name, spec.analyst_table))
+            known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
+            if known not in ("", spec.name):
+                say(
+                    f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there"
+                )
 
 
 def _return_memory() -> None:

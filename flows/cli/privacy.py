@@ -1,6 +1,7 @@
 """The commands that spend or prove privacy: ``dpcost release``, ``dpcost ledger``, ``dpcost audit``."""
 
 import json
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,12 +143,32 @@ def ledger_open(
     delta: Annotated[
         float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
     ],
+    data: Annotated[
+        Path | None, typer.Option(help="Its file; by default the one that NAME.toml declares, if it is here.")
+    ] = None,
 ) -> None:
-    """Set a dataset's total budget, once and for all."""
-    from data.ledger import open_ledger
+    """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
+    from data.ledger import ContentRefused, open_ledger
+    from tasks.release.rows import known_as
 
+    file = data or _file_of(Path(f"{name}.toml"))
+    known = known_as(open_ledger(home()), file) if file else ""
+    if known not in ("", name):
+        raise ContentRefused(
+            f"the rows of {file} are known to the ledger as {known!r} and cannot have a second budget as "
+            f"{name!r}; charge {known!r}: name = {json.dumps(known)} under [dataset] of the release file"
+        )
     budget = open_ledger(home()).open_dataset(name, epsilon, delta)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
+
+
+def _file_of(study: Path) -> Path | None:
+    """Return the file that a study file declares, finished or not, if there is one."""
+    try:
+        file = study.parent / tomllib.loads(study.read_text(encoding="utf-8"))["data"]["path"]
+        return file if file.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 @ledger_app.command("show")

@@ -25,7 +25,11 @@ class AnalystColumn(Strict):
     lower, upper : float
         Public bounds.
     categories : tuple of str
-        All that a column of text may hold; the first is what the others are compared with.
+        All that a column of text may hold; the first is the reference that the others are compared with.
+    others : str
+        The category that every text counts as which is not listed: rare ones need not be.
+    transform : {"", "log"}
+        Of positive numbers: errors, coefficients and center and scale are of the logarithm.
     unit : str
     source : str
         Where bounds or categories come from.
@@ -39,6 +43,8 @@ class AnalystColumn(Strict):
     lower: Number | None = None
     upper: Number | None = None
     categories: tuple[Text, ...] = ()
+    others: str = ""
+    transform: Literal["", "log"] = ""
     unit: str = ""
     source: Text
     center: Number | None = None
@@ -49,7 +55,7 @@ class AnalystColumn(Strict):
     def _numbers_or_text(self) -> "AnalystColumn":
         bounds = (self.lower, self.upper)
         if self.categories:
-            if any(value is not None for value in (*bounds, self.center, self.scale)):
+            if any(value is not None for value in (*bounds, self.center, self.scale)) or self.transform:
                 raise ValueError(f"{self.name!r} has categories and bounds; keep those that suit the column")
             if len(set(self.categories)) < max(2, len(self.categories)) or "" in map(
                 str.strip, self.categories
@@ -61,17 +67,29 @@ class AnalystColumn(Strict):
                 raise ValueError(
                     f"impute of {self.name!r} must be one of its categories, got {self.impute!r}"
                 )
+            if self.others and self.others not in self.categories:
+                raise ValueError(
+                    f"others of {self.name!r} must be one of its categories, got {self.others!r}"
+                )
             return self
+        if self.others:
+            raise ValueError(f"others of {self.name!r} goes with categories, got none; take it out")
         if self.lower is None or self.upper is None:
             raise ValueError(f"{self.name!r} needs lower and upper, or categories; add what suits the column")
         if not self.lower < self.upper:
             raise ValueError(
                 f"{self.name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}; mend it"
             )
-        if self.center is not None and not self.lower <= self.center <= self.upper:
+        if self.transform and not self.lower > 0:
             raise ValueError(
-                f"{self.name!r}: center must lie within its bounds {self.lower:g} and {self.upper:g}, got "
-                f"{self.center:g}; mend it"
+                f"{self.name!r}: lower must be above 0 for transform = 'log', got {self.lower:g}; raise it, "
+                "or take the transform out"
+            )
+        low, high = self._in_units
+        if self.center is not None and not low <= self.center <= high:
+            raise ValueError(
+                f"{self.name!r}: center must lie within its bounds {low:g} and {high:g}"
+                f"{' on the log scale' * bool(self.transform)}, got {self.center:g}; mend it"
             )
         if isinstance(self.impute, str):
             raise ValueError(f"impute of {self.name!r} must be a number, got {self.impute!r}")
@@ -82,10 +100,23 @@ class AnalystColumn(Strict):
     @property
     def declared(self) -> DeclaredColumn:
         """The declaration of the column alone."""
-        found = DeclaredColumn(name=self.name, categories=self.categories, impute=self.impute)
+        found = DeclaredColumn(
+            name=self.name,
+            categories=self.categories,
+            impute=self.impute,
+            others=self.others,
+            log=bool(self.transform),
+        )
         if self.lower is None or self.upper is None:
             return found
         return replace(found, lower=self.lower, upper=self.upper)
+
+    @property
+    def _in_units(self) -> tuple[float, float]:
+        """The bounds as they are after the transform."""
+        assert self.lower is not None
+        assert self.upper is not None
+        return (math.log(self.lower), math.log(self.upper)) if self.transform else (self.lower, self.upper)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -98,11 +129,12 @@ class AnalystColumn(Strict):
                 for name in self.declared.table_columns
             )
             return (*indicators, codes)
-        assert self.lower is not None
-        assert self.upper is not None
-        center = (self.lower + self.upper) / 2 if self.center is None else self.center
-        scale = (self.upper - self.lower) / 4 if self.scale is None else self.scale
-        return (Column(self.name, "float64", self.unit, self.lower, self.upper, self.source, center, scale),)
+        low, high = self._in_units
+        center = (low + high) / 2 if self.center is None else self.center
+        scale = (high - low) / 4 if self.scale is None else self.scale
+        (name,) = self.declared.table_columns
+        unit = f"log {self.unit}".strip() if self.transform else self.unit
+        return (Column(name, "float64", unit, low, high, self.source, center, scale),)
 
 
 def _indicator_units(n_categories: int) -> tuple[float, float]:

@@ -13,12 +13,15 @@ from tasks.faults import SpecError
 from tasks.field_faults import field_fault
 from tasks.problems.analyst_table import AnalystTable
 from tasks.strict import Strict
+from tasks.study.analyst_study import refuse_unfinished
+from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 
 
 class _Dataset(Strict):
     name: str
     study: str = ""
+    form: str = ""
 
 
 class _Columns(Strict):
@@ -32,7 +35,8 @@ class ReleaseConfig(Strict):
 
     ``dataset.study`` is a study file, by its path from this file, that declares the columns: they are put
     into its public units, and a regression gets an intercept. ``columns.x`` may then be left out: all
-    declared columns but the response.
+    declared columns but the response. Bounds and settings are those that the study measured the estimator
+    with (of ``dataset.form``, where it has several forms); what is written here replaces them.
     """
 
     dataset: _Dataset
@@ -44,7 +48,9 @@ class ReleaseConfig(Strict):
 Config = TypeVar("Config", bound=Strict)
 
 
-def read_release(config: Path, interval: float | None = None) -> tuple[ReleaseConfig, AnalystTable | None]:
+def read_release(
+    config: Path, estimator: str, interval: float | None = None
+) -> tuple[ReleaseConfig, AnalystTable | None]:
     """Read a release file: its request, its columns, and the declarations that it names, if any.
 
     ``interval`` is the level of intervals, where the command line gives one.
@@ -54,24 +60,56 @@ def read_release(config: Path, interval: float | None = None) -> tuple[ReleaseCo
     SpecError
         In one sentence.
     """
-    asked, declared_table = read_config(config, ReleaseConfig), None
+    asked, study = read_config(config, ReleaseConfig), None
     if asked.dataset.study:
-        declared_table = load_study(config.parent / asked.dataset.study).analyst_table
-        if declared_table is None:
+        study = load_study(config.parent / asked.dataset.study)
+        if study.analyst_table is None:
             raise SpecError(
                 f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}; take "
                 "one that dpcost init wrote"
             )
-    columns = asked.columns
-    if declared_table and not columns.x:
-        declared = tuple(column.name for column in declared_table.columns if column.name != columns.y)
-        asked = asked.model_copy(update={"columns": columns.model_copy(update={"x": declared})})
+        asked = _completed(asked, study, study.analyst_table, estimator)
     if not asked.columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
     _check_columns(asked.columns)
     if interval is not None:
         asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
-    return asked, declared_table
+    return asked, study.analyst_table if study else None
+
+
+def _completed(asked: ReleaseConfig, study: StudySpec, table: AnalystTable, estimator: str) -> ReleaseConfig:
+    """Add the study's columns where none are named, and the settings that it measured the estimator with."""
+    declared = tuple(column.name for column in table.columns if column.name != asked.columns.y)
+    columns = asked.columns if asked.columns.x else asked.columns.model_copy(update={"x": declared})
+    forms = {
+        item.form: item
+        for item in study.estimators_of(study.head_panel)
+        if item.name == estimator and "tight" in item.calibrations
+    }
+    form = asked.dataset.form or (next(iter(forms)) if len(forms) == 1 else "")
+    if form not in forms and (forms or form):
+        known = ", ".join(map(repr, forms)) or "none"
+        raise SpecError(
+            f"dataset.form must be one that {asked.dataset.study} measures {estimator} in ({known}), got "
+            f"{form!r}; choose one"
+        )
+    settings: dict[str, Any] = {}
+    if forms:
+        coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
+        sizes = {**study.head_panel.problem.sizes(table.units[0]), "d": coordinates}
+        settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
+        settings = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()
+        }
+    bounds = {key: value for key, value in settings.items() if is_bound(key) and key not in asked.params}
+    params = {key: value for key, value in settings.items() if not is_bound(key) and key not in asked.bounds}
+    return asked.model_copy(
+        update={
+            "columns": columns,
+            "bounds": {**bounds, **asked.bounds},
+            "params": {**params, **asked.params},
+        }
+    )
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
@@ -83,13 +121,17 @@ def read_config(path: Path, kind: type[Config]) -> Config:
         In one sentence.
     """
     try:
-        return kind(**tomllib.loads(read_small(path).decode()))
+        text = read_small(path).decode()
+        plain = tomllib.loads(text)
+        refuse_unfinished(path.name, text)
+        return kind(**plain)
+    except SpecError:
+        raise
     except OSError as error:
         raise SpecError(f"cannot read the config {path}: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise SpecError(f"{path.name}: {field_fault(where, first)}; see the README for an example") from None
+        faults = [field_fault(".".join(map(str, fault["loc"])), fault) for fault in error.errors()]
+        raise SpecError(f"{path.name}: {'; '.join(faults)}; see the README for an example") from None
     except (ValueError, RecursionError) as error:
         raise SpecError(f"{path} is not a TOML file: {error}") from None
 
@@ -101,32 +143,35 @@ def public_keywords(
 
     ``instead`` says what decides the budget, for the message.
     """
+    faults = []
     for table, settings in (("bounds", bounds), ("params", params)):
         check_settings(table, settings, instead)
     for name, value in bounds.items():
         numbers = value if isinstance(value, list) else [value]
         if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
-            raise SpecError(
+            faults.append(
                 f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
                 "would be a release of its own, so declare one from general knowledge"
             )
-        if isinstance(value, list) and len(value) == 2 and not value[0] <= value[1]:
-            raise SpecError(
-                f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
-            )
-    for name in params:
-        if is_bound(name):
-            raise SpecError(
-                f"params.{name} must stand in [bounds], which declares it public; move it there, with a "
-                "value that does not come from the data"
-            )
+        elif isinstance(value, list) and len(value) == 2 and not value[0] <= value[1]:
+            faults.append(f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them")
+    faults += [
+        f"params.{name} must stand in [bounds], which declares it public; move it there, with a value that "
+        "does not come from the data"
+        for name in params
+        if is_bound(name)
+    ]
     needed = [item["name"] for item in describe(get_estimator(estimator).parameters) if item["required"]]
-    for name in needed:
-        if is_bound(name) and name not in bounds:
-            raise SpecError(
-                f"bounds.{name} must be declared public for {estimator}, got none; add a number that does "
-                "not come from the data"
-            )
+    missing = [name for name in needed if name not in {*bounds, *params, "epsilon", "delta"}]
+    if undeclared := [f"bounds.{name}" for name in missing if is_bound(name)]:
+        faults.append(
+            f"{', '.join(undeclared)} must be declared public for {estimator}, got none; add numbers that do "
+            "not come from the data"
+        )
+    if unset := [f"params.{name}" for name in missing if not is_bound(name)]:
+        faults.append(f"{', '.join(unset)} must be set for {estimator}, got none; add them")
+    if faults:
+        raise SpecError("; and ".join(faults))
     return {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in {**bounds, **params}.items()

@@ -87,7 +87,7 @@ def release(
     SpecError, InputError, DataError
         In one sentence, without a value of the data.
     """
-    asked, table = read_release(config, interval)
+    asked, table = read_release(config, estimator, interval)
     budget = ledger.budget(asked.dataset.name)
     _check_task(get_estimator(estimator), asked)
     rows = read_rows(ledger, data, asked, table, progress)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from data.ledger import Fingerprint, Fingerprinter, Ledger
-from data.tables.reading import StreamedTable, load_numbers
+from data.tables.reading import StreamedTable, load_numbers, opened_table
 from data.tables.user_ids import UserIds
 from dpalgos.typing import FloatArray
 from tasks.problems.analyst_table import AnalystTable
@@ -89,3 +89,19 @@ def read_rows(
     return ReleaseRows(
         content=reader.fingerprint(), n_rows=n_rows, X=X, y=responses, users=users, units=units
     )
+
+
+def known_as(ledger: Ledger, data: Path) -> str:
+    """Return the name under which the ledger has charged a file's rows, or "": no value of them is kept.
+
+    The file is read only where the ledger knows any data.
+    """
+    if not any(dataset["contents"] for dataset in ledger.show()):
+        return ""
+    with opened_table(data) as (names, batches):
+        reader = ledger.fingerprinter(names)
+        n_rows = 0
+        for batch in batches:
+            reader.add(batch)
+            n_rows += batch.num_rows
+    return next(iter(ledger.names_of(reader.fingerprint())), "") if n_rows else ""

@@ -128,6 +128,7 @@ def table_as_declared(
     declared = {
         "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
         "categories": {column.name: list(column.categories) for column in used if column.categories},
+        **({"others": others} if (others := {c.name: c.others for c in used if c.others}) else {}),
         **({"missing": analyst_table.missing} if analyst_table.missing != "refuse" else {}),
         **(_clipping(used) if analyst_table.outside == "clip" else {}),
         **({"imputed": imputed} if imputed else {}),

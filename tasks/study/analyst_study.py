@@ -1,6 +1,7 @@
 """Read the table that a study file declares under ``[data]``."""
 
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str
     """
     if not isinstance(plain.get("data"), dict):
         return plain
-    _refuse_unfinished(path.name, text)
+    refuse_unfinished(path.name, text)
     declared = _File(data=plain["data"]).data
     analyst_table = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
     panels = plain.get("panels")
@@ -45,17 +46,19 @@ def with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str
     return {**others, "analyst_table": analyst_table, **({} if panels is None else {"panels": panels})}
 
 
-def _refuse_unfinished(file: str, text: str) -> None:
-    found = [
-        (number, match)
-        for number, line in enumerate(text.splitlines(), 1)
-        if (match := _UNDECLARED_LINE.match(line))
-    ]
-    if found:
-        number, match = found[0]
-        hint = f": {match[2].strip()}" if match[2] else ""
-        more = f" ({len(found) - 1} more lines like it)" if len(found) > 1 else ""
-        raise SpecError(f"{file}, line {number}: {match[1]} is yours to declare{hint}{more}")
+def refuse_unfinished(file: str, text: str) -> None:
+    """Refuse a file in which its owner has yet to declare something, and say what, in which lines."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    hints: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _UNDECLARED_LINE.match(line):
+            lines[match[1]].append(str(number))
+            hints.setdefault(match[1], f" ({match[2].strip()})" if match[2] else "")
+    if lines:
+        listed = "; ".join(
+            f"{name}{hints[name]} in line{'s' * (len(at) > 1)} {', '.join(at)}" for name, at in lines.items()
+        )
+        raise SpecError(f'{file}: where "?" stands is yours to declare: {listed}')
 
 
 def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:

@@ -197,7 +197,7 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
             'y = "cost"\nuser_id = "other"',
             "columns.user_id must be left out for preconditioned_regression",
         ),
-        ("mine", "upper = 120", 'upper = "?"', "upper is yours to declare"),
+        ("mine", "upper = 120", 'upper = "?"', "is yours to declare: upper"),
         ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
         ("mine", "rows = 4000", "rows = 3999", "has another number of rows than data.rows = 3999"),
     ],

@@ -1,19 +1,23 @@
 """From a file of one's own to a study: what `init` writes, what a study file may declare, what is refused."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import completed, computed, edited, manifest_of, refusal, reported, study_of
+from analyst_tables import completed, computed, edited, initialized, manifest_of, refusal, reported, study_of
 
 import dpalgos
+from data.ledger import open_ledger
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.bring.analyst_parquet import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.config import ReleaseConfig, read_config
+from tasks.release.draw import release
+from tasks.release.rows import known_as
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.study import study_file
@@ -61,21 +65,17 @@ def test_a_study_in_another_folder_finds_its_data(tmp_path, monkeypatch):
     assert 'path = "../table.csv"' in (tmp_path / "studies" / "mine.toml").read_text()
 
 
-def test_an_unfinished_file_is_refused_by_its_first_open_line(tmp_path):
+def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):
     file = tmp_path / "mine.toml"
     people().to_csv(tmp_path / "table.csv", index=False)
     init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
-    line = 1 + file.read_text().splitlines().index(
-        next(line for line in file.read_text().splitlines() if line.startswith("privacy_unit"))
-    )
-    assert refusal(find_study, str(file)) == (
-        f"mine.toml, line {line}: privacy_unit is yours to declare: whose values a row holds, "
-        'e.g. "one row, a patient" (13 more lines like it)'
-    )
+    said = refusal(find_study, str(file))
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if re.match(r'\w+ = \[?"\?"', line):
+            assert re.search(rf"{line.split()[0]} .*\b{number}\b", said)
     completed(file, BOUNDS, CATEGORIES)
     edited(file, "upper = 120", 'upper = "?"')
-    assert "upper is yours to declare" in refusal(find_study, str(file))
-    assert "more lines" not in refusal(find_study, str(file))
+    assert re.search(r": upper .*in line \d+$", refusal(find_study, str(file)))
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,62 @@ def test_the_page_says_that_it_is_not_for_publication(tmp_path, home):
     markdown = reported(study(tmp_path, response="cost"), tmp_path)
     assert "> **NOT FOR PUBLICATION" in markdown
     assert "NOT FOR PUBLICATION" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_ids_and_dates_are_left_out_by_name_and_the_file_says_so(tmp_path):
+    dated = people().assign(patientId=np.arange(200), order_date="2026-01-02", time=1.5, income=3.0)
+    dated.to_csv(tmp_path / "table.csv", index=False)
+    said = " ".join(init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path))
+    written = (tmp_path / "mine.toml").read_text()
+    assert "patientId (an id), order_date (a date)" in said
+    for name, reason in (("patientId", "an id"), ("order_date", "a date")):
+        assert f'it is {reason}: "{name}"' in written
+        assert f'name = "{name}"' not in written
+    assert 'name = "time"' in written
+    income = written[written.index('name = "income"') :]
+    assert '# transform = "log"' in income[: income.index("source")]
+    assert "reference" in written
+    init_study("other", tmp_path / "table.csv", response="patientId", folder=tmp_path)
+    assert 'name = "patientId"' in (tmp_path / "other.toml").read_text()
+
+
+def test_a_column_may_be_declared_by_its_logarithm_and_rare_categories_as_others(tmp_path, home):
+    table = people().assign(income=np.random.default_rng(1).lognormal(10, 1, 200))
+    table.loc[:4, "region"] = ["east", "up", "down", "left", "right"]
+    listed = {**CATEGORIES, "region": ["north", "south", "other"]}
+    bounds = {**BOUNDS, "income": (100, 1e7)}
+    file = initialized(tmp_path, table, response="cost", bounds=bounds, categories=listed)
+    edited(file, '# transform = "log"    # optional', 'transform = "log"    # optional')
+    edited(file, '# others = "other"', 'others = "other"')
+    spec, ref, _ = computed(file, tmp_path)
+    assert {"log(income)", "region=other"} <= set(spec.head_panel.problem.covariates)
+    kept = pd.read_parquet(ref.path)
+    np.testing.assert_allclose(kept["log(income)"], np.log(table["income"]))
+    assert kept["region=other"].sum() == (~table["region"].isin(["north", "south"])).sum()
+    column = spec.analyst_table.dataset("mine").column("log(income)")
+    assert (column.lower, column.upper) == pytest.approx((np.log(100), np.log(1e7)))
+    edited(file, "lower = 100 ", "lower = 0 ")
+    assert "lower must be above 0" in refusal(find_study, str(file))
+
+
+def test_rows_that_the_ledger_knows_by_another_name_are_recognized(tmp_path, home, command_line):
+    study(tmp_path)
+    command_line("ledger", "open", "mine", "--epsilon", 10, "--delta", 1e-6)
+    ledger, file = open_ledger(home), tmp_path / "table.csv"
+    assert known_as(ledger, file) == ""
+    release(ledger, "dp_mean", file, tmp_path / "mine-release.toml", epsilon=1.0, delta=1e-7)
+    people().iloc[::-1].to_csv(tmp_path / "sorted.csv", index=False)
+    assert known_as(ledger, tmp_path / "sorted.csv") == "mine"
+    said = " ".join(init_study("second", tmp_path / "sorted.csv", folder=tmp_path))
+    assert "'mine'" in said
+    assert 'name = "mine"' in (tmp_path / "second-release.toml").read_text()
+    status, _, err = command_line(
+        *("ledger", "open", "second", "--epsilon", 1, "--delta", 1e-6, "--data", tmp_path / "sorted.csv")
+    )
+    assert (status, "'mine'" in err) == (2, True)
+    assert [each["name"] for each in ledger.show()] == ["mine"]
+    people(seed=5).to_csv(tmp_path / "third.csv", index=False)
+    assert known_as(ledger, tmp_path / "third.csv") == ""
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,17 @@ import pandas as pd
 import pytest
 from analyst_tables import computed, edited, initialized, refusal, study_of
 
+from data.ledger import open_ledger
 from data.store.references import UserTableRef
 from data.tables import reading
 from data.tables.declaration import Declaration, DeclaredColumn
 from data.tables.declared import count_users, read_declared
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
-from tasks.release.config import ReleaseConfig, read_config
+from tasks.faults import SpecError
+from tasks.release.config import ReleaseConfig, public_keywords, read_config, read_release
+from tasks.release.draw import release
+from tasks.release.table import AT_CENTERS
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
 
@@ -138,7 +142,8 @@ def test_missing_or_mixed_ids_are_refused_without_showing_one(tmp_path, home, id
         ),
         ("n = [9, 15, 54]", "n = [9, 54, 100]", "grid.n must be at most the 60 users of mine, got 100"),
         (
-            'name = "user_level_mean"\ncalibrations = ["tight"]\nparams = {',
+            'name = "user_level_mean"\nform = "clipped per user"\n'
+            'about = "Users\' means are clipped to the public bound."\ncalibrations = ["tight"]\nparams = {',
             'name = "dp_mean"\ncalibrations = ["tight"]\nparams = { value_bound = 1.0 } #',
             "estimators must protect a user by 'patient', as [data] declares, got 'dp_mean', which protects "
             "a row; take one of user_level_*",
@@ -196,3 +201,53 @@ def test_users_whose_rows_all_lack_a_cell_are_missed_by_the_grid(tmp_path, home)
     file = study(tmp_path, table)
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     assert "grid.n must be at most the 50 users that are left" in refusal(computed, file, tmp_path)
+
+
+def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path, home):
+    study(tmp_path, response="effect")
+    ledger = open_ledger(home)
+    ledger.open_dataset("mine", 100.0, 1e-6)
+    answer = release(
+        ledger,
+        "user_level_regression",
+        tmp_path / "table.csv",
+        tmp_path / "mine-release.toml",
+        epsilon=10.0,
+        delta=1e-7,
+        interval=0.95,
+    )
+    assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
+    asked = ledger.charges("mine")[0].parameters
+    assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
+    assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
+
+
+def test_settings_of_the_release_file_replace_the_studys(tmp_path):
+    study(tmp_path)
+    file = tmp_path / "mine-release.toml"
+    edited(file, "[bounds]", "[bounds]\nvalue_bound = 1.5")
+    bounds = read_release(file, "user_level_mean")[0].bounds
+    assert bounds == {"value_bound": 1.5, "concentration_radius": pytest.approx(2 * 3**0.5)}
+    edited(file, 'form = "clipped per user"', 'form = "winsorized"')
+    assert "dataset.form" in refusal(read_release, file, "user_level_mean")
+
+
+def test_no_form_is_offered_that_the_number_of_users_rules_out(tmp_path):
+    few = find_study(str(study(tmp_path)))
+    assert [item.form for item in few.estimators if item.calibrations] == ["clipped per user"]
+    (tmp_path / "many").mkdir()
+    table = pd.DataFrame({"patient": np.arange(20_000), "dose": np.linspace(-1, 1, 20_000)})
+    many = find_study(str(study(tmp_path / "many", table)))
+    assert [item.form for item in many.estimators if item.calibrations] == ["clipped per user", "winsorized"]
+
+
+def test_all_open_lines_and_all_missing_bounds_of_a_release_are_named_at_once(tmp_path, home):
+    file = tmp_path / "release.toml"
+    file.write_text('[dataset]\nname = "?"\n[columns]\nx = ["a"]\ny = "b"\n[bounds]\nradius = "?"\n')
+    said = refusal(read_release, file, "user_level_regression")
+    assert "name in line 2" in said
+    assert "radius in line 7" in said
+    with pytest.raises(SpecError) as refused:
+        public_keywords({}, {}, "user_level_regression", "")
+    for name in ("bounds.gradient_bound", "bounds.radius", "params.loss", "params.step_size"):
+        assert name in str(refused.value)
