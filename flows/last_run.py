@@ -7,8 +7,7 @@ from typing import Any
 
 from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
-from flows.studies.find_study import SCORECARD, find_study, study_names
-from flows.studies.task_choice import TASKS, check_cell, nearest_name
+from flows.studies.find_study import SCORECARD, TASKS, check_cell, find_study, nearest_name, study_names
 from tasks.faults import SpecError
 from tasks.run.stored_results import read_results
 from tasks.study.spec import StudySpec

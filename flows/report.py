@@ -5,8 +5,8 @@ from typing import Any
 from prefect import flow, runtime
 
 from flows.last_run import rebuild_reports
-from flows.record.recorded_run import recorded
-from flows.server.died import HOOKS
+from flows.record.journal import recorded
+from flows.server.dead_runs import HOOKS
 from flows.studies.parameters import OutFolder, ReportChoices, check_studies, reports_folder, run_name
 from tasks.faults import guarded
 

@@ -4,9 +4,8 @@ from typing import Any
 
 from prefect import flow
 
-from flows.engines.threads import THREADS
 from flows.last_run import rerun_options
-from flows.server.died import HOOKS
+from flows.server.dead_runs import HOOKS
 from flows.studies.parameters import (
     DEFAULT_SEED,
     CellKey,
@@ -22,7 +21,7 @@ from flows.studies.parameters import (
     reports_folder,
     run_name,
 )
-from flows.study import run_study
+from flows.study import THREADS, run_study
 from tasks.faults import guarded
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from prefect import flow, runtime
 
 from data.store.folders import read_json, sha256_file
-from flows.record.recorded_run import recorded
-from flows.server.died import HOOKS
+from flows.record.journal import recorded
+from flows.server.dead_runs import HOOKS
 from flows.studies.find_study import readable_studies
 from flows.studies.parameters import (
     DEFAULT_SEED,

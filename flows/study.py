@@ -1,15 +1,16 @@
 """The flow of a study: fetch and prepare the data, run the blocks, collect, report."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 from prefect import flow, runtime
+from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.engines.threads import THREADS
 from flows.record.artifacts import LastResults, attach_budget, attach_report
-from flows.record.recorded_run import from_server, recorded
-from flows.server.died import HOOKS
-from flows.studies.find_study import find_study
+from flows.record.journal import from_server, recorded
+from flows.server.dead_runs import HOOKS
+from flows.studies.find_study import check_cell, find_study
 from flows.studies.parameters import (
     DEFAULT_SEED,
     CellKey,
@@ -27,12 +28,13 @@ from flows.studies.parameters import (
     run_name,
 )
 from flows.studies.steps import RunOptions, StudySteps
-from flows.studies.task_choice import check_cell
 from tasks.cache.records import located
 from tasks.faults import guarded
 from tasks.report.render import write_index
 from tasks.report.shared_reports import share_report
 from tasks.run.memory import run_at_most
+
+THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
 
 
 @flow(name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False, **HOOKS)
@@ -87,7 +89,7 @@ def run_study(
         command=command,
     )
     steps = StudySteps(spec, reports_folder(out, spec.name), options)
-    with recorded(study, profile, own=spec.analyst_table is not None):
+    with recorded(study, profile, own_data=spec.analyst_table is not None):
         steps.clear_folders()
         tables = steps.bring_tables()
         designs = steps.prepare_panels(tables)

@@ -76,7 +76,7 @@ def test_a_study_runs_from_another_folder(python, environment, tmp_path):
 
 
 def test_it_serves(python, environment, tmp_path):
-    from flows.server.private import free_port
+    from flows.server.prefect_server import free_port
 
     process = subprocess.Popen(
         [python, "-m", "dpcost.flows.server.serve", "--port", str(free_port())],

@@ -60,9 +60,8 @@ def cache_prune(
     ] = False,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
-    from flows.record.inventory import n_bytes, prune
+    from flows.record.inventory import n_bytes, prune, prune_shared
     from flows.record.journal import exclusive_run
-    from flows.record.shared_inventory import prune_shared
 
     keep = None if keep_size is None else n_bytes(keep_size)
     if store:

@@ -25,8 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def explained(error: Exception) -> tuple[str, int]:
     """Return one sentence about an error, and the exit status: 2 for what the user can mend, else 1."""
-    from pydantic import ValidationError
-
+    from flows.server.prefect_server import wrong_setting
     from tasks.faults import MENDABLE, NO_MEMORY
 
     if isinstance(error, MENDABLE):
@@ -43,10 +42,8 @@ def explained(error: Exception) -> tuple[str, int]:
         )
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and "map segment" in str(error)):
         return NO_MEMORY, 2
-    if isinstance(error, ValidationError) and error.title.endswith("Settings"):  # those of Prefect
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "a value"
-        return f"a PREFECT_ variable is wrong: {name}: {first['msg']}; correct or unset it", 2
+    if sentence := wrong_setting(error):
+        return sentence, 2
     return _internal(error), 1
 
 

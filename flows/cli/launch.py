@@ -20,9 +20,8 @@ from data.store.home_owner import require_own_home
 from data.store.shared import check_shared_store
 from flows.record import journal
 from flows.record.progress import say
-from flows.server.client import wait_until_recorded
-from flows.server.forced_shutdown import leave, prompt_end
-from flows.server.private import prefect_server
+from flows.server.interruption import leave, prompt_end, termination_as_exit
+from flows.server.prefect_server import prefect_server, wait_until_recorded
 from flows.server.processes import Say
 from flows.studies.find_study import SCORECARD, find_study
 from tasks.cache.records import records_folder
@@ -121,9 +120,8 @@ def launch(
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_index(out or REPORTS)
     check_shared_store()
-    scheduler = _scheduler(engine)
-    if scheduler:
-        from flows.engines.dask import check_workers
+    if scheduler := _scheduler(engine):
+        from flows.server.dask_workers import check_workers
 
         check_workers(scheduler)
     for name, value in _QUIET.items():
@@ -131,37 +129,40 @@ def launch(
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
     given = {name: value for name, value in options.items() if value is not None}
     given["out"] = None if out is None else str(out)
-    way_out = partial(leave, home())
-    with _full_disk_told(), prompt_end(way_out), journal.exclusive_run(home(), say):
-        prepare = partial(_prepare, studies, out or REPORTS)
-        with (
-            prefect_server(home(), say=say, when_lost=way_out, meanwhile=prepare) as api_url,
-            _workers(workers, engine, way_out) as at_once,
-        ):
-            return _run_each(studies, given, api_url, at_once)
+    way_out, prepare = partial(leave, home()), partial(_prepare, studies, out or REPORTS)
+    with (
+        _full_disk_told(),
+        prompt_end(way_out),
+        termination_as_exit(),
+        journal.exclusive_run(home(), say),
+        prefect_server(home(), say=say, when_lost=way_out, meanwhile=prepare),
+        _workers(workers, engine, way_out) as at_once,
+    ):
+        return _run_each(studies, given, at_once)
 
 
 def _workers(workers: int, engine: str, when_lost: Say) -> AbstractContextManager[int]:
     """Provide what computes blocks, and say how many of them are to be under way at a time."""
     if engine == "local":
         return nullcontext(workers)
-    from flows.engines.dask import own_workers, standing_cluster
+    from flows.server.dask_workers import own_workers, standing_cluster
 
     scheduler = _scheduler(engine)
     return standing_cluster(scheduler, when_lost) if scheduler else own_workers(workers)
 
 
-def _run_each(studies: Sequence[str], given: dict[str, Any], api_url: str, at_once: int) -> str:
+def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> str:
     """Run studies on a server that answers, and return the path of the index page."""
     from prefect import tags
+    from prefect.task_runners import ThreadPoolTaskRunner
 
-    from flows.engines.threads import threads
     from flows.scorecard import run_scorecard
+    from flows.server.dead_runs import mark_dead_runs
     from flows.study import run_study
 
-    journal.mark_dead_runs(home(), api_url, say)
-    journal.mark_unregistered_runs(home(), api_url, say)
-    run_one = run_study.with_options(task_runner=threads(at_once))
+    mark_dead_runs(home(), say)
+    runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
+    run_one = run_study.with_options(task_runner=runner)
     outcome: dict[str, Any] = {}
     for study in studies:
         flow = run_scorecard if study == SCORECARD else run_one
@@ -170,10 +171,9 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], api_url: str, at_on
         with tags(journal.home_tag(home())):
             outcome = dict(flow(**taken))
         n_task_runs = outcome["n_task_runs"]
-        n_recorded = wait_until_recorded(api_url, outcome["flow_run_id"], n_task_runs)
+        n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)
         if n_recorded < n_task_runs:
             say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
-        journal.reported(home(), outcome["flow_run_id"])
         say(f"{outcome['headline']}\nreport: {outcome['report']}")
         _return_memory()
     if folder := _full_disk():

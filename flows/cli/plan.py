@@ -3,15 +3,17 @@
 import os
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from data.store.folders import home
 from data.store.references import DatasetRef
+from flows.ingest import call_function
 from flows.studies.find_study import find_study
-from flows.studies.tables import bring_tables
+from flows.studies.steps import bring_tables
 from tasks.limits import Profile
-from tasks.problems.problem import DatasetProblem
+from tasks.problems.abilities import ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.threads import one_blas_thread
 from tasks.study.block import Block
@@ -23,29 +25,20 @@ _AROUND_BYTES = 380e6
 
 
 def plan_study(
-    study: str,
-    *,
-    profile: Profile = "standard",
-    reps: int | None = None,
-    workers: int | None = None,
-    offline: bool = False,
+    study: str, *, profile: Profile, reps: int | None, workers: int | None, offline: bool
 ) -> dict[str, Any]:
     """Return the seconds and bytes that a run will take, in all and by panel and estimator.
 
     Brings the study's data, as a run would, and runs a few replicates of its smallest and largest blocks.
     """
     one_blas_thread()
-    imports = time.process_time()
+    around = _AROUND * time.process_time()
     workers = workers or os.cpu_count() or 1
-    tables, spec, _ = bring_tables(find_study(study), profile, offline, _without_server)
+    tables, spec, _ = bring_tables(find_study(study), profile, offline, call_function)
     blocks = spec.blocks(profile, replicates=reps or spec.replicates[profile], seed=0)
+    earlier = earlier_seconds(home() / "cache" / "blocks", spec.name)
     with tempfile.TemporaryDirectory() as folder:
-        costs = costs_of(
-            blocks,
-            lambda block: _prepared(block, tables, Path(folder)),
-            earlier_seconds(home() / "cache" / "blocks", spec.name),
-        )
-    around = _AROUND * imports
+        costs = costs_of(blocks, lambda block: _prepared(block, tables, Path(folder)), earlier)
     return {
         "study": spec.name,
         "profile": profile,
@@ -67,35 +60,31 @@ def described(plan: dict[str, Any]) -> str:
     ]
     for panel in plan["panels"]:
         lines.append(f"  {panel['panel']}: {_time(panel['core_seconds'])}")
-        lines += [f"    {name:32} {_time(seconds)}" for name, seconds in panel["estimators"].items()]
-        lines.append(f"    {'data':32} {_time(panel['drawing'])}")
+        parts = {**panel["estimators"], "data": panel["drawing"]}
+        lines += [f"    {name:32} {_time(seconds)}" for name, seconds in parts.items()]
     return "\n".join(lines)
 
 
-def _without_server(task: Any, *arguments: Any, **options: Any) -> Any:
-    return task.fn(*arguments, **options)
-
-
 def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
-    if not isinstance(block.problem, DatasetProblem):
+    problem = block.problem
+    if not isinstance(problem, ReadsTable):
         return None
-    suffix, content = block.problem.prepare(tables[block.problem.source])
+    suffix, content = problem.prepare(tables[problem.source])
     path = folder / f"prepared{suffix}"
     path.write_bytes(content)
-    return block.problem.load(path)
+    return problem.load(path)
 
 
 def _of_panel(name: str, costs: list[BlockCost]) -> dict[str, Any]:
     own = [cost for cost in costs if cost.block.replicates.panel == name]
-    estimators: dict[str, float] = {}
+    estimators: Any = Counter()
     for cost in own:
-        for estimator, seconds in cost.cells.items():
-            estimators[estimator] = estimators.get(estimator, 0.0) + seconds
+        estimators.update(cost.cells)
     return {
         "panel": name,
         "core_seconds": sum(cost.seconds for cost in own),
         "drawing": sum(cost.drawing for cost in own),
-        "estimators": dict(sorted(estimators.items(), key=lambda item: -item[1])),
+        "estimators": dict(estimators.most_common()),
     }
 
 

@@ -89,27 +89,16 @@ def ingest(
     ] = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
-    from data.errors import Unreachable
-    from data.fetch.ingest import to_parquet
-    from data.registry import get_dataset, load_registry
     from data.store.folders import private_folder
-    from tasks.bring.fetch import raw_file
+    from flows.ingest import bring, call_function, left_out
 
-    wanted = [get_dataset(name) for name in datasets or sorted(load_registry())]
+    tables = bring(datasets or (), call_function, again, offline, progress=sys.stderr.isatty())
     private_folder(home())
-    for dataset in wanted:
-        progress = sys.stderr.isatty()
-        try:
-            raw = raw_file(dataset.name, offline, progress=progress, again=again)
-        except Unreachable:
-            raw = raw_file(dataset.name, offline, progress=progress)
-        ref = to_parquet(dataset, raw, home=home(), again=again)
-        repaired = (
-            "; ".join(f"{repair.count} rows: {repair.reason}" for repair in ref.repairs) or "no row dropped"
-        )
-        rows = f"{ref.n_rows:,} of {ref.rows_read:,} rows"
-        typer.echo(f"{dataset.name}: {rows}, {ref.data_source}, {repaired} → {ref.path}")
-        for reason in ref.reasons:
+    for table in tables:
+        rows = f"{table.n_rows:,} of {table.rows_read:,} rows"
+        repaired = left_out(table) or "no row dropped"
+        typer.echo(f"{table.name}: {rows}, {table.data_source}, {repaired} → {table.path}")
+        for reason in table.reasons:
             say(f"  {reason}")
 
 
@@ -140,7 +129,8 @@ def compare(
 
 def status(as_json: AsJson = False) -> None:
     """Show the last runs and the stored results."""
-    from flows.record.status import recent_runs, totals
+    from flows.record.inventory import totals
+    from flows.record.journal import recent_runs
 
     runs, stored = recent_runs(home()), totals(home())
     if as_json:
@@ -159,7 +149,7 @@ def status(as_json: AsJson = False) -> None:
 
 def stop() -> None:
     """End all that runs for DPCOST_HOME: the standing server with its worker and database, and runs."""
-    from flows.server.stop import stop_all
+    from flows.server.processes import stop_all
 
     if not stop_all(home(), say):
         typer.echo(f"nothing was running for {home()}")

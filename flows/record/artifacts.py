@@ -25,8 +25,8 @@ from prefect.artifacts import (
 from prefect.context import FlowRunContext
 
 from data.store.folders import REPORTS, read_json
+from flows.record.journal import from_server
 from flows.record.progress import say
-from flows.record.recorded_run import from_server
 from flows.record.webhook import tell_drift
 from reports.analysis.compare import compare_results
 from tasks.faults import SpecError

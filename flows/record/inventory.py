@@ -1,6 +1,8 @@
-"""What is stored below ``DPCOST_HOME``: cached results, whether they are whole, and what is stale."""
+"""What is stored below ``DPCOST_HOME`` and at ``DPCOST_STORE``: cached results, and what of them is stale."""
 
+import os
 import re
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -10,9 +12,12 @@ from typing import Any
 from data.fetch.ingest import stale_tables
 from data.fetch.raw_files import remove_abandoned_fetches
 from data.store.folders import remove_leftovers, store_dir
+from data.store.shared import VARIABLE, read_all_shared, remove_shared, shared_address, shared_files
 from tasks.cache.keys import is_current, is_key
-from tasks.cache.records import intact, located, records_folder, stored_record
+from tasks.cache.records import SHARED_RECORDS, intact, located, plain_record, records_folder, stored_record
 from tasks.faults import SpecError
+
+_ON_ITS_WAY = 86_400.0  # seconds in which a shared file without a record may still get one
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,6 @@ class CacheEntry:
     seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
         return asdict(self)
 
 
@@ -57,6 +61,12 @@ def entries(home: Path) -> list[CacheEntry]:
     """Return every stored result, by name."""
     records = records_folder(home)
     return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
+
+
+def totals(home: Path) -> dict[str, dict[str, int]]:
+    """Return the number of files and bytes per kind."""
+    kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}
+    return {kind: _total(folder) for kind, folder in kinds.items()}
 
 
 def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -> tuple[int, int]:
@@ -68,43 +78,69 @@ def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -
     written; of the reports in ``out``, and where else runs wrote theirs, the latter alone. Files of the cache
     that no record names are removed.
     """
-    kept, removed, freed, left = set(), 0, 0, 0
+    kept, removed, freed, left = set[str](), 0, 0, 0
     reports = {out}
     for entry in sorted(entries(home), key=lambda entry: entry.used, reverse=True):
-        record = stored_record(records_folder(home) / entry.name) or {}
+        record = records_folder(home) / entry.name
         if entry.path and not Path(entry.path).is_relative_to(home):
             reports.add(Path(entry.path).parents[1])
         fits = keep is None or left + entry.bytes <= keep
         if entry.state == "current" and fits and not everything:
             left += entry.bytes
-            kept |= {
-                entry.path,
-                *(str(Path(entry.path).parent / name) for name in record.get("beside", {})),
-            }
-            continue
-        (records_folder(home) / entry.name).unlink(missing_ok=True)
-        removed, freed = removed + 1, freed + entry.bytes
+            kept |= {entry.path, *(str(file) for file in _beside(stored_record(record) or {}, entry.path))}
+        else:
+            record.unlink(missing_ok=True)
+            removed, freed = removed + 1, freed + entry.bytes
     for folder in ("blocks", "designs", "audits"):
         for path in (home / "cache" / folder).glob("*"):
             if str(path) not in kept:
                 path.unlink(missing_ok=True)
-    store = store_dir(home)
-    abandoned = [path for path in (store / "refused").rglob("*") if path.is_file()]
-    for path in [*stale_tables(home), *abandoned]:
+    refused = [path for path in (store_dir(home) / "refused").rglob("*") if path.is_file()]
+    for path in [*stale_tables(home), *refused]:
         with suppress(OSError):
             freed += path.stat().st_size
             path.unlink()
     return removed, freed + clear_leftovers(home, *reports)
 
 
-def n_bytes(size: str) -> int:
-    """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``.
+def prune_shared(*, everything: bool, keep: int | None = None) -> tuple[int, int]:
+    """Delete shared results that are damaged or made by other code than here; return how many, and bytes.
+
+    With `keep`, what is current goes as well, the oldest first, until so many bytes are left. Files of the
+    cache that no record names go once they are a day old: another machine may be writing them. Prepared
+    tables and reports stay. A run that misses what went computes it again.
 
     Raises
     ------
     SpecError
-        If it is no size.
+        If there is no shared store.
+    StoreError
+        If it cannot be used.
     """
+    if not shared_address():
+        raise SpecError(f"--store needs the address of a shared store; set {VARIABLE}, or leave it out")
+    files = {file.name: file for file in shared_files("cache")}
+    contents = read_all_shared([name for name in files if name.startswith(SHARED_RECORDS)])
+    kept, going, left = set[str](), list[str](), 0
+    for name in sorted(contents, key=lambda name: files[name].written, reverse=True):
+        record = plain_record(contents[name])
+        path = str(record["path"]) if record else ""
+        named = [name, *([path, *map(str, _beside(record, path))] if record else [])]
+        size = sum(files[each].bytes for each in named if each in files)
+        whole = record is not None and is_current(record) and all(each in files for each in named)
+        if whole and not everything and (keep is None or left + size <= keep):
+            left += size
+            kept |= {*named}
+        else:
+            going += named
+    stray = [name for name, file in files.items() if time.time() - file.written > _ON_ITS_WAY]
+    gone = [name for name in dict.fromkeys([*going, *stray]) if name in files and name not in kept]
+    remove_shared(gone)  # each record before its files
+    return sum(name in contents for name in gone), sum(files[name].bytes for name in gone)
+
+
+def n_bytes(size: str) -> int:
+    """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
     if not found:
         raise SpecError(f"--keep-size must be a number of B, kB, MB, GB or TB, got {size!r}; pass e.g. 2GB")
@@ -127,11 +163,24 @@ def _entry(path: Path, home: Path) -> CacheEntry:
     if not intact(record):
         in_cache = file.is_relative_to(home / "cache")
         return CacheEntry(path.name, "damaged" if in_cache else "stale", about.st_size, str(file), used)
-    files = [file, *(file.parent / name for name in record.get("beside", {}))]
-    size = about.st_size + sum(each.stat().st_size for each in files)
+    size = about.st_size + sum(each.stat().st_size for each in [file, *_beside(record, file)])
     state, made = "current" if is_current(record) else "stale", record.get("made")
     entry = CacheEntry(path.name, state, size, str(file), used)
     if not isinstance(made, dict):
         return entry
     where = f"{made.get('host')} (process {made.get('process')})"
     return replace(entry, what=str(made.get("what")), where=where, seconds=record.get("seconds"))
+
+
+def _beside(record: dict[str, Any], path: str | Path) -> list[Path]:
+    """Return the files that a record names beside its own."""
+    return [Path(path).parent / name for name in record.get("beside", {})]
+
+
+def _total(folder: Path) -> dict[str, int]:
+    sizes = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # a run may remove what it has just made
+                sizes.append(os.stat(os.path.join(parent, name)).st_size)
+    return {"files": len(sizes), "bytes": sum(sizes)}

@@ -24,25 +24,16 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data.store.folders import REPORTS
-from flows.server.client import HOST
+from flows.server.prefect_server import HOST
 
 _DESCRIPTIONS = ("/docs", "/redoc", "/openapi.json")  # of the API, which Prefect shows to anyone
 
 
 def guarded(prefect: ASGIApp, folder: Path, authentication: str, port: int, known_as: list[str]) -> ASGIApp:
-    """Return the whole application: Prefect's, the reports, and what both refuse.
+    """Return the whole application: Prefect's, the reports in a folder, and what both refuse.
 
-    Parameters
-    ----------
-    prefect : ASGI application
-    folder : Path
-        The folder of the reports; made if it does not exist yet.
-    authentication : str
-        ``name:password``.
-    port : int
-        The server's port.
-    known_as : list of str
-        Other names that it is reached by, each with its port if a browser would write one.
+    `authentication` is ``name:password``; `known_as` lists other names that the server is reached by, each
+    with its port if a browser would write one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     reports = Starlette(

@@ -31,13 +31,7 @@ def listed_deployments() -> list[dict[str, Any]]:
 
 
 def deployments() -> list[dict[str, Any]]:
-    """Return the deployments as ``prefect.yaml`` writes them, with the studies that it does not list.
-
-    Raises
-    ------
-    SpecError
-        If the file is wrong; the message names the deployment.
-    """
+    """Return the deployments as ``prefect.yaml`` writes them, with the studies that it does not list."""
     from flows.studies.find_study import readable_studies, study_names
 
     listed, readable = listed_deployments(), [spec.name for spec in readable_studies()]
@@ -63,13 +57,7 @@ def deployments() -> list[dict[str, Any]]:
 
 
 def deploy() -> list[str]:
-    """Create the work pool and the deployments, or bring them up to date; return the deployments' names.
-
-    Raises
-    ------
-    SpecError
-        If one of them is wrong.
-    """
+    """Create the work pool and the deployments, or bring them up to date; return the deployments' names."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
@@ -98,13 +86,7 @@ def load_flow(entrypoint: str) -> Flow[..., Any]:
 
 
 def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
-    """Return a deployment as the server takes it: with a form that refuses what the flow would not take.
-
-    Raises
-    ------
-    SpecError
-        If its parameters or its schedule are wrong.
-    """
+    """Return a deployment as the server takes it: with a form that refuses what the flow would not take."""
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.schedules import CronSchedule
     from prefect.exceptions import ParameterBindError, ParameterTypeError, SignatureMismatchError

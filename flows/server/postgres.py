@@ -6,15 +6,12 @@ import contextlib
 import hashlib
 import os
 import pwd
-import secrets
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-from data.store.folders import private_folder
-from flows.server.client import HOST
-from flows.server.private import free_port
+from flows.server.prefect_server import HOST, free_port, own_secret
 from flows.server.processes import ChildProcess, ServerError, as_user, last_lines
 
 DATABASE_URL = "PREFECT_API_DATABASE_CONNECTION_URL"
@@ -33,18 +30,21 @@ def start_postgres(home: Path) -> tuple[ChildProcess, str]:
     ServerError
         If PostgreSQL is missing, or cannot be started.
     """
-    programs, user, password = postgres_programs(), _postgres_user(), _password(home)
-    folder = _folder(home, user)
+    programs, user, password = postgres_programs(), _postgres_user(), own_secret(home / "postgres.password")
+    # PostgreSQL refuses to run as root, and another account may not enter the home.
+    folder = home / "postgres"
+    if user:
+        ROOTS_CLUSTERS.mkdir(mode=0o755, exist_ok=True)
+        ROOTS_CLUSTERS.chmod(0o755)
+        folder = ROOTS_CLUSTERS / hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
     if not (folder / "PG_VERSION").exists():
         _create_cluster(programs, folder, user, password)
     port = free_port()
+    command = [str(programs / "postgres"), "-D", str(folder), "-p", str(port)]
     server = ChildProcess(
         home,
         "postgres",
-        [
-            *(str(programs / "postgres"), "-D", str(folder), "-p", str(port)),
-            *("-c", f"listen_addresses={HOST}", "-c", "unix_socket_directories="),
-        ],
+        [*command, "-c", f"listen_addresses={HOST}", "-c", "unix_socket_directories="],
         environment=os.environ,
         folder=Path("/"),
         user=user,
@@ -60,13 +60,7 @@ def start_postgres(home: Path) -> tuple[ChildProcess, str]:
 
 
 def postgres_programs() -> Path:
-    """Return the folder of PostgreSQL's server programs: on PATH, or the newest where Debian puts them.
-
-    Raises
-    ------
-    ServerError
-        If there is none.
-    """
+    """Return the folder of PostgreSQL's server programs: on PATH, or the newest where Debian puts them."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     packaged = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
@@ -76,45 +70,23 @@ def postgres_programs() -> Path:
             "/usr/lib/postgresql; install them, e.g. `apt-get install postgresql`, or set "
             f"{DATABASE_URL} to a database that runs already"
         )
-    return max(
-        packaged, key=lambda path: [int(part) for part in path.parent.name.split(".") if part.isdigit()]
-    )
-
-
-def _folder(home: Path, user: str) -> Path:
-    """Return the cluster's folder: in the home, but for root's outside it.
-
-    PostgreSQL refuses to run as root, and another account may not enter the home.
-    """
-    folder = home / "postgres"
-    if user:
-        ROOTS_CLUSTERS.mkdir(mode=0o755, exist_ok=True)
-        ROOTS_CLUSTERS.chmod(0o755)
-        old, folder = folder, ROOTS_CLUSTERS / hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
-        if old.exists() and not folder.exists():
-            shutil.move(old, folder)
-    return folder
+    return max(packaged, key=lambda path: [int(part) for part in path.parent.name.split(".")])
 
 
 def _create_cluster(programs: Path, folder: Path, user: str, password: str) -> None:
     """Create the cluster under a temporary name, so that one left unfinished is never used."""
-    unfinished = folder.with_name(f"{folder.name}.new")
+    unfinished, password_file = folder.with_name(f"{folder.name}.new"), folder.with_name(f"{folder.name}.pw")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
-    password_file = folder.with_name(f"{folder.name}.initial")
     password_file.touch(mode=0o600)
     try:
         password_file.write_text(password)
         if user:
             shutil.chown(unfinished, user)
             shutil.chown(password_file, user)
-        problem = _postgres(
-            programs,
-            "initdb",
-            *("-D", str(unfinished), "-U", USER, "-E", "UTF8", "--no-locale"),
-            *("-A", "scram-sha-256", f"--pwfile={password_file}"),
-            user=user,
-        )
+        options = ["-U", USER, "-E", "UTF8", "--no-locale", "-A", "scram-sha-256"]
+        place = ["-D", str(unfinished), f"--pwfile={password_file}"]
+        problem = _postgres(programs, "initdb", *place, *options, user=user)
     finally:
         password_file.unlink()
     if problem:
@@ -147,13 +119,3 @@ def _postgres_user() -> str:
     raise ServerError(
         "PostgreSQL refuses to run as root, and there is no user postgres or nobody; be another user"
     )
-
-
-def _password(home: Path) -> str:
-    path = home / "postgres.password"
-    private_folder(home)
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(24))
-    return path.read_text()

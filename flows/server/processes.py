@@ -21,19 +21,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import psutil
 
 from data.store.folders import PROJECT_ROOT
 from data.store.processes import ProcessIdentity
+from flows.record import journal
 
 Say = Callable[[str], object]
 
 START_TIMEOUT = 300.0
 STOP_TIMEOUT = 10.0
+SERVE_STOP_TIMEOUT = 90.0  # `make serve` ends its worker, its server and its database one after another
 LOG_LIMIT = 5_000_000
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MARK = "DPCOST_STARTED"
 _RUNNING: list[ChildProcess] = []
 
@@ -45,24 +47,9 @@ class ServerError(RuntimeError):
 class ChildProcess:
     """A child process in a session of its own, so that Ctrl-C in the terminal reaches only its owner.
 
-    Parameters
-    ----------
-    home : Path
-        The folder of everything that lasts (``DPCOST_HOME``).
-    name : str
-        What it is called in messages and log files: one word.
-    command : sequence of str
-        The command line.
-    environment : mapping of str to str
-        Its whole environment.
-    folder : Path
-        Its working folder.
-    user : str
-        The user it runs as; empty for this process's.
-    stop_signal : int
-        The signal that asks it, and what it started, to end.
-    stop_timeout : float
-        Seconds until what is left is killed.
+    `name`, one word, is what messages and log files call it; `home` is ``DPCOST_HOME``. `environment` is
+    all that it gets of one, and `user` the account it runs as, empty for this process's. `stop_signal` asks
+    it and what it started to end; `stop_timeout` seconds later what is left is killed.
     """
 
     def __init__(
@@ -89,31 +76,29 @@ class ChildProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """The exit status, once it has ended."""
         return None if self._process is None else self._process.poll()
 
     def start(
-        self,
-        ready: Callable[[], bool] = lambda: True,
-        meanwhile: Callable[[], object] = lambda: None,
-        timeout: float = START_TIMEOUT,
+        self, ready: Callable[[], bool] = lambda: True, meanwhile: Callable[[], object] = lambda: None
     ) -> None:
-        """Start the child and wait until it is ready.
+        """Start the child and wait until it is ready; if it ends or takes too long, nothing is left running.
 
         Raises
         ------
         ServerError
-            If it ends, or is not ready in time. Nothing is left running then.
+            If so.
         """
         try:
             self._spawn()
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + START_TIMEOUT
             meanwhile()
             while not ready():
                 if self.exit_status is not None:
                     raise ServerError(f"{self.ended()} before it was ready")
                 if time.monotonic() > deadline:
-                    raise ServerError(f"the {self.name} was not ready within {timeout:.0f} s; see {self.log}")
+                    raise ServerError(
+                        f"the {self.name} was not ready within {START_TIMEOUT:.0f} s; see {self.log}"
+                    )
                 time.sleep(0.05)
         except BaseException:
             self.stop()
@@ -153,14 +138,13 @@ class ChildProcess:
         found = [each for each in started_processes(self.home) if (each.owner, each.name) == (me, self.name)]
         left = {each.process for each in found}
         if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # its environment cannot be read while it starts
-                left.add(ProcessIdentity.of(self._process.pid))
+            left |= _identities([self._process.pid])  # its environment cannot be read while it starts
         return left
 
     def _spawn(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        mark = {"name": self.name, "home": str(self.home.resolve())}
         owner = asdict(ProcessIdentity.of(os.getpid()))
+        mark = {"name": self.name, "home": str(self.home.resolve()), "owner": owner}
         if not _RUNNING:
             atexit.register(end_own_processes)
         _RUNNING.append(self)
@@ -170,7 +154,7 @@ class ChildProcess:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self.command,
-                env=self.environment | {_MARK: json.dumps({**mark, "owner": owner})},
+                env=self.environment | {_MARK: json.dumps(mark)},
                 cwd=self.folder,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -181,17 +165,7 @@ class ChildProcess:
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """A process whose environment, which its children inherit, names the process that started it.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in messages.
-    home : str
-        The folder of everything that lasts.
-    process, owner : ProcessIdentity
-        It, and the process that started it.
-    """
+    """A process whose environment, which its children inherit, names the process that started it."""
 
     name: str
     home: str
@@ -211,9 +185,10 @@ def started_processes(home: Path) -> list[Started]:
     return found
 
 
-def end(processes: Sequence[ProcessIdentity], stop_signal: int, timeout: float) -> None:
+def end(processes: Iterable[ProcessIdentity], timeout: float) -> None:
     """Ask processes to end, wait, and kill those that did not."""
-    _send(processes, stop_signal)
+    processes = list(processes)
+    _send(processes, signal.SIGTERM)
     deadline = time.monotonic() + timeout
     while any(each.is_alive() for each in processes) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -225,7 +200,7 @@ def end_leftovers(home: Path, say: Say = print) -> int:
     left = [each for each in started_processes(home) if not each.owner.is_alive()]
     for name in dict.fromkeys(each.name for each in left):
         say(f"ending the {name} that a killed run left behind")
-    end([each.process for each in left], signal.SIGTERM, STOP_TIMEOUT)
+    end([each.process for each in left], STOP_TIMEOUT)
     return len(left)
 
 
@@ -233,6 +208,33 @@ def end_own_processes() -> None:
     """End what this very process started, the latest first."""
     for each in list(reversed(_RUNNING)):
         each.stop()
+
+
+def stop_all(home: Path, say: Say = print) -> int:
+    """End the standing server and the runs of a home; return how many processes were told to.
+
+    Raises
+    ------
+    ServerError
+        If something is still there, another user's process for example.
+    """
+    here = ProcessIdentity.of(os.getpid())
+    owners = [found.owner for found in started_processes(home)]
+    running = [entry.process for entry in journal.history(home) if entry.ended is None]
+    told = [
+        process
+        for process in dict.fromkeys([*owners, *running])
+        if process.host == here.host and process != here and process.is_alive()
+    ]
+    for process in told:
+        say(f"ending process {process.pid} and what it started")
+        end([process], SERVE_STOP_TIMEOUT)
+    if left := [found.process for found in started_processes(home)]:
+        say(f"ending {len(left)} processes that nobody watches")
+        end(left, SERVE_STOP_TIMEOUT)
+    if still := [str(process.pid) for process in [*told, *left] if process.is_alive()]:
+        raise ServerError(f"these processes could not be ended: {', '.join(still)}; are they another user's?")
+    return len(told) + len(left)
 
 
 def last_lines(text: str, count: int = 5) -> str:
@@ -246,33 +248,12 @@ def as_user(name: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def termination_as_exit() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack like Ctrl-C does, so that what was started is ended."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    ours = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
-    try:
-        for each in ours:
-            signal.signal(each, leave)
-        yield
-    finally:
-        for each in ours:
-            signal.signal(each, signal.SIG_DFL)
-
-
-@contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Hold back Ctrl-C and SIGTERM while something is ended, which takes bounded time."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in held}
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -287,18 +268,18 @@ def _send(processes: Iterable[ProcessIdentity], number: int) -> None:
                 os.kill(each.pid, number)
 
 
-def _identities(pids: Iterable[int]) -> list[ProcessIdentity]:
+def _identities(pids: Iterable[int]) -> set[ProcessIdentity]:
     """Identify processes by their numbers, without those that have exited meanwhile."""
-    found = []
+    found = set()
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            found.append(ProcessIdentity.of(pid))
+            found.add(ProcessIdentity.of(pid))
     return found
 
 
 def _watch(user: str, *command: str) -> int:
     """Run a command until it ends, or until this process's owner is gone; return its exit status."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for each in STOP_SIGNALS:
         signal.signal(each, lambda *_: None)  # the child gets them, too, and decides
     child = psutil.Popen(command, stdin=subprocess.DEVNULL, **as_user(user))
     owner_gone = threading.Event()
@@ -310,7 +291,7 @@ def _watch(user: str, *command: str) -> int:
         owner_gone.set()
         with contextlib.suppress(psutil.NoSuchProcess):
             family = [child.pid, *(each.pid for each in child.children(recursive=True))]
-            end(_identities(family), signal.SIGTERM, STOP_TIMEOUT)
+            end(_identities(family), STOP_TIMEOUT)
 
     ending = threading.Thread(target=end_with_owner, daemon=True)
     ending.start()

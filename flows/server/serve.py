@@ -24,8 +24,10 @@ from pathlib import Path
 from data.store import folders as store
 from data.store.home_owner import require_own_home
 from data.store.local_disk import require_local_disk
-from flows.record import journal
-from flows.server.client import (
+from flows.server.deploy import POOL, PROJECT
+from flows.server.interruption import termination_as_exit
+from flows.server.postgres import DATABASE_URL, start_postgres
+from flows.server.prefect_server import (
     HOST,
     answers,
     authentication_file,
@@ -35,10 +37,9 @@ from flows.server.client import (
     logging_level,
     own_authentication,
     require_access,
+    server_process,
+    wrong_setting,
 )
-from flows.server.deploy import POOL, PROJECT
-from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.private import server_process
 from flows.server.processes import (
     START_TIMEOUT,
     ChildProcess,
@@ -47,7 +48,6 @@ from flows.server.processes import (
     end_leftovers,
     end_own_processes,
     last_lines,
-    termination_as_exit,
 )
 from tasks.faults import MENDABLE
 
@@ -60,18 +60,8 @@ def serving(
 ) -> Iterator[tuple[str, list[ChildProcess]]]:
     """Start server, deployments and worker; give the API's address and the processes.
 
-    Parameters
-    ----------
-    home : Path
-        The folder of everything that lasts (``DPCOST_HOME``).
-    port : int
-        The server's port on the loopback interface.
-    postgres : bool
-        Whether to start a private PostgreSQL cluster for it.
-    server_url : str
-        The API of a server that runs elsewhere, which is used in place of one of our own.
-    say : callable
-        Gets one sentence whenever something happens that the user should know.
+    With `postgres` a private PostgreSQL cluster is started, too; `server_url` is the API of a server that
+    runs elsewhere, which is used in place of one of our own.
 
     Raises
     ------
@@ -90,7 +80,7 @@ def serving(
             authentication = authentication_for(home, server_url)
             require_access(api_url, authentication)
         else:
-            require_free(port)
+            _require_free(port)
             environment = dict(os.environ)
             if postgres:
                 database, environment[DATABASE_URL] = start_postgres(home)
@@ -107,22 +97,22 @@ def serving(
             "DPCOST_REPORTS_URL": os.environ.get("DPCOST_REPORTS_URL") or f"{_pages(api_url)}/reports",
         }
         stack.enter_context(client_environment(settings))
-        deploy_all()
-        mark_died(home, api_url, say)
-        started.append(worker_process(home))
+        _deploy_all()
+        _mark_dead(home, say)
+        started.append(_worker(home))
         started[-1].start()
         yield api_url, started
 
 
-def mark_died(home: Path, api_url: str, say: Say) -> None:
+def _mark_dead(home: Path, say: Say) -> None:
     """Mark the runs that died with an earlier worker or command, before a worker is there."""
-    from flows.server import died
+    from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs
 
-    died.mark_died(say)
-    journal.mark_dead_runs(home, api_url, say)
+    mark_deployed_runs(say)
+    mark_dead_runs(home, say)
 
 
-def worker_process(home: Path) -> ChildProcess:
+def _worker(home: Path) -> ChildProcess:
     """Return Prefect's process worker, not started yet.
 
     Told to end, it would wait for the flows it runs; `ChildProcess` tells these, too, so that they report
@@ -140,14 +130,8 @@ def worker_process(home: Path) -> ChildProcess:
     )
 
 
-def deploy_all() -> None:
-    """Put the deployments on the server, in a process of its own: it loads all flows.
-
-    Raises
-    ------
-    ServerError
-        If that fails; the message holds the end of what was said.
-    """
+def _deploy_all() -> None:
+    """Put the deployments on the server, in a process of its own: it loads all flows."""
     done = subprocess.run(
         [sys.executable, "-m", "flows.server.deploy"],
         cwd=PROJECT,  # which Python puts on its path
@@ -161,14 +145,7 @@ def deploy_all() -> None:
         raise ServerError(f"the flows could not be deployed: {last_lines(done.stdout + done.stderr)}")
 
 
-def require_free(port: int) -> None:
-    """Refuse a port that is taken.
-
-    Raises
-    ------
-    ServerError
-        If it is.
-    """
+def _require_free(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -206,8 +183,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("stopped: worker, server, database")
         return 0
-    except (ServerError, OSError, *MENDABLE) as error:
-        print(error, file=sys.stderr)
+    except Exception as error:
+        explained = isinstance(error, (ServerError, OSError, *MENDABLE))
+        sentence = wrong_setting(error) or (str(error) if explained else "")
+        if not sentence:
+            raise
+        print(sentence, file=sys.stderr)
         return 1
 
 
@@ -231,9 +212,9 @@ def _alone(home: Path) -> Iterator[None]:
         yield
 
 
-def _wait_for(api_url: str, timeout: float = START_TIMEOUT) -> None:
+def _wait_for(api_url: str) -> None:
     """Wait until a server elsewhere answers."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + START_TIMEOUT
     while not answers(api_url):
         if time.monotonic() > deadline:
             raise ServerError(
@@ -250,15 +231,12 @@ def _welcome(api_url: str, home: Path, *, own: bool) -> str:
     if not own:
         here, password = f"PREFECT_API_URL={api_url}", "the one that PREFECT_API_AUTH_STRING holds"
     pages = _pages(api_url)
-    return "\n".join(
-        [
-            f"Prefect is at {pages} (logs in {home / 'prefect'}); Ctrl-C stops everything.",
-            f"Its pages ask for a password: {password}",
-            f"The reports are at {pages}/reports/; its parts around the colon are name and password.",
-            "Start a run now:",
-            f"  {here} {program} deployment run study/housing --watch",
-        ]
-    )
+    return f"""\
+Prefect is at {pages} (logs in {home / "prefect"}); Ctrl-C stops everything.
+Its pages ask for a password: {password}
+The reports are at {pages}/reports/; its parts around the colon are name and password.
+Start a run now:
+  {here} {program} deployment run study/housing --watch"""
 
 
 def _pages(api_url: str) -> str:

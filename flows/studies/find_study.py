@@ -1,21 +1,25 @@
-"""Finding studies: ``flows/studies/*.toml`` by name, or any study file by path."""
+"""Finding studies: ``flows/studies/*.toml`` by name, or any study file by path; and their tasks and cells."""
 
 import difflib
 import logging
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, get_args
 
 from data.errors import DataError
 from tasks.faults import SpecError
+from tasks.limits import PROFILES, Profile
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parent
+SCORECARD = "scorecard"  # no study of its own: it judges the results of others
 
+TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
+TASKS: tuple[str, ...] = get_args(TaskName)
 
 _log = logging.getLogger(__name__)
-
-SCORECARD = "scorecard"  # no study of its own: it judges the results of others
 
 
 def study_names() -> list[str]:
@@ -54,30 +58,52 @@ def find_study(name: str) -> StudySpec:
     DataError
         If its dataset, or a column of it, is unknown.
     """
-    if name.endswith(".toml"):
-        spec = load_study(Path(name))
-        if spec.name in (*study_names(), SCORECARD) and Path(name).resolve().parent != STUDIES:
-            raise SpecError(
-                f"{name} must not be called {spec.name!r}, for its report would take the place of another; "
-                f"rename the file, or set another name in it, e.g. name = 'my_{spec.name}'"
-            )
-        return _suiting_its_data(spec)
-    known = study_names()
+    known = [*study_names(), SCORECARD]
     if name == SCORECARD:
         raise SpecError(
             "scorecard has no blocks of its own: it judges the results of other studies; "
             "use dpcost run scorecard, dpcost report scorecard, or name the study that a claim is about"
         )
-    if name not in known:
-        known = [*known, SCORECARD]
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if not name.endswith(".toml") and name not in known:
+        hint = nearest_name(name, known) or f"; choose one of: {', '.join(known)}"
         if re.fullmatch(r"[\w-]+", name) and Path(f"{name}.toml").is_file():
-            nearest = [f"{name}.toml"]
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of: {', '.join(known)}"
-        raise SpecError(f"study must be a known name or a .toml file, got {name!r}; {hint}")
-    return _suiting_its_data(load_study(STUDIES / f"{name}.toml"))
-
-
-def _suiting_its_data(spec: StudySpec) -> StudySpec:
+            hint = f"; did you mean '{name}.toml'?"
+        raise SpecError(f"study must be a known name or a .toml file, got {name!r}{hint}")
+    by_path = name.endswith(".toml")
+    spec = load_study(Path(name) if by_path else STUDIES / f"{name}.toml")
+    if by_path and spec.name in known and Path(name).resolve().parent != STUDIES:
+        raise SpecError(
+            f"{name} must not be called {spec.name!r}, for its report would take the place of another; "
+            f"rename the file, or set another name in it, e.g. name = 'my_{spec.name}'"
+        )
     spec.check_data()
     return spec
+
+
+def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:
+    """Refuse a cell that goes with another task, or that the study does not have at this profile.
+
+    Raises
+    ------
+    SpecError
+        If so; the message names the nearest match.
+    """
+    if cell is None:
+        return
+    if task != "run_block":
+        got = f"--task {task}" if task else "no --task"
+        raise SpecError(f"--cell goes with --task run_block, got {got}; leave --cell out")
+    if profile not in PROFILES:
+        return
+    keys = [item.key for block in spec.blocks(profile, replicates=1, seed=0) for item in block.cells]
+    if cell not in keys:
+        raise SpecError(
+            f"--cell must be a cell of {spec.name} at profile {profile}, got {cell!r}"
+            f"{nearest_name(cell, keys) or '; the column cell of its summary.csv lists them'}"
+        )
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests the nearest known name; empty where none is near."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -13,9 +13,8 @@ from pydantic import Field
 
 from data.registry import load_registry
 from data.store.folders import REPORTS
-from flows.record.recorded_run import from_server
-from flows.studies.find_study import SCORECARD, study_names
-from flows.studies.task_choice import TaskName
+from flows.record.journal import from_server
+from flows.studies.find_study import SCORECARD, TaskName, study_names
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_WORKERS, Profile
 
@@ -122,11 +121,6 @@ def check_studies(*studies: str) -> None:
     """Refuse a study that is not offered here, if this is a run of a deployment.
 
     The server refuses it already, unless it was told not to look; a study's own deployment runs that one.
-
-    Raises
-    ------
-    SpecError
-        If so.
     """
     if not from_server():
         return
@@ -140,12 +134,7 @@ def check_studies(*studies: str) -> None:
 def reports_folder(out: str | None, study: str = "") -> Path:
     """Return the folder of the reports: any for the command line, one below ``reports/out`` for the server.
 
-    Parameters
-    ----------
-    out : str, optional
-        What was asked for.
-    study : str, optional
-        Whose report goes in there.
+    `study` is whose report goes in there.
 
     Raises
     ------

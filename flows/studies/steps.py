@@ -1,9 +1,10 @@
 """The steps of a run of a study: the tasks of each, whose results are found in the cache or computed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from prefect.futures import PrefectFuture, as_completed
 from prefect.utilities.annotations import quote
@@ -15,14 +16,14 @@ from data.store.shared import shared_address
 from flows.record.artifacts import ProgressArtifact
 from flows.record.inventory import clear_leftovers
 from flows.record.progress import progress, say
-from flows.studies.tables import bring_tables
-from flows.studies.task_choice import refreshing
 from tasks.bring.analyst_parquet import analyst_parquet
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import parquet
 from tasks.cache.keys import CacheKey, cache_key
 from tasks.cache.records import Record, at_hand, records_folder, stored_record
 from tasks.limits import Profile
-from tasks.problems.abilities import HasExhibits
-from tasks.problems.problem import DatasetProblem, modules_of
+from tasks.problems.abilities import HasExhibits, ReadsTable
+from tasks.problems.problem import modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.render import render
 from tasks.run.audit_cell import audit
@@ -59,22 +60,41 @@ class RunOptions:
         return {**named, "command": self.command or f"{typed} --seed {self.seed}", "started": now()}
 
 
+class StudyTables(NamedTuple):
+    """Tables by dataset, the study without the panels that need other data, and why each was left out."""
+
+    tables: Tables
+    spec: StudySpec
+    not_run: dict[str, str]
+
+
+def bring_tables(spec: StudySpec, profile: Profile, offline: bool, call: Callable[..., Any]) -> StudyTables:
+    """Fetch and convert the datasets of a study; a panel is left out where nothing may stand in for its data.
+
+    ``call(task, ...)`` runs a task, or its function alone.
+    """
+    tables: Tables = {}
+    not_run: dict[str, str] = {}
+    for dataset in spec.datasets_at(profile):
+        if spec.analyst_table and dataset == spec.name:
+            tables[dataset] = call(analyst_parquet, dataset, spec.analyst_table)
+            spec.check_rows(tables[dataset])
+            continue
+        raw = call(fetch, dataset, offline)
+        panels = spec.panels_without_stand_in(dataset) if raw.origin == "stand-in" else ()
+        if panels:
+            why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
+            not_run |= {panel: f"Panel “{panel}” did not run, since {why}." for panel in panels}
+            spec = spec.without_panels(panels)
+        else:
+            tables[dataset] = call(parquet, raw, stand_in_rows=spec.stand_in_rows(dataset, profile))
+    return StudyTables(tables, spec, not_run)
+
+
 class StudySteps:
-    """The steps of one run.
+    """The steps of one run; `reports` is the folder of all reports.
 
-    Parameters
-    ----------
-    spec : StudySpec
-    reports : pathlib.Path
-        The folder of all reports; the study's lies below it.
-    options : RunOptions
-
-    Attributes
-    ----------
-    spec : StudySpec
-        Without the panels whose data could not be had.
-    n_task_runs : int
-        How many tasks were submitted.
+    Its `spec` loses the panels whose data cannot be had; `n_task_runs` counts the tasks that were started.
     """
 
     def __init__(self, spec: StudySpec, reports: Path, options: RunOptions) -> None:
@@ -136,8 +156,7 @@ class StudySteps:
                 block, record = submitted[future], future.result()
                 found = future.state.name == "Cached"
                 if not at_hand(record):
-                    found = False
-                    record = self._submit_block(block, designs, again=True).result()
+                    found, record = False, self._submit_block(block, designs, again=True).result()
                 records[block.key] = record
                 shown.advance(block.work, found=found)
                 on_server.advance()
@@ -169,12 +188,8 @@ class StudySteps:
             code = [audit.fn.__module__, dpalgos.get_estimator(cell.estimator).function.__module__]
             key = cache_key("audit", code, asdict(cell), n_features, n_trials, seed)
             arguments = (key, cell, n_features, n_trials, seed, f"cache/audits/{key}.json")
-            submitted.append((arguments, self._submit(audit, arguments)))
-        records = [(arguments, future.result()) for arguments, future in submitted]
-        return [
-            record if at_hand(record) else self._submit(audit, arguments, again=True).result()
-            for arguments, record in records
-        ]
+            submitted.append((arguments, self._started(audit).submit(*arguments)))
+        return [self._whole(audit, arguments, future.result()) for arguments, future in submitted]
 
     def collect_results(self, parts: list[Record], audits: list[Record]) -> Record:
         """Collect the rows of all parts and the results of audits in one table."""
@@ -227,7 +242,7 @@ class StudySteps:
 
     def _design(self, tables: Tables, panel: Panel) -> Record | None:
         problem = panel.problem
-        if not isinstance(problem, DatasetProblem):
+        if not isinstance(problem, ReadsTable):
             return None
         columns = [asdict(column) for column in problem.columns()]
         plain, table = problem.model_dump(mode="json"), tables[problem.source]
@@ -241,23 +256,18 @@ class StudySteps:
         again = {} if task is analyst_parquet else {"again": self.options.refresh_task == task.name}
         return task(*arguments, **options, **again)
 
-    def _run(self, task: Any, key: CacheKey, *arguments: Any) -> Record:
-        """Run a task in the main thread; a stored record whose file is gone or damaged is made again."""
-        self.n_task_runs += 1
-        record: Record = refreshing(task, self.options.refresh_task == task.name)(key, *arguments)
-        if not at_hand(record):
-            self.n_task_runs += 1
-            record = refreshing(task, True)(key, *arguments)
-        return record
+    def _run(self, task: Any, *arguments: Any) -> Record:
+        """Run a task in the main thread."""
+        return self._whole(task, arguments, self._started(task)(*arguments))
 
-    def _submit(
-        self, task: Any, arguments: Iterable[Any], *, again: bool | None = None
-    ) -> "PrefectFuture[Record]":
-        """Submit a task; `again` says whether it is run although its result is stored."""
+    def _whole(self, task: Any, arguments: tuple[Any, ...], record: Record) -> Record:
+        """Return a record; one whose file is gone or damaged is made again."""
+        return record if at_hand(record) else dict(self._started(task, again=True)(*arguments))
+
+    def _started(self, task: Any, *, again: bool | None = None) -> Any:
+        """Count a run of a task, and return the task; `again` computes a result that is stored, too."""
         self.n_task_runs += 1
-        chosen = self.options.refresh_task == task.name if again is None else again
-        future: PrefectFuture[Record] = refreshing(task, chosen).submit(*arguments)
-        return future
+        return refreshing(task, self.options.refresh_task == task.name if again is None else again)
 
     def _submit_block(
         self, block: Block, designs: Designs, *, again: bool = False
@@ -272,8 +282,16 @@ class StudySteps:
         whole = not again and holds_cell and at_hand(stored_record(records_folder(home()) / key.name))
         only = cell if chosen and whole else None
         # No future of another task is in a block, so Prefect need not look for some among its cells.
-        arguments = (key, quote(block), design, _rows_of(key), only)
-        return self._submit(run_block, arguments, again=chosen or again)
+        future: PrefectFuture[Record] = self._started(run_block, again=chosen or again).submit(
+            key, quote(block), design, _rows_of(key), only
+        )
+        return future
+
+
+@cache
+def refreshing(task: Any, again: bool) -> Any:
+    """Return a task that computes its result again although it is stored, or one that looks for it there."""
+    return task.with_options(refresh_cache=again)
 
 
 def _rows_of(key: CacheKey) -> str:

@@ -15,6 +15,7 @@ from data.store.references import DatasetRef
 from tasks.work_units import Cell, Replicates
 
 if TYPE_CHECKING:
+    from data.dataset import Column
     from reports.page import Finding
 
 
@@ -24,6 +25,25 @@ class UsesModules(Protocol):
 
     def modules(self) -> tuple[str, ...]:
         """Return the names of the modules."""
+        ...
+
+
+@runtime_checkable
+class ReadsTable(Protocol):
+    """A problem whose rows come from a dataset, which is prepared once."""
+
+    source: str
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the dataset's columns that the problem reads."""
+        ...
+
+    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+        """Prepare the dataset, and return the suffix and content of the file."""
+        ...
+
+    def load(self, path: Path) -> Any:
+        """Read a file of `prepare`."""
         ...
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 from prefect import flow, runtime, task
 from prefect.futures import as_completed
+from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
 from data.store.folders import PROJECT_ROOT
-from flows.engines.threads import threads
-from flows.server.client import client_environment, client_settings
+from flows.server.prefect_server import client_environment, client_settings
 from flows.studies.find_study import find_study
-from flows.studies.task_choice import refreshing
+from flows.studies.steps import refreshing
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.run.remote import computed
@@ -71,11 +71,11 @@ def main(engine: str, study: str, top: str, n_blocks: str) -> None:
     home.mkdir()
     os.environ |= {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
     access = client_settings(home, os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"])
-    run = empty_blocks.with_options(task_runner=threads(WORKERS))
+    run = empty_blocks.with_options(task_runner=ThreadPoolTaskRunner(max_workers=WORKERS))
     with contextlib.ExitStack() as stack:
         stack.enter_context(client_environment(access))
         if engine == "dask":
-            from flows.engines.dask import own_workers
+            from flows.server.dask_workers import own_workers
 
             stack.enter_context(own_workers(WORKERS))
         print(run(study, int(top), int(n_blocks)))

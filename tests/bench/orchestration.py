@@ -22,9 +22,8 @@ from pathlib import Path
 import psutil
 
 from data.store.folders import PROJECT_ROOT
-from flows.server.client import answers, own_authentication
 from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.private import free_port, server_process
+from flows.server.prefect_server import answers, free_port, own_authentication, server_process
 from tests.bench.goals import Goal, Measurement
 
 WORKERS, SEED, REPS = 2, 1, 50

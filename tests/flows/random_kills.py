@@ -25,9 +25,8 @@ from pathlib import Path
 import psutil
 
 from data.store.folders import sha256_file
-from flows.server.client import answers, own_authentication
 from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.private import free_port, server_process
+from flows.server.prefect_server import answers, free_port, own_authentication, server_process
 from flows.server.processes import started_processes
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,7 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
 from data.store.folders import atomic_write
-from flows.record import journal
-from flows.record.inventory import clear_leftovers, entries, n_bytes, prune
-from flows.record.status import recent_runs, totals
+from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, totals
 from tasks.cache.keys import UNCACHED
 from tasks.cache.policy import ByKey
 from tasks.cache.records import SERIALIZER, written
@@ -142,22 +140,6 @@ def test_a_home_that_is_not_there_is_empty(home):
         "cache": 0,
         "server": 0,
     }
-
-
-def test_runs_are_shown_with_the_dead_among_them(home, monkeypatch):
-    from uuid import uuid4
-
-    first, second = str(uuid4()), str(uuid4())
-    journal.begin(home, first, "housing", profile="smoke")
-    journal.begin(home, second, "housing", profile="smoke")
-    journal.end(home, second)
-    dead = [entry for entry in journal.history(home) if entry.flow_run_id == first]
-    monkeypatch.setattr(journal, "dead_runs", lambda home: dead)
-    assert {run["flow_run_id"]: run["status"] for run in recent_runs(home)} == {
-        first: "crashed",
-        second: "completed",
-    }
-    assert len(recent_runs(home, limit=1)) == 1
 
 
 def leftover(path, seconds_ago=60):

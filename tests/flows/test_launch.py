@@ -11,7 +11,7 @@ from analyst_tables import initialized
 from data.errors import DataError, StoreError
 from flows.cli import launch
 from flows.cli.launch import OptionError, check_engine, check_folder, check_index, check_table_is_no_output
-from flows.engines import dask as dask_engine
+from flows.server import dask_workers as dask_engine
 from flows.server.processes import ServerError
 from tasks.report.render import write_index
 
@@ -45,7 +45,7 @@ FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
         (
             ModuleNotFoundError("flows"),
             FACTS,
-            "cannot run this project (ModuleNotFoundError); install it there",
+            "cannot run this project (ModuleNotFoundError); install the same there",
         ),
         ({**FACTS, "code": "2"}, FACTS, "has another version of the code, or of a library that computes"),
         ({**FACTS, "store": ""}, FACTS, "DPCOST_STORE is not set there and s3://bucket here"),

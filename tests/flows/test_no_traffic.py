@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_project import PROJECT, Project
 
-from flows.server.private import free_port
+from flows.server.prefect_server import free_port
 
 TRAP = Path(__file__).parent / "trap"
 TOLD_NOT_TO = ("DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED", "CI", "GITHUB_ACTIONS")

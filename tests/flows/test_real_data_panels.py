@@ -5,7 +5,7 @@ import pytest
 from data.fetch.raw_files import RawFile
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from flows.studies.tables import bring_tables
+from flows.studies.steps import bring_tables
 from tasks.faults import SpecError
 
 DATASET, PANEL = "snp_gse106818", "average and low iq"

@@ -6,8 +6,7 @@ import pytest
 
 from data.store.folders import sha256_file
 from flows.last_run import last_manifest, rebuild_reports, rerun_options
-from flows.studies.find_study import find_study
-from flows.studies.task_choice import TASKS, check_cell
+from flows.studies.find_study import TASKS, check_cell, find_study
 from reports.analysis.compare import compare_results, describe
 from reports.analysis.results import to_parquet_bytes
 from tasks.faults import SpecError

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from data.store.shared import remove_shared, shared_files, write_shared
-from flows.record import shared_inventory
+from flows.record import inventory as shared_inventory
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.records import written
 from tasks.faults import SpecError

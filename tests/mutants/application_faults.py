@@ -97,9 +97,9 @@ APPLICATION_FAULTS = {
             "attach_report", condition("analyst_table", "False"), ("tests/flows/test_artifacts.py",)
         ),
     },
-    "flows/record/shared_inventory.py": {
+    "flows/record/inventory.py": {
         "what another machine is writing to the shared store is pruned": Fault(
-            "prune_shared", condition("_is_old", "True"), ("tests/flows/test_shared_inventory.py",)
+            "prune_shared", condition("_ON_ITS_WAY", "True"), ("tests/flows/test_shared_inventory.py",)
         ),
     },
     "flows/server/app.py": {

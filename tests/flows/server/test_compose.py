@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.server.private import RECORDER_SETTINGS
+from flows.server.prefect_server import RECORDER_SETTINGS
 
 PROJECT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((PROJECT / "compose.yaml").read_bytes())

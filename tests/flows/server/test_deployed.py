@@ -14,8 +14,7 @@ from small_project import PROJECT, Project
 
 from data.store.folders import REPORTS
 from flows.server import postgres
-from flows.server.client import answers, own_authentication
-from flows.server.private import free_port
+from flows.server.prefect_server import answers, free_port, own_authentication
 from flows.server.processes import ServerError
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from flows.server import postgres, serve
-from flows.server.client import answers, own_authentication
-from flows.server.private import free_port, server_process
-from flows.server.processes import ServerError, started_processes
-from flows.server.stop import stop_all
+from flows.server.prefect_server import answers, free_port, own_authentication, server_process
+from flows.server.processes import ServerError, started_processes, stop_all
 
 STUDY = """
 from pathlib import Path
@@ -80,13 +78,6 @@ def test_the_newest_postgresql_is_taken(monkeypatch):
     found = [Path(f"/usr/lib/postgresql/{version}/bin/initdb") for version in ("9.6", "15", "14")]
     monkeypatch.setattr(Path, "glob", lambda self, pattern: iter(found))
     assert postgres.postgres_programs() == Path("/usr/lib/postgresql/15/bin")
-
-
-def test_the_password_is_made_once_and_kept_private(tmp_path):
-    password = postgres._password(tmp_path)
-    assert len(password) >= 32
-    assert postgres._password(tmp_path) == password
-    assert stat.S_IMODE((tmp_path / "postgres.password").stat().st_mode) == 0o600
 
 
 @pytest.fixture
@@ -307,8 +298,9 @@ def test_one_command_ends_everything(project, start, options, monkeypatch):
 OTHER_RUN = """
 import sys, time
 from pathlib import Path
-from flows.server.private import prefect_server
-with prefect_server(Path(sys.argv[1])):
+from flows.server.interruption import termination_as_exit
+from flows.server.prefect_server import prefect_server
+with termination_as_exit(), prefect_server(Path(sys.argv[1])):
     time.sleep(600)
 """
 
@@ -418,7 +410,7 @@ def test_a_run_whose_process_dies_starts_again(project, start):
     hooked = STUDY.replace('@flow(name="study")', '@flow(name="study", **HOOKS)')
     waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
     hooked = hooked.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
-    (project / "flows" / "study.py").write_text(f"from flows.server.died import HOOKS\n{hooked}")
+    (project / "flows" / "study.py").write_text(f"from flows.server.dead_runs import HOOKS\n{hooked}")
 
     def states():
         return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]

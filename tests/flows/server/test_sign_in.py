@@ -11,8 +11,7 @@ import urllib.request
 import pytest
 from websockets.sync.client import connect
 
-from flows.server.client import answers, own_authentication
-from flows.server.private import free_port, server_process
+from flows.server.prefect_server import answers, free_port, own_authentication, server_process
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 

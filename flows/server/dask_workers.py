@@ -16,20 +16,19 @@ from data.errors import StoreError
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
-from flows.server.client import watched
+from flows.server.prefect_server import watched
 from flows.server.processes import Say, ServerError
 from tasks.faults import MENDABLE, SpecError
 from tasks.run.remote import on_cluster
 
-_TIMEOUT = 10
 _distributed: Any = distributed  # without types
 
 _CONFIG = {
     # Or workers give each freed array back to the kernel, a third of their time.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-    "distributed.worker.profile.enabled": False,  # it looks at every thread 100 times a second
-    "distributed.admin.tick.interval": "500ms",
     # What nobody looks at, and what need not be known ten times a second: half of what idle workers cost.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
     "distributed.admin.system-monitor.disk": False,
     "distributed.admin.system-monitor.gil.enabled": False,
@@ -51,28 +50,21 @@ def own_workers(count: int) -> Iterator[int]:
 
 @contextmanager
 def standing_cluster(scheduler: str, when_lost: Say) -> Iterator[int]:
-    """Compute on the workers of a cluster; give how many blocks to have under way.
+    """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
 
-    Dask's own client may wait for a scheduler that is gone, or for blocks that nobody computes, for good.
-
-    Parameters
-    ----------
-    scheduler : str
-        ``tcp://HOST:PORT``.
-    when_lost : callable
-        Gets one sentence, in another thread, if the scheduler is gone, or another has taken its place,
-        which knows no block.
+    Dask's own client may wait for good for a scheduler that is gone, or for blocks that nobody computes: then
+    `when_lost` gets one sentence, in another thread.
 
     Raises
     ------
     ServerError
-        If the body failed because of that.
+        If the body failed because the scheduler is gone.
     """
     first = _identity(scheduler)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
 
     def lives() -> bool:
-        return _identity(scheduler) == first
+        return _identity(scheduler) == first  # one that took its place knows no block
 
     with (
         watched(f"the Dask scheduler at {scheduler}", lives, when_lost, after=30.0),
@@ -97,17 +89,13 @@ def check_workers(scheduler: str) -> None:
     """Refuse a cluster without workers, or with one that has other code or cannot share this run's results.
 
     Every block is checked again where it runs, for workers may come later.
-
-    Raises
-    ------
-    SpecError
-        If so, naming the first such worker and what to do.
     """
     marker = home() / f".cluster-{os.getpid()}-{secrets.token_hex(4)}"
     atomic_write(marker, b"")
     try:
         with _connected(scheduler) as client:
             found = client.run(about_this_worker, marker.name, on_error="return")
+        own = about_this_worker(marker.name)
     except OSError:
         raise SpecError(f"the Dask scheduler at {scheduler} does not answer; start it again") from None
     finally:
@@ -116,7 +104,6 @@ def check_workers(scheduler: str) -> None:
         raise SpecError(
             f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"
         )
-    own = about_this_worker(marker.name)
     for worker, about in sorted(found.items()):
         if problem := _problem(about, own):
             raise SpecError(f"the Dask worker {worker} {problem}")
@@ -140,16 +127,11 @@ def about_this_worker(marker: str) -> dict[str, Any]:
 
 
 def _problem(about: Any, own: dict[str, Any]) -> str:
+    again = "install the same there, and start the worker again"
     if not isinstance(about, dict):
-        return (
-            f"cannot run this project ({type(about).__name__}); install it there in the same version, and "
-            "start the worker again"
-        )
+        return f"cannot run this project ({type(about).__name__}); {again}"
     if about["code"] != own["code"]:
-        return (
-            "has another version of the code, or of a library that computes; install the same there, and "
-            "start the worker again"
-        )
+        return f"has another version of the code, or of a library that computes; {again}"
     if about["store"] != own["store"] or not (about["store"] or about["same_home"]):
         return (
             f"cannot share results with this run: {VARIABLE} is {about['store'] or 'not set'} there and "
@@ -169,4 +151,4 @@ def _identity(scheduler: str) -> str:
 
 
 def _connected(scheduler: str) -> Any:
-    return _distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
+    return _distributed.Client(scheduler, timeout=10, set_as_default=False)

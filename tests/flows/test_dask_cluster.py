@@ -10,7 +10,7 @@ import psutil
 import pytest
 from small_project import PROJECT
 
-from flows.server.private import free_port
+from flows.server.prefect_server import free_port
 from flows.server.processes import started_processes
 
 pytest.importorskip("distributed")

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from data.store.processes import ProcessIdentity
-from flows.server.forced_shutdown import _watch, prompt_end
+from flows.server.interruption import _watch, prompt_end
 
 BUSY = """
 import contextlib, os, signal, sys, time
 from functools import partial
 from pathlib import Path
-from flows.server.forced_shutdown import leave, prompt_end
+from flows.server.interruption import leave, prompt_end
 from flows.server.processes import ChildProcess, started_processes
 
 home, grace = Path(sys.argv[1]), float(sys.argv[2])

@@ -8,24 +8,17 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from uuid import uuid4
 
 import pytest
 
 from data.store.processes import ProcessIdentity
 from flows.record import journal
-from flows.server import client, private, processes
-from flows.server.private import prefect_server
-from flows.server.processes import (
-    ChildProcess,
-    ServerError,
-    end_leftovers,
-    end_own_processes,
-    started_processes,
-    termination_as_exit,
-)
+from flows.server import prefect_server as client
+from flows.server.dead_runs import mark_dead_runs
+from flows.server.interruption import termination_as_exit
+from flows.server.prefect_server import RECORDER_SETTINGS, WITHOUT_SCHEDULES, prefect_server
+from flows.server.processes import ServerError, end_own_processes, started_processes
 
 
 def until(condition, timeout=30.0):
@@ -52,167 +45,9 @@ def python(code, *arguments, **environment):
     )
 
 
-def child(home, *command, **settings):
-    folder = home / "prefect"
-    folder.mkdir(exist_ok=True)
-    settings = {"stop_timeout": 1.0} | settings
-    return ChildProcess(home, "server", command, environment=os.environ, folder=folder, **settings)
-
-
-def marked(home, owner):
-    """Start a process that says that `owner` started it for `home`."""
-    mark = {"name": "server", "home": str(home), "owner": asdict(owner)}
-    environment = os.environ | {"DPCOST_STARTED": json.dumps(mark)}
-    return subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True)
-
-
-@pytest.fixture
-def gone():
-    """Return the identity of a process that has ended."""
-    process = subprocess.Popen(["sleep", "60"])
-    identity = ProcessIdentity.of(process.pid)
-    process.kill()
-    process.wait()
-    return identity
-
-
-@pytest.fixture
-def start(tmp_path):
-    started = []
-
-    def start(owner, home=tmp_path):
-        started.append(marked(home, owner))
-        until(lambda: [p for p in started_processes(home) if p.process.pid == started[-1].pid])
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-def test_a_leftover_of_a_killed_run_is_ended_though_no_file_tells_of_it(tmp_path, gone, start):
-    leftover, said = start(gone), []
-    assert end_leftovers(tmp_path, said.append) == 1
-    assert leftover.wait(timeout=5) == -signal.SIGTERM
-    assert started_processes(tmp_path) == []
-    assert said == ["ending the server that a killed run left behind"]
-
-
-def test_a_process_that_exits_meanwhile_keeps_no_other_from_being_ended(gone):
-    mine = ProcessIdentity.of(os.getpid())
-    assert processes._identities([gone.pid, mine.pid]) == [mine]
-
-
-def test_a_living_run_keeps_its_server(tmp_path, start):
-    kept = start(ProcessIdentity.of(os.getpid()))
-    assert end_leftovers(tmp_path) == 0
-    assert kept.poll() is None
-
-
-def test_an_owner_whose_number_another_process_got_is_gone(tmp_path, start):
-    start(replace(ProcessIdentity.of(os.getpid()), start_time="1"))
-    assert end_leftovers(tmp_path, lambda _: None) == 1
-
-
-def test_what_another_home_runs_is_left_alone(tmp_path, gone, start):
-    other = start(gone, tmp_path / "other")
-    assert end_leftovers(tmp_path) == 0
-    assert other.poll() is None
-
-
-def test_a_child_leaves_nothing_behind(tmp_path):
-    process = child(tmp_path, "sleep", "60")
-    process.start(ready=lambda: len(started_processes(tmp_path)) == 2)
-    (watcher, sleep) = sorted(started_processes(tmp_path), key=lambda each: each.process.pid)
-    assert watcher.owner == sleep.owner == ProcessIdentity.of(os.getpid())
-    assert os.getsid(sleep.process.pid) == watcher.process.pid != os.getsid(0)
-    process.stop()
-    assert started_processes(tmp_path) == []
-    process.stop()
-
-
-def test_a_child_that_is_stopped_while_it_starts_leaves_nothing_behind(tmp_path):
-    for pause in (0.0, 0.1, 0.2, 0.4, 0.8):
-        process = child(tmp_path, "sleep", "60")
-        process.start()
-        time.sleep(pause)
-        process.stop()
-        assert started_processes(tmp_path) == []
-
-
-def test_a_child_whose_environment_cannot_be_read_yet_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.server.processes.started_processes", lambda home: [])
-    process = child(tmp_path, "sleep", "60")
-    process.start()
-    process.stop()
-    assert process.exit_status is not None
-
-
-def test_a_child_whose_watcher_is_killed_is_ended_all_the_same(tmp_path):
-    process = child(tmp_path, "sleep", "60")
-    process.start(ready=lambda: len(started_processes(tmp_path)) == 2)
-    os.kill(min(each.process.pid for each in started_processes(tmp_path)), signal.SIGKILL)
-    until(lambda: process.exit_status == -signal.SIGKILL)
-    end_own_processes()
-    assert started_processes(tmp_path) == []
-
-
-def test_a_child_ends_with_a_killed_owner_and_so_does_what_it_started(tmp_path):
-    code = """
-import subprocess, sys, time
-subprocess.Popen(["sleep", "60"], start_new_session=True)
-open(sys.argv[1], "w").close()
-time.sleep(60)
-"""
-    owner = """
-import os, sys, time
-from pathlib import Path
-from flows.server.processes import ChildProcess
-home, code = Path(sys.argv[1]), sys.argv[2]
-command = [sys.executable, "-c", code, str(home / "up")]
-ChildProcess(home, "server", command, environment=os.environ, folder=home).start((home / "up").exists)
-print("up", flush=True)
-time.sleep(60)
-"""
-    killed = python(owner, tmp_path, code)
-    assert killed.stdout.readline() == "up\n"
-    assert len(started_processes(tmp_path)) == 3
-    killed.kill()
-    killed.wait()
-    until(lambda: started_processes(tmp_path) == [])
-
-
-def test_a_process_that_cannot_start_says_why_in_one_sentence(tmp_path):
-    process = child(tmp_path, "sh", "-c", "echo first; echo the port is taken; exit 3")
-    with pytest.raises(ServerError, match=r"exit status 3 .* first / the port is taken\)"):
-        process.start(ready=lambda: False)
-
-
-def test_a_process_that_is_never_ready_is_ended(tmp_path):
-    process = child(tmp_path, "sleep", "60")
-    with pytest.raises(ServerError, match="not ready within 0 s"):
-        process.start(ready=lambda: False, timeout=0.1)
-    assert started_processes(tmp_path) == []
-
-
-def test_a_process_that_ignores_the_signal_is_killed_with_all_it_started(tmp_path):
-    code = """
-import signal, subprocess, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print(subprocess.Popen(["sleep", "60"], start_new_session=True).pid, flush=True)
-time.sleep(60)
-"""
-    process = child(tmp_path, sys.executable, "-c", code, stop_timeout=0.2)
-    process.start(ready=lambda: process.log.read_text().endswith("\n"))
-    grandchild = ProcessIdentity.of(int(process.log.read_text()))
-    process.stop()
-    until(lambda: not grandchild.is_alive())
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
-    [*private.RECORDER_SETTINGS.items(), *private.WITHOUT_SCHEDULES.items()],
+    [*RECORDER_SETTINGS.items(), *WITHOUT_SCHEDULES.items()],
 )
 def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
     import prefect.settings
@@ -304,26 +139,6 @@ def test_settings_apply_and_are_restored_where_prefect_is_imported(tmp_path, mon
     assert dict(os.environ) == before
 
 
-def test_settings_apply_and_are_restored_where_prefect_is_imported_later(tmp_path, monkeypatch):
-    code = """
-import sys, threading
-from pathlib import Path
-from flows.server.client import client_environment, client_settings
-assert "prefect" not in sys.modules
-with client_environment(client_settings(Path(sys.argv[1]), "http://127.0.0.1:1/api", "a:string")):
-    from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL
-    seen = [PREFECT_API_URL.value(), PREFECT_LOGGING_LEVEL.value()]
-    thread = threading.Thread(target=lambda: seen.append(PREFECT_API_URL.value()))
-    thread.start()
-    thread.join()
-print(*seen)
-"""
-    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
-    process = python(code, tmp_path, PREFECT_HOME=str(tmp_path / "client"))
-    said, _ = process.communicate(timeout=60)
-    assert said.split() == ["http://127.0.0.1:1/api", "WARNING", "http://127.0.0.1:1/api"]
-
-
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory):
     """Return a folder whose database exists, which saves each test some seconds."""
@@ -344,8 +159,9 @@ def home(migrated, tmp_path, monkeypatch):
 OWNER = """
 import sys, time
 from pathlib import Path
-from flows.server.private import prefect_server
-with prefect_server(Path(sys.argv[1])) as url:
+from flows.server.interruption import termination_as_exit
+from flows.server.prefect_server import prefect_server
+with termination_as_exit(), prefect_server(Path(sys.argv[1])) as url:
     print(url, flush=True)
     time.sleep(120)
 """
@@ -353,10 +169,10 @@ with prefect_server(Path(sys.argv[1])) as url:
 KILLED_RUN = """
 import sys, time
 from pathlib import Path
-from flows.record.journal import begin
-from flows.server.private import prefect_server
+from flows.record.journal import begin, home_tag
+from flows.server.prefect_server import prefect_server
 with prefect_server(Path(sys.argv[1])):
-    from prefect import flow, task
+    from prefect import flow, tags, task
     from prefect.runtime import flow_run
 
     @task
@@ -371,7 +187,8 @@ with prefect_server(Path(sys.argv[1])):
         print(flow_run.id, flush=True)
         running.wait()
 
-    study()
+    with tags(home_tag(Path(sys.argv[1]))):
+        study()
 """
 
 
@@ -381,7 +198,7 @@ def the_server_of(process, home):
 
 
 @contextlib.contextmanager
-def a_client(api_url):
+def a_client():
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
@@ -459,11 +276,10 @@ def test_the_server_of_a_killed_run_ends_and_others_stay(home):
 COUNTED_RUN = """
 import os, signal, sys, time
 from pathlib import Path
-from flows.server.client import wait_until_recorded
-from flows.server.private import prefect_server
+from flows.server.prefect_server import prefect_server, wait_until_recorded
 from flows.server.processes import started_processes
 home, n_runs, kill = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "kill"
-with prefect_server(home, say=lambda sentence: print(sentence, flush=True)) as api_url:
+with prefect_server(home, say=lambda sentence: print(sentence, flush=True)):
     from prefect import flow, task
     from prefect.runtime import flow_run
 
@@ -481,8 +297,8 @@ with prefect_server(home, say=lambda sentence: print(sentence, flush=True)) as a
         return flow_run.id
 
     flow_run_id = adding()
-    print("recorded", wait_until_recorded(api_url, flow_run_id, n_runs))
-    print("recorded", wait_until_recorded(api_url, flow_run_id, n_runs + 1, timeout=0.3))
+    print("recorded", wait_until_recorded(str(flow_run_id), n_runs))
+    print("recorded", wait_until_recorded(str(flow_run_id), n_runs + 1, timeout=0.3))
 """
 
 
@@ -501,14 +317,10 @@ def test_a_killed_run_is_crashed_at_the_next_start(home, tmp_path):
     flow_run_id = killed.stdout.readline().strip()
     killed.kill()
     killed.wait()
-    unknown = str(uuid4())
-    entry = journal.begin(home, unknown, "housing")
-    journal._write(home, replace(entry, process=replace(entry.process, start_time="1")))
     said = []
-    with prefect_server(home, say=said.append) as api_url:
-        marked = journal.mark_dead_runs(home, api_url, said.append)
-        assert {e.flow_run_id: e.status for e in marked} == {flow_run_id: "crashed", unknown: "crashed"}
-        with a_client(api_url) as asked:
+    with prefect_server(home, say=said.append):
+        mark_dead_runs(home, said.append)
+        with a_client() as asked:
             assert asked.read_flow_run(flow_run_id).state.is_crashed()
-        assert client.wait_until_recorded(api_url, flow_run_id, 1) == 1
-    assert journal.dead_runs(home) == []
+        assert client.wait_until_recorded(flow_run_id, 1) == 1
+    assert [run["status"] for run in journal.recent_runs(home)] == ["crashed"]

@@ -11,8 +11,7 @@ pytest.importorskip("distributed")
 import dask as dask_library
 from distributed import LocalCluster
 
-from flows.engines import dask
-from flows.engines.threads import threads
+from flows.server import dask_workers as dask
 from tasks.run.remote import computed
 
 pytestmark = pytest.mark.slow
@@ -64,8 +63,3 @@ def test_an_error_on_a_worker_is_the_callers(cluster):
 @pytest.mark.parametrize("name", dask._CONFIG)
 def test_what_dask_is_set_to_dask_knows(name):
     assert dask_library.config.get(name, "unknown") != "unknown"
-
-
-def test_a_run_has_as_many_threads_as_it_asks_for():
-    with threads(3) as runner:
-        assert runner.duplicate() == threads(3)

@@ -1,0 +1,137 @@
+"""Runs whose process is gone: they are marked as crashed, and those of deployments start again.
+
+Prefect is imported inside functions: what a command reads of its settings has to be set before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from data.store.processes import ProcessIdentity
+from flows.record import journal
+from flows.record.webhook import tell_failure
+from flows.server.deploy import POOL, listed_deployments
+from flows.server.processes import Say
+
+MAX_STARTS = 3
+_PAUSE = timedelta(seconds=30)  # until the worker has forgotten the process that died
+
+
+def start_again(flow: Any, flow_run: Any, state: Any) -> None:
+    """Put a deployment's run that crashed back into the queue: a hook of Prefect's flows.
+
+    What it computed comes from the cache. The webhook is told of a run that has been started often enough.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.states import AwaitingRetry
+
+    if flow_run.deployment_id is None:
+        return
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(flow_run.id)
+        if run.run_count >= MAX_STARTS:
+            tell_failure(flow, run, state)
+        else:
+            again: Any = AwaitingRetry(scheduled_time=datetime.now(UTC) + _PAUSE)
+            client.set_flow_run_state(run.id, again, force=True)
+
+
+HOOKS: Any = {"on_failure": [tell_failure], "on_crashed": [start_again]}  # of every flow
+
+
+def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
+    """Mark dead runs of commands as crashed, on the server at ``PREFECT_API_URL`` and in the journal.
+
+    With `own`, those of this very process, which is about to end. Runs of deployments are their worker's.
+    """
+    from prefect.client.schemas import filters
+    from prefect.states import Completed, Crashed
+
+    me = ProcessIdentity.of(os.getpid())
+    entries = {entry.flow_run_id: entry for entry in journal.history(home)}
+    dead = {
+        key: entry
+        for key, entry in entries.items()
+        if (entry.process == me if own else not entry.process.is_alive())
+    }
+    # Only the holder of the home's place knows that a run without an entry died before it wrote one.
+    alone = journal.holds_place(home)
+    try:
+        for client, run in _unfinished(tags=filters.FlowRunFilterTags(all_=[journal.home_tag(home)])):
+            entry = dead.get(str(run.id))
+            if run.deployment_id is not None or not (entry or (alone and str(run.id) not in entries)):
+                continue
+            completed = entry is not None and entry.status == journal.COMPLETED
+            _end(client, run, Completed() if completed else Crashed(message="Its process is gone."))
+            if entry is None and not own:
+                say(f"the run {run.name} ended before it began; it is now marked as {journal.CRASHED}")
+    except Exception as error:  # whatever the client raises: this must never stop the run that calls it
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        say(f"the server could not be told of runs that died: {reason}")
+    for entry in dead.values():
+        if entry.ended is None:
+            journal.end(home, entry, journal.INTERRUPTED if own else journal.CRASHED)
+            say(
+                f"the {entry.study} run of {entry.started} (process {entry.process.pid}) ended without "
+                f"saying so; it is now marked as {journal.CRASHED}"
+            )
+
+
+def mark_deployed_runs(say: Say) -> None:
+    """Mark the work pool's unfinished runs as crashed or canceled; only for a time without a worker.
+
+    Runs of this project's deployments start again, others stay as they are marked.
+    """
+    from prefect.client.schemas import filters
+    from prefect.states import Cancelled, Crashed
+
+    ours = {each["entrypoint"] for each in listed_deployments()}
+    pool = filters.WorkPoolFilter(name=filters.WorkPoolFilterName(any_=[POOL]))
+    for client, run in _unfinished(work_pool=pool):
+        was_canceled = run.state is not None and run.state.is_cancelling()
+        made: Any = Cancelled if was_canceled else Crashed
+        state = made(message="The process that ran it is gone.")
+        _end(client, run, state)
+        say(f"the run {run.name} ended without saying so; it is now marked as {state.name.lower()}")
+        deployment = run.deployment_id and client.read_deployment(run.deployment_id)
+        if not was_canceled and deployment and deployment.entrypoint in ours:
+            start_again(None, run, state)
+
+
+def _unfinished(*, tags: Any = None, work_pool: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Yield each run that has begun and not ended, with a client of its server."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas import filters
+
+    wanted = filters.FlowRunFilter(
+        tags=tags,
+        state=filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=_begun_states())),
+    )
+    with get_client(sync_client=True) as client:
+        for run in client.read_flow_runs(flow_run_filter=wanted, work_pool_filter=work_pool):
+            yield client, run
+
+
+def _begun_states() -> list[Any]:
+    from prefect.client.schemas.objects import StateType
+
+    return [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+
+
+def _end(client: Any, run: Any, state: Any) -> None:
+    """Give a run, and its task runs in flight, their last state."""
+    from prefect.client.schemas import filters
+
+    in_flight = client.read_task_runs(
+        flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[run.id])),
+        task_run_filter=filters.TaskRunFilter(
+            state=filters.TaskRunFilterState(type=filters.TaskRunFilterStateType(any_=_begun_states()))
+        ),
+    )
+    for task_run in in_flight:
+        client.set_task_run_state(task_run.id, state, force=True)
+    client.set_flow_run_state(run.id, state, force=True)
