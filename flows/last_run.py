@@ -23,13 +23,7 @@ def rerun_options(
     reps: int | None,
     seed: int | None,
 ) -> dict[str, Any]:
-    """Return the options of a run that repeats the last one but for one task or cell.
-
-    Raises
-    ------
-    SpecError
-        If the task or the cell is unknown (the message names the nearest match), or nothing has run yet.
-    """
+    """Return the options of a run that repeats the last one but for one task or cell."""
     spec = find_study(study)
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
@@ -50,13 +44,7 @@ def rerun_options(
 
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
-    """Render the reports of studies from their stored results; return the index and their names.
-
-    Raises
-    ------
-    SpecError
-        If there are no stored results, or they are not what their manifest says.
-    """
+    """Render the reports of studies from their stored results; return the index and their names."""
     from flows.scorecard import rebuild_scorecard
     from tasks.report.render import write_index, write_report
     from tasks.report.shared_reports import share_report
@@ -104,13 +92,7 @@ def reports_of_scorecard(studies: list[str], profile: str, out: Path | None) -> 
 
 
 def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
-    """Return the manifest that the last run of a study left, or an empty one.
-
-    Raises
-    ------
-    SpecError
-        If it is damaged.
-    """
+    """Return the manifest that the last run of a study left, or an empty one; refuse a damaged one."""
     path = _reports(out) / spec.name / "manifest.json"
     try:
         found = read_json(path)

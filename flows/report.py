@@ -17,15 +17,7 @@ def run_report(
     studies: ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
     out: OutFolder = None,
 ) -> dict[str, Any]:
-    """Write the reports of studies again, and return the path of the index.
-
-    Parameters
-    ----------
-    studies : list of str
-        Their names; all that have results if there is none.
-    out : str, optional
-        Folder of the reports.
-    """
+    """Write the reports of studies again, of all that have results if none is named; return the index."""
     check_studies(*studies)
     with recorded("report"):
         index, rebuilt = rebuild_reports(studies or None, reports_folder(out))

@@ -53,25 +53,8 @@ def run_study(
 ) -> dict[str, Any]:
     """Run one study from ingest to report, and return the path of the report.
 
-    Parameters
-    ----------
-    study : str
-        A study's name; from the command line also the path of its file.
-    profile : {"smoke", "standard", "paper"}
-    reps : int, optional
-        Replicates per cell, instead of the profile's.
-    seed : int
-        From which all randomness of the study is derived.
-    offline : bool
-        Never use the network.
-    out : str, optional
-        Folder of the reports; ``reports/out`` in the project by default, from the server one below it.
-    workers : int, optional
-        Blocks at a time, at most; by default as many as the flow's task runner takes, one for each core.
-    refresh_task, refresh_cell : str, optional
-        Run this task (of ``run_block`` the one cell, if given) again although it is stored.
-    command : str
-        What the user typed, for the record.
+    The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study` may
+    also be the path of a study's file and `out` any folder, and `command` is what was typed.
     """
     check_studies(study)
     run_at_most(workers)

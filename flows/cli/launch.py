@@ -32,7 +32,6 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 # What a run needs at least; a disk that fills up later is told about then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
-
 _AS_GOOD_AS_FULL = 1_000_000
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
@@ -42,24 +41,20 @@ MAX_INDEX = 50_000_000  # bytes
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
 
 
-class OptionError(SpecError):
-    """An option of the command line is wrong."""
-
-
 def check_engine(engine: str) -> None:
     """Refuse an engine that does not exist, is not installed or does not answer."""
     if engine == "local":
         return
     scheduler = re.fullmatch(r"dask://(?P<host>[^:/]+):(?P<port>\d{1,5})", engine)
     if engine != "dask" and not scheduler:
-        raise OptionError(f"--engine must be {ENGINES}, got {engine!r}")
+        raise SpecError(f"--engine must be {ENGINES}, got {engine!r}")
     if importlib.util.find_spec("distributed") is None:
-        raise OptionError(f"--engine {engine} needs the package distributed; install dpcost[dask]")
+        raise SpecError(f"--engine {engine} needs the package distributed; install dpcost[dask]")
     if scheduler:
         try:
             socket.create_connection((scheduler["host"], int(scheduler["port"])), timeout=5).close()
         except (OSError, OverflowError):
-            raise OptionError(
+            raise SpecError(
                 f"--engine must name a Dask scheduler that answers, got {engine!r}; start one with "
                 "`dask scheduler`, or use --engine dask"
             ) from None
@@ -75,10 +70,10 @@ def check_folder(what: str, folder: Path, space: int, *, private: bool = False) 
         probe.unlink()
     except (StoreError, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
-        raise OptionError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
+        raise SpecError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
     free = shutil.disk_usage(folder).free
     if free < space:
-        raise OptionError(
+        raise SpecError(
             f"{what} needs {space / 1e6:.0f} MB of free space, got {free / 1e6:.1f} MB in {folder}; "
             "free some, or choose another folder"
         )
@@ -90,9 +85,9 @@ def check_index(folder: Path) -> None:
     try:
         foreign = index.exists() and INDEX_TITLE not in read_small(index, MAX_INDEX)
     except OSError as error:
-        raise OptionError(f"--out holds {index}, which cannot be replaced: {error.strerror}") from None
+        raise SpecError(f"--out holds {index}, which cannot be replaced: {error.strerror}") from None
     if foreign:
-        raise OptionError(
+        raise SpecError(
             f"--out must be a folder of reports or a new one, got {folder}: its index.html is another page"
         )
 
@@ -100,7 +95,7 @@ def check_index(folder: Path) -> None:
 def check_table_is_no_output(table: Path, report: Path) -> None:
     """Refuse a table that lies in its own report's folder, where a file of the report could replace it."""
     if table.resolve().is_relative_to(report.resolve()):
-        raise OptionError(
+        raise SpecError(
             f"--out must not put the report into the folder of the study's table, got {report}; "
             "move the table, or choose another folder"
         )

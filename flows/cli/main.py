@@ -35,7 +35,6 @@ app.command()(advise)
 app.add_typer(cache_app, name="cache")
 app.add_typer(local_app, name="local")
 
-_CommandLineError: Any = typer.BadParameter.__mro__[2]  # the parser's own base class; typer exports none
 _CTRL_C = 130  # what the parser makes of it
 
 
@@ -46,22 +45,27 @@ def main() -> None:
     try:
         status = app(standalone_mode=False) or 0
         sys.stdout.flush()
-    except _CommandLineError as error:
-        where = f"; see {error.ctx.command_path} --help" if error.ctx else ""
-        message = re.sub(r"^Invalid value for '(--[a-z-]+)': must be", r"\1 must be", error.format_message())
-        fail(f"{message.rstrip('.')}{where}")
     except SystemExit as left:
         # 0: a completion was printed; 1: the reader of the output went away.
         status = left.code if left.code in (0, 1) else _CTRL_C
     except (KeyboardInterrupt, typer.Abort):
         status = _CTRL_C
     except Exception as error:
+        if hasattr(error, "format_message"):  # the parser's: typer exports no class of all of them
+            fail(_wrong_words(error))
         fail(*explained(error))
     if status == _CTRL_C:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         say("\ndpcost: interrupted; finished blocks are stored, run the same command again to go on")
         status = 1
     sys.exit(status)
+
+
+def _wrong_words(error: Any) -> str:
+    """Return one sentence about options and arguments that the parser refuses."""
+    where = f"; see {error.ctx.command_path} --help" if getattr(error, "ctx", None) else ""
+    message = re.sub(r"^Invalid value for '(--[a-z-]+)': must be", r"\1 must be", error.format_message())
+    return f"{message.rstrip('.')}{where}"
 
 
 def _prepare_streams() -> None:

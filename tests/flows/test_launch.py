@@ -10,15 +10,16 @@ from analyst_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch
-from flows.cli.launch import OptionError, check_engine, check_folder, check_index, check_table_is_no_output
+from flows.cli.launch import check_engine, check_folder, check_index, check_table_is_no_output
 from flows.server import dask_workers as dask_engine
 from flows.server.processes import ServerError
+from tasks.faults import SpecError
 from tasks.report.render import write_index
 
 
 def test_dask_has_to_be_installed(monkeypatch):
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(OptionError, match=r"install dpcost\[dask\]"):
+    with pytest.raises(SpecError, match=r"install dpcost\[dask\]"):
         check_engine("dask")
 
 
@@ -26,11 +27,11 @@ def test_a_scheduler_has_to_answer():
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        with pytest.raises(OptionError, match="must name a Dask scheduler that answers"):
+        with pytest.raises(SpecError, match="must name a Dask scheduler that answers"):
             check_engine(f"dask://127.0.0.1:{port}")
         listening.listen()
         check_engine(f"dask://127.0.0.1:{port}")
-    with pytest.raises(OptionError, match="that answers"):
+    with pytest.raises(SpecError, match="that answers"):
         check_engine("dask://127.0.0.1:99999")
 
 
@@ -77,7 +78,7 @@ def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
 @pytest.mark.parametrize("below", ["", "/deeper"])
 def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path, below):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match=r"--out must be a folder that can be written, got .*a file stands"):
+    with pytest.raises(SpecError, match=r"--out must be a folder that can be written, got .*a file stands"):
         check_folder("--out", tmp_path / f"file{below}", 1)
 
 
@@ -89,7 +90,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, numbe
         raise OSError(number, "", str(tmp_path))
 
     monkeypatch.setattr("data.store.folders.os.replace", refuse)
-    with pytest.raises(OptionError, match=reason):
+    with pytest.raises(SpecError, match=reason):
         check_folder("DPCOST_HOME", tmp_path, 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -97,7 +98,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, numbe
 def test_a_foreign_index_page_is_not_replaced(tmp_path):
     check_index(tmp_path)
     (tmp_path / "index.html").write_text("<title>My site</title>")
-    with pytest.raises(OptionError, match=r"--out .*index\.html"):
+    with pytest.raises(SpecError, match=r"--out .*index\.html"):
         check_index(tmp_path)
     write_index(tmp_path)
     check_index(tmp_path)
@@ -105,14 +106,14 @@ def test_a_foreign_index_page_is_not_replaced(tmp_path):
 
 def test_a_table_in_the_folder_of_its_own_report_is_refused(tmp_path):
     check_table_is_no_output(tmp_path / "results.parquet", tmp_path / "mine")
-    with pytest.raises(OptionError, match="--out"):
+    with pytest.raises(SpecError, match="--out"):
         check_table_is_no_output(tmp_path / "mine" / "results.parquet", tmp_path / "mine")
 
 
 def test_a_folder_that_is_as_good_as_full_is_refused(tmp_path, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1_200_000))
-    with pytest.raises(OptionError, match=r"needs 50 MB of free space, got 1\.2 MB"):
+    with pytest.raises(SpecError, match=r"needs 50 MB of free space, got 1\.2 MB"):
         check_folder("DPCOST_HOME", tmp_path, launch.SPACE_FOR_HOME)
 
 
