@@ -53,8 +53,8 @@ def run_study(
 ) -> dict[str, Any]:
     """Run one study from ingest to report, and return the path of the report.
 
-    The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study` may
-    also be the path of a study's file and `out` any folder, and `command` is what was typed.
+    The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study`
+    may also be the path of a study's file and `out` any folder, and `command` is what was typed.
     """
     check_studies(study)
     run_at_most(workers)
