@@ -32,8 +32,16 @@ from data.tables.user_ids import UserIds
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params
-from dpalgos.local.exchange import device_reports, mean_reports, report_epsilon
-from dpalgos.local.rounds import LocalAlgorithm, PublicState, first_state, public_groups, round_of_person
+from dpalgos.local.rounds import (
+    LocalAlgorithm,
+    PublicState,
+    device_reports,
+    first_state,
+    mean_reports,
+    public_groups,
+    report_epsilon,
+    round_of_person,
+)
 from dpalgos.typing import FloatArray, IntArray
 from tasks.faults import SpecError
 from tasks.release.config import public_keywords, read_config

@@ -11,7 +11,7 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound``
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
-move by 2r/n (:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`), with Gaussian noise; the center and
+move by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), with Gaussian noise; the center and
 the radius come from the rounds before. The rounds before the last share a quarter of the budget evenly,
 and the last takes three quarters.
 
@@ -41,7 +41,7 @@ from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
+from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75

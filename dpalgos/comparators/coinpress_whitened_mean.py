@@ -13,7 +13,7 @@ lies in ±B), ``std_bound`` (the standard deviation in every direction is at mos
 Why it is private: a row is in one of the differences of rows whose clipped products make a round for the
 covariance, Frobenius sensitivity √2 γ² (:func:`dpalgos.steps.moments.gram_sensitivity`). A round for
 the mean releases the mean offset of clipped vectors, which opposite rows move by 2r/n
-(:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`). A, center and radius come from the rounds before.
+(:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). A, center and radius come from the rounds before.
 All noise is Gaussian: three rounds for the covariance take 40 % of the budget; of the rest the rounds before
 the last share a quarter, and the last takes three.
 
@@ -37,7 +37,7 @@ from dpalgos.mechanisms.coinpress_covariance import stacked, whitening
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
+from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 
 _COVARIANCE_ROUNDS = 3

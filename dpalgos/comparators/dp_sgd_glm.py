@@ -7,7 +7,7 @@ clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (resi
 ``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
 
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
-of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.steps.ball_mean.ball_mean_sensitivity`). β is
+of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). β is
 post-processing of the steps before it.
 
     ``batches="poisson"``  every step draws every row with probability q = 1/B; who was drawn stays secret,
@@ -40,8 +40,7 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_mean import ball_mean_sensitivity
-from dpalgos.steps.clipping import clip_rows_l2
+from dpalgos.steps.clipping import ball_mean_sensitivity, clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 

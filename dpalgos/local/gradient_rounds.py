@@ -25,12 +25,13 @@ Standard errors: noise of size s_t in a round's mean gradient gives
 se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² where a coefficient is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors
+from dpalgos.catalog import Form, Neighbors
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
 from dpalgos.local.rounds import PublicState, ReportPart, first_state, neighbors, public_groups
 from dpalgos.local.settings import LocalParams, box_and_ball, check_printed, mechanism_choice
@@ -60,16 +61,6 @@ class GradientParams(LocalParams):
         super().__post_init__()
         l1 = "l1" if self.projection == "l1" else None
         check_printed(self, "l2", residual_bound=self.residual_bound, projection=l1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GradientDefaults:
-    """Values of the keywords that are None."""
-
-    n_rounds: int
-    working_sparsity: int
-    step_size: float
-    coef_bound: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +114,7 @@ class GradientRounds:
     def radius(self, coef: FloatArray) -> FloatArray:
         """Return r_t at public iterates (d, R), (R,); see the module's proof."""
         tau = self.params.covariate_bound
-        longest = self._longest
+        longest = float(np.linalg.norm(self.longest_row))
         if self.params.calibration == "paper":
             worst = self.coef_bound * np.sqrt(self.working_sparsity) * tau + self.response_level
             return np.full(coef.shape[1], longest * worst)
@@ -138,12 +129,7 @@ class GradientRounds:
     @property
     def longest_row(self) -> FloatArray:
         """A row of norm R, (d,)."""
-        box = np.full(self.n_features, self.params.covariate_bound)
-        return box if self.params.calibration == "paper" else self._clipped(box[None, :])[0]
-
-    @property
-    def _longest(self) -> float:
-        return float(np.linalg.norm(self.longest_row))
+        return np.asarray(self._clipped(np.full((1, self.n_features), self.params.covariate_bound))[0])
 
     @property
     def _residual_bound(self) -> float:
@@ -158,24 +144,34 @@ class GradientRounds:
 
 
 def gradient_rounds(
-    params: GradientParams, n_features: int, n_people: int, defaults: GradientDefaults
+    params: GradientParams,
+    n_features: int,
+    n_people: int,
+    *,
+    n_rounds: int,
+    working_sparsity: int,
+    step_size: float,
+    coef_bound: float,
 ) -> GradientRounds:
-    """Return the iteration, with defaults where a keyword is None."""
+    """Return the iteration, with these defaults where a keyword is None."""
     check_how_many("sparsity", params.sparsity, n_features)
-    working = params.working_sparsity or min(defaults.working_sparsity, n_features)
+    working = params.working_sparsity or min(working_sparsity, n_features)
     return GradientRounds(
         params=params,
         n_features=n_features,
         response_level=params.response_level(n_features, n_people),
-        n_rounds=params.n_rounds or defaults.n_rounds,
+        n_rounds=params.n_rounds or n_rounds,
         working_sparsity=check_how_many("working_sparsity", working, n_features),
-        step_size=params.step_size or defaults.step_size,
-        coef_bound=params.coef_bound or defaults.coef_bound,
+        step_size=params.step_size or step_size,
+        coef_bound=params.coef_bound or coef_bound,
     )
 
 
 def gradient_witnesses(
-    rounds: GradientRounds, n_people: int, published: Sequence[FloatArray]
+    algorithm: Callable[[Any, int, int], GradientRounds],
+    params: GradientParams,
+    d: int,
+    published: Sequence[FloatArray],
 ) -> dict[str, Neighbors]:
     """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
 
@@ -184,17 +180,26 @@ def gradient_witnesses(
     IndexError
         If not every round was published: who is in which group depends on the number of people.
     """
+    n_people = sum(len(reports) // d for reports in published)
+    rounds = algorithm(params, d, n_people)
     if len(published) < rounds.n_rounds:
         raise IndexError("needs a whole run's history")
-    found, state = {}, first_state(rounds.n_features)
+    found, state = {}, first_state(d)
     for people, reports in zip(public_groups(n_people, rounds.n_rounds), published, strict=True):
         part = rounds.client(state)[0]
-        signs = np.where(state.coef[:, 0] >= 0, 1.0, -1.0)
-        row, far = signs * rounds.longest_row, rounds.response_level
+        row = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * rounds.longest_row
+        far = rounds.response_level
         found[part.label] = neighbors(n_people, (row, -far), (-row, -far), who=int(people[-1]))
-        mean = reports.reshape(len(people), rounds.n_features, -1).mean(axis=0)
-        state = rounds.server(state, [mean], len(people))
+        state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))
     return found
+
+
+FORMS = {
+    "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),
+    "ℓ1 ball": Form(keywords={"residual_bound": 100.0, "projection": "l1"}),
+    "half-spaces": Form(keywords={"mechanism": "l2", "n_rounds": 1}),
+    "rows clipped": Form(keywords={"row_bound": 1.2}),
+}
 
 
 def project_l1_ball(coef: FloatArray, radius: float) -> FloatArray:

@@ -56,11 +56,6 @@ class GramReport:
         return np.asarray(np.sqrt(left))
 
     @property
-    def diagonal(self) -> float:
-        """Noise scale of the diagonal entries."""
-        return self.largest_norm
-
-    @property
     def off_diagonal(self) -> float:
         """Noise scale of the off-diagonal entries."""
         return self.largest_norm / float(np.sqrt(self.weight))

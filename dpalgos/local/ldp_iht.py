@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpalgos.accounting.relation import Relation
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Neighbors, register
 from dpalgos.local.gradient_rounds import (
-    GradientDefaults,
+    FORMS,
     GradientParams,
     GradientRounds,
     gradient_rounds,
@@ -39,27 +39,20 @@ class LDPIHTParams(GradientParams):
 def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
     """Return the computations of devices and server."""
     printed = params.calibration == "paper"
-    defaults = GradientDefaults(
+    return gradient_rounds(
+        params,
+        n_features,
+        n_people,
         n_rounds=5 if printed else 2,
         working_sparsity=(8 if printed else 1) * params.sparsity,
         step_size=1 / params.eigenvalue_bounds[1],
         coef_bound=1.0,
     )
-    return gradient_rounds(params, n_features, n_people, defaults)
 
 
 def witnesses(params: LDPIHTParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return, for each round, opposite people of the largest gradient."""
-    n = sum(len(reports) // d for reports in published)
-    return gradient_witnesses(algorithm(params, d, n), n, published)
-
-
-FORMS = {
-    "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),
-    "ℓ1 ball": Form(keywords={"residual_bound": 100.0, "projection": "l1"}),
-    "half-spaces": Form(keywords={"mechanism": "l2", "n_rounds": 1}),
-    "rows clipped": Form(keywords={"row_bound": 1.2}),
-}
+    return gradient_witnesses(algorithm, params, d, published)
 
 
 @register(

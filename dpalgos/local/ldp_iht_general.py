@@ -22,13 +22,12 @@ from math import ceil
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Neighbors, register
 from dpalgos.local.gradient_rounds import (
-    GradientDefaults,
+    FORMS,
     GradientParams,
     GradientRounds,
     gradient_rounds,
     gradient_witnesses,
 )
-from dpalgos.local.ldp_iht import FORMS
 from dpalgos.local.rounds import run_rounds
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -44,21 +43,21 @@ def algorithm(params: LDPIHTGeneralParams, n_features: int, n_people: int) -> Gr
     """Return the computations of devices and server."""
     low, high = params.eigenvalue_bounds
     condition, printed = high / low, params.calibration == "paper"
-    defaults = GradientDefaults(
-        n_rounds=int(min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition))),
-        working_sparsity=ceil(min(72 * condition**2, n_features)) * params.sparsity
-        if printed
-        else params.sparsity,
+    kept = ceil(min(72 * condition**2, n_features)) if printed else 1
+    return gradient_rounds(
+        params,
+        n_features,
+        n_people,
+        n_rounds=min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition)),
+        working_sparsity=kept * params.sparsity,
         step_size=2 / (3 * high),
         coef_bound=2.0,
     )
-    return gradient_rounds(params, n_features, n_people, defaults)
 
 
 def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return, for each round, opposite people of the largest gradient."""
-    n = sum(len(reports) // d for reports in published)
-    return gradient_witnesses(algorithm(params, d, n), n, published)
+    return gradient_witnesses(algorithm, params, d, published)
 
 
 @register(

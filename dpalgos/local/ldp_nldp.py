@@ -31,26 +31,18 @@ Reference: Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.local.gram_report import GramReport, isometric, least_noise
-from dpalgos.local.noisy_moments import (
-    MomentNoise,
-    ThresholdParams,
-    check_no_selection,
-    regression,
-    regression_interval,
-    score_variance_bound,
-)
+from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression, score_variance_bound
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
+from dpalgos.local.settings import box_and_ball
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
@@ -61,20 +53,8 @@ _LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDPNLDPParams(IntervalParams, ThresholdParams):
+class LDPNLDPParams(MomentParams):
     """Keywords of :func:`ldp_nldp`."""
-
-    mechanism: str = mechanism_choice("gaussian")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_printed(self, "gaussian")
-        check_no_selection(self, self.interval)
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether reports have Gaussian noise."""
-        return self.calibration == "paper" or self.mechanism == "gaussian"
 
 
 def witnesses(params: LDPNLDPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
@@ -130,38 +110,32 @@ def ldp_nldp(sample: Sample, params: LDPNLDPParams, transcript: Transcript) -> F
     return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
 
 
-def _answered(
-    gram: FloatArray,
-    cross: FloatArray,
-    noise: MomentNoise,
-    params: LDPNLDPParams,
-    n_reports: int,
-    response_level: float,
-) -> PublicState:
-    """Return the estimate, with the half-widths of its intervals where they were asked for."""
-    state = regression(gram, cross, noise, params, n_reports)
-    if params.interval is None:
-        return state
-    sampling = score_variance_bound(gram, state.coef, noise, params, n_reports, response_level)
-    told = regression_interval(
-        gram, state.coef, noise, params, n_reports, level=params.interval, sampling=sampling
-    )
-    return replace(state, notes={**state.notes, **told})
-
-
 def _share(first: float, second: float) -> float:
     """Return q, at which first²/q + second²/(1 − q) is least, not too near to 0 or 1."""
     return float(np.clip(first / (first + second), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureMoments:
-    """Both moments as one ε-DP report of norm at most 1."""
+class _Moments:
+    """What both kinds of devices and servers share."""
 
     params: LDPNLDPParams
     n_features: int
     response_level: float
     n_rounds: int = 1
+
+    @property
+    def _row(self) -> float:
+        return self.params.row_norm(self.n_features)
+
+    def _answer(self, gram: FloatArray, cross: FloatArray, noise: MomentNoise, n_reports: int) -> PublicState:
+        sampling = partial(score_variance_bound, gram, noise, self.params, n_reports, self.response_level)
+        return regression(gram, cross, noise, self.params, n_reports, sampling)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureMoments(_Moments):
+    """Both moments as one ε-DP report of norm at most 1."""
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
         """Return the devices' reports."""
@@ -172,17 +146,16 @@ class PureMoments:
         gram, cross = np.split(means[0], [self._gram.size])
         share, std = self._gram_share, self._randomizer.noise_std
         noise = MomentNoise(
-            diagonal=std * self._gram.diagonal / np.sqrt(share),
+            diagonal=std * self._gram.largest_norm / np.sqrt(share),
             off_diagonal=std * self._gram.off_diagonal / np.sqrt(share),
             cross=std * self._cross_bound / np.sqrt(1 - share),
         )
-        matrices = self._gram.matrices(gram / np.sqrt(share))
         crosses = cross * (self._cross_bound / np.sqrt(1 - share))
-        return _answered(matrices, crosses, noise, self.params, n_reports, self.response_level)
+        return self._answer(self._gram.matrices(gram / np.sqrt(share)), crosses, noise, n_reports)
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return (√q g, √(1 − q) x̃ỹ/(Rτ₂)): norm² ≤ q + 1 − q."""
-        X = box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
+        X = box_and_ball(X, self.params.covariate_bound, self._row)
         cross = X * (truncate(y, self.response_level) / self._cross_bound)[:, None]
         parts = [np.sqrt(self._gram_share) * self._gram.vectors(X), np.sqrt(1 - self._gram_share) * cross]
         return np.concatenate(parts, axis=1)[:, :, None]
@@ -194,15 +167,13 @@ class PureMoments:
 
     @cached_property
     def _gram(self) -> GramReport:
-        return least_noise(
-            self.n_features, self.params.row_norm(self.n_features), self.params.covariate_bound
-        )
+        return least_noise(self.n_features, self._row, self.params.covariate_bound)
 
     @property
     def _cross_bound(self) -> float:
         """Rτ₂, the largest ‖x̃ỹ‖."""
         box = np.sqrt(self.n_features) * self.params.covariate_bound
-        return float(min(self.params.row_norm(self.n_features), box) * self.response_level)
+        return float(min(self._row, box) * self.response_level)
 
     @property
     def _gram_share(self) -> float:
@@ -211,13 +182,8 @@ class PureMoments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianMoments:
+class GaussianMoments(_Moments):
     """The two moments with Gaussian noise each, as printed or with the least that is proved."""
-
-    params: LDPNLDPParams
-    n_features: int
-    response_level: float
-    n_rounds: int = 1
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
         """Return the devices' reports."""
@@ -231,15 +197,14 @@ class GaussianMoments:
         """Return the estimate."""
         gram, cross = self._randomizers
         noise = MomentNoise(
-            diagonal=gram.noise_std * self._gram.diagonal,
+            diagonal=gram.noise_std * self._gram.largest_norm,
             off_diagonal=gram.noise_std * self._gram.off_diagonal,
             cross=cross.noise_std * self._cross_bound,
         )
-        matrices, crosses = self._gram.matrices(means[0]), means[1] * self._cross_bound
-        return _answered(matrices, crosses, noise, self.params, n_reports, self.response_level)
+        return self._answer(self._gram.matrices(means[0]), means[1] * self._cross_bound, noise, n_reports)
 
     def _products(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        return self._gram.vectors(clip_rows_l2(X, self.params.row_norm(self.n_features)))[:, :, None]
+        return self._gram.vectors(clip_rows_l2(X, self._row))[:, :, None]
 
     def _crosses(self, X: FloatArray, y: FloatArray) -> FloatArray:
         X = truncate(X, self.params.covariate_bound)
@@ -247,13 +212,9 @@ class GaussianMoments:
 
     @cached_property
     def _gram(self) -> GramReport:
-        row = self.params.row_norm(self.n_features)
-        if self.params.calibration == "tight":
-            return isometric(self.n_features, row)
         # As printed: one size of noise on the upper triangle, whose entries are not weighted.
-        return GramReport(
-            n_features=self.n_features, row_bound=row, covariate_bound=row, center=0.0, weight=1.0
-        )
+        plain = isometric(self.n_features, self._row)
+        return plain if self.params.calibration == "tight" else replace(plain, weight=1.0)
 
     @property
     def _cross_bound(self) -> float:
@@ -263,20 +224,20 @@ class GaussianMoments:
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
         """Noise per sensitivity of the normalized parts, √2 and 2."""
-        gram_moves, cross_moves = gram_sensitivity(1.0), report_sensitivity(1.0)
-        if self.params.calibration == "paper":
-            printed = np.sqrt(32 * np.log(2.5 / self.params.delta)) / self.params.epsilon
-            gram_multiplier, cross_multiplier = float(printed / gram_moves), float(printed / cross_moves)
+        gram_moves, cross_moves, params = gram_sensitivity(1.0), report_sensitivity(1.0), self.params
+        if params.calibration == "paper":
+            printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
+            z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)
         else:
-            share = _share(self.params.row_norm(self.n_features) ** 2, 2 * self._cross_bound)
-            budget = Budget(
-                epsilon=self.params.epsilon, delta=self.params.delta, shares={"xx'": share, "xy": 1 - share}
-            )
-            gram_multiplier, cross_multiplier = map(budget.gaussian_multiplier, ("xx'", "xy"))
-        gram = GaussianReport(
-            noise_multiplier=gram_multiplier, l2_sensitivity=gram_moves, radius=1.0, size=self._gram.size
+            share = _share(self._row**2, 2 * self._cross_bound)
+            shares = {"xx'": share, "xy": 1 - share}
+            budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+            z_gram, z_cross = map(budget.gaussian_multiplier, shares)
+        return (
+            GaussianReport(
+                noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=self._gram.size
+            ),
+            GaussianReport(
+                noise_multiplier=z_cross, l2_sensitivity=cross_moves, radius=1.0, size=self.n_features
+            ),
         )
-        cross = GaussianReport(
-            noise_multiplier=cross_multiplier, l2_sensitivity=cross_moves, radius=1.0, size=self.n_features
-        )
-        return gram, cross

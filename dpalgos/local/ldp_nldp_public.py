@@ -13,8 +13,7 @@ most for: the error grows as √d, not d.
 Calibrations
     ``tight``: the whole (ε, δ) on x̃ỹ; pure ε unless ``mechanism="gaussian"``. Public rows are clipped like
         private ones, so that both moments are of the same rows.
-    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget although there is no other
-    half;
+    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half;
         entries are truncated, rows are not clipped, public ones are used as they are.
 
 Interval (``interval=.95``): the noise is known; the sampling error of the public rows is computed from them,
@@ -27,7 +26,7 @@ Reference: Paper C (ICLR 2024), Algorithm 3 and its theorem.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,17 +35,10 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.local.noisy_moments import (
-    MomentNoise,
-    ThresholdParams,
-    check_no_selection,
-    regression,
-    regression_interval,
-)
+from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.local.settings import box_and_ball, check_printed, mechanism_choice
+from dpalgos.local.settings import box_and_ball
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import float_array, largest_magnitude
@@ -66,7 +58,7 @@ def _public_rows(name: str, value: Any) -> FloatArray | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LDPNLDPPublicParams(IntervalParams, ThresholdParams):
+class LDPNLDPPublicParams(MomentParams):
     """Keywords of :func:`ldp_nldp_public`."""
 
     public_X: FloatArray | None = checked(  # noqa: RUF009
@@ -74,12 +66,6 @@ class LDPNLDPPublicParams(IntervalParams, ThresholdParams):
         _public_rows,
         default=None,
     )
-    mechanism: str = mechanism_choice("gaussian")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_printed(self, "gaussian")
-        check_no_selection(self, self.interval)
 
     def check_columns(self, n_features: int) -> None:
         """Refuse public rows of other columns, too."""
@@ -154,25 +140,13 @@ class PublicMoments:
         rows = self.params.public_X
         if self.params.calibration == "tight":
             rows = self._clipped(rows)
-        gram = np.broadcast_to(
-            rows.T @ rows / len(rows), (means[0].shape[1], self.n_features, self.n_features)
-        )
+        shape = (means[0].shape[1], self.n_features, self.n_features)
+        gram = np.broadcast_to(rows.T @ rows / len(rows), shape)
         noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=self._randomizer.noise_std * self._bound)
-        state = regression(gram, means[0] * self._bound, noise, self.params, n_reports)
-        if self.params.interval is None:
-            return state
-        told = regression_interval(
-            gram,
-            state.coef,
-            noise,
-            self.params,
-            n_reports,
-            level=self.params.interval,
-            sampling=lambda lever: self._sampling(rows, lever, state.coef, n_reports),
-        )
-        return replace(state, notes={**state.notes, **told})
+        sampling = partial(self._sampling, rows, n_reports)
+        return regression(gram, means[0] * self._bound, noise, self.params, n_reports, sampling)
 
-    def _sampling(self, rows: FloatArray, lever: FloatArray, coef: FloatArray, n_reports: int) -> FloatArray:
+    def _sampling(self, rows: FloatArray, n_reports: int, coef: FloatArray, lever: FloatArray) -> FloatArray:
         """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and that of l'Σ̂θ among public rows."""
         by_column = np.ascontiguousarray(rows.T)
         private = self.response_level**2 * lever @ (by_column @ rows / len(rows)) / n_reports
@@ -183,9 +157,8 @@ class PublicMoments:
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return x̃ỹ/(Rτ₂)."""
-        return np.asarray(self._clipped(X) * (truncate(y, self.response_level) / self._bound)[:, None])[
-            :, :, None
-        ]
+        scaled = truncate(y, self.response_level) / self._bound
+        return np.asarray(self._clipped(X) * scaled[:, None])[:, :, None]
 
     def _clipped(self, X: FloatArray) -> FloatArray:
         if self.params.calibration == "paper":
@@ -200,13 +173,11 @@ class PublicMoments:
     @cached_property
     def _randomizer(self) -> Randomizer:
         params, d = self.params, self.n_features
-        if params.calibration == "tight" and params.mechanism != "gaussian":
+        if not params.gaussian:
             return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
-        multiplier = (
-            np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
-            if params.calibration == "paper"
-            else 1 / gaussian_mu(params.epsilon, params.delta)
-        )
+        multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
+        if params.calibration == "paper":
+            multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
         sensitivity = report_sensitivity(1.0)
         return GaussianReport(
             noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d

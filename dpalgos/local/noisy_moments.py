@@ -15,7 +15,7 @@ threshold at λ/2.)
 
 Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
 
-Intervals (:func:`regression_interval`) add what is public of the sampling error, a bound on its variance:
+Intervals add what is public of the sampling error, a bound on its variance:
 reports of local privacy are so noisy that this hardly widens them. They are for rows within the declared
 bounds; who is truncated nobody knows.
 
@@ -24,14 +24,15 @@ Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import interval_notes
+from dpalgos.intervals.half_widths import IntervalParams, interval_notes
 from dpalgos.intervals.regression import unresolved_coordinates
 from dpalgos.local.rounds import PublicState
-from dpalgos.local.settings import LocalParams
+from dpalgos.local.settings import LocalParams, check_printed, mechanism_choice
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
@@ -39,9 +40,10 @@ from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdParams(LocalParams):
+class MomentParams(IntervalParams, LocalParams):
     """Keywords of the estimators that solve normal equations."""
 
+    mechanism: str = mechanism_choice("gaussian")
     sparsity: int | None = count("k, number of coefficients that are kept; None: all", default=None)
     threshold: str | None = choice(
         "'hard' keeps the sparsity largest, 'soft' shrinks by λ, 'none' (or None) leaves the answer; 'auto': "
@@ -54,20 +56,22 @@ class ThresholdParams(LocalParams):
         super().__post_init__()
         if self.threshold == "hard" and self.sparsity is None:
             raise InputError("threshold='hard' needs sparsity, got none; pass e.g. sparsity=2")
+        check_printed(self, "gaussian")
+        if self.interval is not None and (self.sparsity is not None or self.threshold == "soft"):
+            raise InputError(
+                f"interval must be None where coefficients are selected or shrunk, got {self.interval!r}; "
+                "leave out sparsity and threshold"
+            )
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether reports have Gaussian noise."""
+        return self.calibration == "paper" or self.mechanism == "gaussian"
 
     def check_columns(self, n_features: int) -> None:
         """Refuse a sparsity above the number of columns."""
         if self.sparsity is not None:
             check_how_many("sparsity", self.sparsity, n_features)
-
-
-def check_no_selection(params: ThresholdParams, interval: float | None) -> None:
-    """Refuse intervals where a threshold selects or shrinks."""
-    if interval is not None and (params.sparsity is not None or params.threshold == "soft"):
-        raise InputError(
-            f"interval must be None where coefficients are selected or shrunk, got {interval!r}; "
-            "leave out sparsity and threshold"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +84,14 @@ class MomentNoise:
 
 
 def regression(
-    gram: FloatArray, cross: FloatArray, noise: MomentNoise, params: ThresholdParams, n_reports: int
+    gram: FloatArray,
+    cross: FloatArray,
+    noise: MomentNoise,
+    params: MomentParams,
+    n_reports: int,
+    sampling: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> PublicState:
-    """Return θ̂ with its standard errors and notes.
+    """Return θ̂ with its standard errors, its half-widths where they are asked for, and notes.
 
     Parameters
     ----------
@@ -92,47 +101,42 @@ def regression(
         v̂.
     n_reports : int
         How many reports these are means of.
+    sampling : callable
+        θ̂ and directions l (R, d, d) by rows → bounds (d, R) on the variance that l'(v̂ − Σ̂θ) has without the
+        reports' noise; for an interval.
     """
     n_features = len(cross)
     params.check_columns(n_features)
-    floor = params.eigenvalue_bounds[0] / 4
-    inverse, raised = _inverse(gram, floor)
+    inverse, raised = _inverse(gram, params.eigenvalue_bounds[0] / 4)
     solved = np.einsum("rij,jr->ir", inverse, cross)
     notes: dict[str, FloatArray | str] = {"eigenvalues_raised": raised.astype(float)}
     enough = 16 * noise.off_diagonal**2 * n_features / params.eigenvalue_bounds[0] ** 2
     if n_reports < enough:
         people = f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f}"
         notes["conditions"] = f"{people} from which on the noise of the second moments is small beside them"
-    return PublicState(
-        n_rounds=1,
-        coef=_thresholded(solved, noise, params, n_reports),
-        standard_error=_standard_error(inverse, solved, noise) / np.sqrt(n_reports),
-        notes=notes,
-    )
+    coef = _thresholded(solved, noise, params, n_reports)
+    if params.interval is not None:
+        bounds = partial(sampling, coef)
+        notes |= _interval(gram, inverse, raised, coef, noise, n_reports, params.interval, bounds)
+    standard_error = _standard_error(inverse, solved, noise) / np.sqrt(n_reports)
+    return PublicState(n_rounds=1, coef=coef, standard_error=standard_error, notes=notes)
 
 
-def regression_interval(
+def _interval(
     gram: FloatArray,
+    inverse: FloatArray,
+    raised: FloatArray,
     coef: FloatArray,
     noise: MomentNoise,
-    params: ThresholdParams,
     n_reports: int,
-    *,
     level: float,
     sampling: Callable[[FloatArray], FloatArray],
 ) -> dict[str, FloatArray | str]:
-    """Return the half-widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`.
-
-    ``sampling`` returns, for directions l (R, d, d) by rows, bounds (d, R) on the variance that l'(v̂ − Σ̂θ)
-    has without the reports' noise.
-    """
-    inverse, raised = _inverse(gram, params.eigenvalue_bounds[0] / 4)
-    n = n_reports
-    gram_std = np.full(coef.shape[1], np.sqrt(2 / n) * noise.off_diagonal)
-    eigenvalues, vectors = np.linalg.eigh(gram)
+    """Return the half-widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`."""
+    gram_std = np.full(coef.shape[1], np.sqrt(2 / n_reports) * noise.off_diagonal)
     second = np.einsum("rjj->r", inverse) * coef + np.einsum("rij,jr->ir", inverse, coef)
     second = gram_std**2 / 2 * np.einsum("rij,jr->ir", inverse, second)
-    known = _standard_error(inverse, coef, noise) ** 2 / n
+    known = _standard_error(inverse, coef, noise) ** 2 / n_reports
     with np.errstate(over="ignore"):  # absurd bounds: an interval without ends
         bound = sampling(inverse)
         variance = known + second**2 + bound
@@ -141,7 +145,7 @@ def regression_interval(
         variance=variance,
         variance_std=0.0,
         sampling=bound,
-        flagged=unresolved_coordinates(eigenvalues, vectors, gram_std) | (raised > 0),
+        flagged=unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0),
         reason="the coefficient takes part in a direction whose second moment the noise hides, or an "
         "eigenvalue was raised to its public bound",
     )
@@ -149,12 +153,13 @@ def regression_interval(
 
 def score_variance_bound(
     gram: FloatArray,
-    coef: FloatArray,
     noise: MomentNoise,
-    params: ThresholdParams,
+    params: MomentParams,
     n_reports: int,
     response_level: float,
-) -> Callable[[FloatArray], FloatArray]:
+    coef: FloatArray,
+    lever: FloatArray,
+) -> FloatArray:
     """Return a bound on the variance of l'(mean of x (y − x'θ)), for directions l.
 
     A residual is at most e = τ₂ + min(r ‖θ‖₂, τ₁ ‖θ‖₁), so that the variance of l'x (y − x'θ) is at most
@@ -162,15 +167,11 @@ def score_variance_bound(
     """
     row = params.row_norm(len(coef))
     size = np.minimum(row * np.linalg.norm(coef, axis=0), params.covariate_bound * np.abs(coef).sum(axis=0))
-
-    def bound(lever: FloatArray) -> FloatArray:
-        length = np.einsum("rij,rij->ir", lever, lever)
-        spread = np.einsum("rij,rjk,rik->ir", lever, gram, lever)
-        unsure = 2 * max(noise.diagonal, np.sqrt(2) * noise.off_diagonal) / np.sqrt(n_reports) * length
-        along = np.minimum(np.maximum(spread, 0) + unsure, row**2 * length)
-        return np.asarray((response_level + size) ** 2 * along / n_reports)
-
-    return bound
+    length = np.einsum("rij,rij->ir", lever, lever)
+    spread = np.einsum("rij,rjk,rik->ir", lever, gram, lever)
+    unsure = 2 * max(noise.diagonal, np.sqrt(2) * noise.off_diagonal) / np.sqrt(n_reports) * length
+    along = np.minimum(np.maximum(spread, 0) + unsure, row**2 * length)
+    return np.asarray((response_level + size) ** 2 * along / n_reports)
 
 
 def _inverse(gram: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
@@ -180,7 +181,7 @@ def _inverse(gram: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
     return inverse, (values < floor).sum(axis=1)
 
 
-def _thresholded(coef: FloatArray, noise: MomentNoise, params: ThresholdParams, n_reports: int) -> FloatArray:
+def _thresholded(coef: FloatArray, noise: MomentNoise, params: MomentParams, n_reports: int) -> FloatArray:
     rule = params.threshold or "none"
     if rule == "auto":
         rule = "hard" if params.sparsity else "soft" if params.calibration == "paper" else "none"

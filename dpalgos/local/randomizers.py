@@ -14,14 +14,12 @@ that differ by e^ε at most do so too. One that is shorter than 10⁻⁶⁰ r is
 axis: squares of shorter ones underflow, so that v would be no unit vector, and its region another one.
 
 ``exact`` draws from the operating system, and leaks nothing through the last bits of floats: a point of the
-sphere (or a Gaussian vector) is drawn without knowing z; z decides only whether it is kept, by one
-comparison. So which floats can come out does not depend on z. For half-spaces a point and its opposite,
-which are as likely, exchange their odds with that comparison, so that e^ε is exact whatever is rounded; for
-caps rounding moves the probability of the region by less than one part in 1e12. Where a cap is so small
-that rejection would need more than 1,000 draws (from ε of about 10 on), the component along v is drawn by
-inversion instead, and the report is rounded to a grid of 2⁻¹⁶, which is the same for all z; rounding errors,
-of 1e-15, then move about one report in 10⁹ to a neighboring point of the grid. Gaussian reports are for
-research only.
+sphere (or a Gaussian vector) is drawn without knowing z, which decides by one comparison only whether it is
+kept. For half-spaces a point and its opposite, which are as likely, exchange their odds with that comparison,
+so that e^ε is exact whatever is rounded; for caps rounding moves the probability of the region by less than
+one part in 1e12. Where rejection needed more than 1,000 draws (from ε of about 10 on), the component along v
+is drawn by inversion instead, and the report is rounded to a grid of 2⁻¹⁶, the same for all z: rounding
+errors move about one report in 10⁹ to a neighboring point. Gaussian reports are for research only.
 
 Reference: Duchi, Jordan & Wainwright (2018), Minimax optimal procedures for locally private estimation,
 section 4.2.3. Bhowmick, Duchi, Freudiger, Kapoor & Rogers (2018), Protection against reconstruction, and Asi,
@@ -30,6 +28,7 @@ PrivUnitG.
 """
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil
@@ -55,32 +54,25 @@ class Randomizer(Protocol):
     """Turns vectors (m, p, R) of norm at most ``radius`` into as many reports."""
 
     @property
-    def radius(self) -> float:
-        """The largest ℓ2 norm of a vector."""
-        ...
+    def radius(self) -> float: ...
 
     @property
     def size(self) -> int:
         """Entries p of a vector."""
-        ...
 
     @property
     def noise_std(self) -> float:
         """Standard deviation of an entry of a report, averaged over the entries; what is known in advance."""
-        ...
 
     @property
     def largest_norm(self) -> float:
         """An honest report is longer with probability 1e-12 at most; a server holds lies to it."""
-        ...
 
     def event(self, label: str) -> Event:
         """Return the privacy event of one report."""
-        ...
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         """Draw a report for each vector, (m, p, R), for research."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +119,8 @@ class HalfSpaceRandomizer:
         """Draw a report for each vector, (m, p, R)."""
         if noise.silent:
             return _all_replicates(values, noise)
-        m, p, _ = _checked(values, self).shape
-        along = _directions(values, self.radius, noise)
+        m, p, _ = values.shape
+        along = _directions(values, self, lambda chances: noise.uniform(m) < chances)
         reports = noise.normal(m, p)
         on_side = np.einsum("mpr,mpr->mr", reports, along) > 0
         keep = on_side == (noise.uniform(m) < expit(self.epsilon))
@@ -137,7 +129,7 @@ class HalfSpaceRandomizer:
 
     def exact(self, values: FloatArray) -> FloatArray:
         """Draw a report for each vector, (m, p), from the operating system's randomness."""
-        along = _secret_directions(values, self)
+        along = _directions(values, self, _secret_coins)
         drawn = _secret_normals(*values.shape)
         drawn *= (self.scale / np.linalg.norm(drawn, axis=1))[:, None]
         # A point is as likely as its opposite, whatever the sampler of normals does.
@@ -196,8 +188,8 @@ class CapRandomizer:
         """Draw a report for each vector, (m, p, R)."""
         if noise.silent:
             return _all_replicates(values, noise)
-        m, p, _ = _checked(values, self).shape
-        along = _directions(values, self.radius, noise)
+        m, p, _ = values.shape
+        along = _directions(values, self, lambda chances: noise.uniform(m) < chances)
         reports = noise.normal(m, p)
         inside = noise.uniform(m) < expit(self._cap_log_odds)
         component = self._component(np.maximum(noise.uniform(m), np.finfo(float).tiny), inside)
@@ -206,7 +198,7 @@ class CapRandomizer:
 
     def exact(self, values: FloatArray) -> FloatArray:
         """Draw a report for each vector, (m, p), from the operating system's randomness."""
-        along = _secret_directions(values, self)
+        along = _directions(values, self, _secret_coins)
         inside = ~_secret_coins(np.full(len(values), expit(-self._cap_log_odds)))
         reports = np.empty_like(along)
         draw = self._rejected if ndtr(-self.threshold) >= _RAREST_CAP else self._inverted
@@ -335,40 +327,28 @@ def _pure_event(
     )
 
 
-def _checked(values: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
-    """Return the vectors (m, p, R); raise if one was not clipped, whose report would prove nothing."""
-    if values.ndim != 3 or values.shape[1] != randomizer.size:
-        raise ValueError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
-    squared = np.einsum("mpr,mpr->mr", values, values)
-    if not (squared <= (randomizer.radius * ROUNDING) ** 2).all():
-        raise ValueError(
-            f"vectors must have an ℓ2 norm of at most radius = {randomizer.radius:g}; clip them first"
-        )
-    return values
-
-
 def _all_replicates(values: FloatArray, noise: Noise) -> FloatArray:
     return np.array(np.broadcast_to(values, (*values.shape[:2], noise.n_replicates)))
 
 
-def _directions(values: FloatArray, radius: float, noise: Noise) -> FloatArray:
-    """Return random unit vectors (m, p, R) of mean z/r: ± z/‖z‖, and ± the first axis where z counts as 0."""
-    norms = np.sqrt(np.einsum("mpr,mpr->mr", values, values))
+def _directions(
+    values: FloatArray,
+    randomizer: HalfSpaceRandomizer | CapRandomizer,
+    coins: Callable[[FloatArray], BoolArray],
+) -> FloatArray:
+    """Return random unit vectors of mean z/r: ± z/‖z‖, and ± the first axis where z counts as 0.
+
+    Vectors are (m, p) or (m, p, R); one that was not clipped is refused, for its report would prove nothing.
+    ``coins`` maps probabilities to coins that are True with them.
+    """
+    radius = randomizer.radius
+    if values.shape[1] != randomizer.size:
+        raise ValueError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
+    norms = np.sqrt(np.einsum("mp...,mp...->m...", values, values))
+    if not (norms <= radius * ROUNDING).all():
+        raise ValueError(f"vectors must have an ℓ2 norm of at most radius = {radius:g}; clip them first")
     norms = np.where(norms > _SHORTEST * radius, norms, 0.0)
-    plus = noise.uniform(len(values)) < 0.5 + norms / (2 * radius)
-    sign = np.where(plus, 1.0, -1.0)
-    along = values * (sign / np.where(norms > 0, norms, np.inf))[:, None, :]
-    along[:, 0, :] += np.where(norms > 0, 0.0, sign)
-    return np.asarray(along)
-
-
-def _secret_directions(values: FloatArray, randomizer: HalfSpaceRandomizer | CapRandomizer) -> FloatArray:
-    """Do what :func:`_directions` does, for vectors (m, p), from the operating system."""
-    _checked(values[:, :, None], randomizer)
-    norms = np.linalg.norm(values, axis=1)
-    norms = np.where(norms > _SHORTEST * randomizer.radius, norms, 0.0)
-    plus = _secret_coins(np.minimum(0.5 + norms / (2 * randomizer.radius), 1.0))
-    sign = np.where(plus, 1.0, -1.0)
+    sign = np.where(coins(np.minimum(0.5 + norms / (2 * radius), 1.0)), 1.0, -1.0)
     along = values * (sign / np.where(norms > 0, norms, np.inf))[:, None]
     along[:, 0] += np.where(norms > 0, 0.0, sign)
     return np.asarray(along)

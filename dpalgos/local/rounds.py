@@ -7,6 +7,11 @@ An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge be
 
 Nothing else passes from people to the server. Each person is in one of ``n_rounds`` disjoint groups and sends
 one report, so that rounds do not add up: a person's ε is that of the one report.
+
+:func:`run_rounds` simulates both. A real device (:func:`device_reports`) may send anything of the right form,
+so that the server (:func:`mean_reports`) shortens vectors which are longer than an honest one is, but for one
+in 1e12: whatever one person sends, a part of the mean of n reports moves by at most 2 L/n, L the randomizer's
+``largest_norm``. That is as much as an honest person moves it with half-space reports.
 """
 
 import hashlib
@@ -17,13 +22,13 @@ from typing import Protocol
 import numpy as np
 
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED, aggregated_epsilon, shuffled_epsilon
-from dpalgos.accounting.composition import total_mu
+from dpalgos.accounting.composition import certified_epsilon, total_mu
 from dpalgos.accounting.events import Event, GaussianEvent, PureEvent
 from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH
-from dpalgos.local.randomizers import Randomizer
+from dpalgos.local.randomizers import CapRandomizer, HalfSpaceRandomizer, Randomizer
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -67,15 +72,12 @@ class LocalAlgorithm(Protocol):
     @property
     def n_rounds(self) -> int:
         """How many groups of people are asked, one after the other."""
-        ...
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
         """Return the reports of the next group's devices."""
-        ...
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         """Return what follows from the means of the group's reports, one (p, R) array per part."""
-        ...
 
 
 def first_state(n_features: int, n_replicates: int = 1) -> PublicState:
@@ -147,6 +149,7 @@ def neighbors(
 def _played(
     X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm, delta: float
 ) -> FloatArray:
+    """Simulate one population, all of whose replicates use the same rows."""
     state = first_state(X.shape[1], transcript.n_replicates)
     group_number = 0
     for people in public_groups(len(X), algorithm.n_rounds):
@@ -159,9 +162,7 @@ def _played(
                 total += _reports(X[rows], y[rows], part, transcript, group_number)
             group_number += 1
         state = algorithm.server(state, [total / len(people) for total in sums], len(people))
-    central = _central_epsilon(
-        [part.randomizer.event(part.label) for part in parts], delta, len(X) // algorithm.n_rounds
-    )
+    central = _central_epsilon(_events(parts), delta, len(X) // algorithm.n_rounds)
     for name, note in {**state.notes, **central}.items():
         transcript.note(name, note)
     return state.coef
@@ -192,3 +193,65 @@ def _reports(
             part.randomizer.event(part.label),
         )
     return np.asarray(reports.reshape(m, p, n_replicates).sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMeans:
+    """The means (p, 1) of each part of a group's reports, how many there were, and how many were too long."""
+
+    parts: list[FloatArray]
+    n_reports: int
+    n_shortened: int
+
+
+def report_size(algorithm: LocalAlgorithm, state: PublicState) -> int:
+    """Return how many numbers a report of the next group has."""
+    return sum(part.randomizer.size for part in algorithm.client(state))
+
+
+def report_epsilon(algorithm: LocalAlgorithm, state: PublicState, delta: float) -> float:
+    """Return the ε at δ that is certified for a person of the next group."""
+    return certified_epsilon(_events(algorithm.client(state)), delta)
+
+
+def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray, y: FloatArray) -> FloatArray:
+    """Draw the reports of people (m, d) with responses (m,), (m, p), from the operating system's randomness.
+
+    Rows and responses are clipped here. Randomizers that are for research only are refused.
+    """
+    pieces = []
+    for part in algorithm.client(state):
+        if not isinstance(part.randomizer, HalfSpaceRandomizer | CapRandomizer):
+            raise InputError(
+                "mechanism must be 'auto', 'l2' or 'privunit' where reports are sent, got 'gaussian', whose "
+                "noise is for research only"
+            )
+        pieces.append(part.randomizer.exact(part.vectors(X, y)[:, :, 0]))
+    return np.concatenate(pieces, axis=1)
+
+
+def mean_reports(algorithm: LocalAlgorithm, state: PublicState, reports: FloatArray) -> GroupMeans:
+    """Return the means of a group's reports (n, p), those too long shortened.
+
+    Reports of another size, and numbers that are not finite, are refused.
+    """
+    expected = report_size(algorithm, state)
+    if reports.ndim != 2 or len(reports) == 0 or reports.shape[1] != expected:
+        raise InputError(f"reports must have {expected} numbers each, got an array of shape {reports.shape}")
+    if not np.isfinite(reports).all():
+        raise InputError("reports must hold finite numbers, got NaN or infinite ones; leave them out")
+    parts, start, too_long = [], 0, np.zeros(len(reports), dtype=bool)
+    for part in algorithm.client(state):
+        vectors = reports[:, start : start + part.randomizer.size]
+        start += part.randomizer.size
+        # The largest entry first, lest squares of absurd numbers overflow.
+        largest = np.maximum(np.abs(vectors).max(axis=1), np.finfo(float).tiny)
+        norms = np.linalg.norm(vectors / largest[:, None], axis=1)
+        factors = np.minimum(part.randomizer.largest_norm / largest / norms, 1.0)
+        too_long |= factors < 1
+        parts.append((factors @ vectors / len(vectors))[:, None])
+    return GroupMeans(parts, len(reports), int(too_long.sum()))
+
+
+def _events(parts: Sequence[ReportPart]) -> list[Event]:
+    return [part.randomizer.event(part.label) for part in parts]

@@ -86,29 +86,18 @@ class LocalParams(PrivateParams):
         if self.response_bound is not None:
             return self.response_bound
         assert self.response_moment is not None
-        return heavy_tail_level(
-            n_people,
-            n_features,
-            self.epsilon,
-            self.delta,
-            moment=self.response_moment,
-            rule=self.response_rule,
-        )
+        moment, rule = self.response_moment, self.response_rule
+        return heavy_tail_level(n_people, n_features, self.epsilon, self.delta, moment=moment, rule=rule)
 
 
 def heavy_tail_level(
     n_people: int, n_features: int, epsilon: float, delta: float, *, moment: tuple[float, float], rule: str
 ) -> float:
-    """Return τ₂ for responses with E|y|^(2p) ≤ M.
+    """Return τ₂ for responses with E|y|^(2p) ≤ M, ``moment`` = (2p, M), 2p > 2.
 
-    Parameters
-    ----------
-    moment : (2p, M)
-        With 2p > 2.
-    rule : {"balanced", "paper"}
-        As printed in Theorem 5 (there M = 1), (nε²/(log d log(1/δ)))^(1/(2p)), whose rate in nε² is (p −
-        1)/(2p); or M^(1/(2p)) (nε²/(d log(1/δ)))^(1/(4p)), at which the bias, of order τ₂^(1 − 2p), is of
-        the size of the noise, τ₂ √d/(√n ε), for the rate (2p − 1)/(4p).
+    ``rule="paper"``, Theorem 5 (there M = 1): (nε²/(log d log(1/δ)))^(1/(2p)), of rate (p − 1)/(2p) in nε².
+    ``"balanced"``: M^(1/(2p)) (nε²/(d log(1/δ)))^(1/(4p)), at which the bias, of order τ₂^(1 − 2p), is of the
+    size of the noise, τ₂ √d/(√n ε), for the rate (2p − 1)/(4p).
     """
     order, bound = moment
     signal = n_people * epsilon**2 / np.log(1 / delta)

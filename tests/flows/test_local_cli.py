@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
-from dpalgos.local.exchange import device_reports
+from dpalgos.local.rounds import device_reports
 from tasks.local_protocol import aggregate, first_message
 
 CONFIG = """

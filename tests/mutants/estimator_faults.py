@@ -280,7 +280,7 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/local/noisy_moments.py": {
         "the noise of local reports is left out of an interval": Fault(
-            "regression_interval", call("_standard_error", "{all} / 2"), _INTERVALS
+            "_interval", call("_standard_error", "{all} / 2"), _INTERVALS
         ),
     },
     "dpalgos/local/randomizers.py": {

@@ -6,8 +6,7 @@ from local_problems import BUDGET, people
 
 from dpalgos import InputError
 from dpalgos.local import ldp_iht, ldp_nldp
-from dpalgos.local.exchange import device_reports, mean_reports, report_epsilon, report_size
-from dpalgos.local.rounds import first_state
+from dpalgos.local.rounds import device_reports, first_state, mean_reports, report_epsilon, report_size
 from dpalgos.release.noise_source import Noise
 
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
