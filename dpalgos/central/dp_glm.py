@@ -39,13 +39,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_glm import BoundedGLM, check_has_interval, step_witnesses
 from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
@@ -58,15 +59,11 @@ _STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPGLMParams(IntervalParams):
+class DPGLMParams(IntervalParams, PrivateFamilyParams):
     """Keywords of :func:`dp_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    response_bound: float | None = positive(
-        "for families of unbounded response: residuals are clipped to ± this bound",
-        default=None,
-    )
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
     n_iterations: int = count("T, number of gradient steps", default=10)
     step_size: float | None = positive(
@@ -121,9 +118,9 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
     if not family.classes:
         b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
-    rows = [(params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across))[None, :] for s in (1, -1)]
+    one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
     label = 0.0 if params.response_bound is None else np.ceil(10 * params.response_bound) + 10
-    found: dict[str, Neighbors] = {"gradient": (rows[0], np.full(1, label), rows[1], np.full(1, label))}
+    found = {"gradient": pair(one, other, label)}
     if params.interval is not None:
         found |= step_witnesses(family, params.covariate_bound, coef)
     return found
@@ -167,8 +164,12 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
         )
         return released, transcript.noise_std(sensitivity, multiplier, len(released))
 
+    if params.calibration == "tight":
+        multiplier = params.budget().gaussian_multiplier("steps", params.n_iterations)
+    else:
+        multiplier = printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
     for _ in range(params.n_iterations):
-        released, _ = released_gradient(coef, _multiplier(family, params))
+        released, _ = released_gradient(coef, multiplier)
         coef = _stepped(coef, released.reshape(coef.shape), params)
     if params.interval is not None:
         gradient, gradient_std = released_gradient(coef, params.budget().gaussian_multiplier("last gradient"))
@@ -206,12 +207,6 @@ def printed_multiplier(family: Family, epsilon: float, delta: float, n_iteration
     response_and_mean = 1.0 + family.derivative_bound if bounded else family.residual_bound
     log_term = float(np.sqrt(2 * np.log(2 * n_iterations / delta)))
     return 2 * response_and_mean / family.residual_bound * log_term * n_iterations / epsilon
-
-
-def _multiplier(family: Family, params: DPGLMParams) -> float:
-    if params.calibration == "tight":
-        return params.budget().gaussian_multiplier("steps", params.n_iterations)
-    return printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
 
 
 def _stepped(coef: FloatArray, gradient: FloatArray, params: DPGLMParams) -> FloatArray:

@@ -17,10 +17,9 @@ Truncation of responses (:mod:`dpalgos.tuning.truncation`). ``"bound"``: at ±R.
 
 Calibrations
     ``tight``: z = √T z1(ε, δ), and the exact sensitivity at the current iterate.
-    ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with B = 4 (R + C c_x) c_x, that is
-    splitting ε and δ evenly over the steps. Its certificate uses the worst sensitivity over the
-    ball ‖β‖ ≤ C, so that it holds before the run.
-    No quantiles: how the printed noise compares with the sensitivity would depend on what they are.
+    ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with B = 4 (R + C c_x) c_x, that is splitting ε
+    and δ evenly over the steps. Its certificate uses the worst sensitivity over the ball ‖β‖ ≤ C, so that it
+    holds before the run. No quantiles: what the noise covers would depend on them.
 
 Residual-clipped form (``residual_bound`` given; tight only): the residual is clipped to ±``residual_bound``,
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
@@ -31,9 +30,8 @@ the rest of μ². Gradients are linear in β, so that their weighted mean ḡ is
 the iterates where they were taken: the answer is β̄ − Â⁻¹ḡ in the place of the last iterate, which need not
 have arrived, and its error is known (:mod:`dpalgos.intervals.regression`).
 
-Departures: the ½-loss gradient is used, as in the paper's update (its L_n lacks the ½); the
-printed B exceeds the exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not
-stated, hence are arguments.
+Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
+exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
@@ -47,23 +45,54 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.central.linear_regression_params import LinearRegressionParams
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
 from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
-from dpalgos.params import count, positive
+from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2, clipped_residual_gradient, project_l2_ball, truncate
+from dpalgos.steps.clipping import (
+    ball_mean_sensitivity,
+    clip_rows_l2,
+    clipped_residual_gradient,
+    project_l2_ball,
+    truncate,
+)
 from dpalgos.steps.moments import row_moments
-from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
+from dpalgos.tuning.truncation import (
+    LABEL,
+    LEVELS,
+    check_response_truncation,
+    quantile_witness,
+    response_truncation,
+    share,
+    symmetric_bound,
+    truncation_choice,
+)
 from dpalgos.typing import FloatArray
 
 GRAM = "X'X/n"
 _GRAM_SHARE = 0.2  # of μ², with an interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearRegressionParams(PrivateParams):
+    """Bounds on responses, residuals and iterates of linear models; also of noisy hard thresholding."""
+
+    response_bound: float = positive("R: responses are truncated to ±R")
+    coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
+    truncation: str = truncation_choice()
+    truncation_share: float = share("quantiles of the responses", default=0.05)
+    residual_bound: float | None = positive(
+        "clip residuals to ± this bound (residual-clipped form)", default=None
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_response_truncation(self.truncation, self.calibration, self.residual_bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +119,25 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
                 f"{self.interval!r}; leave out residual_bound and truncation"
             )
 
+    @property
+    def step(self) -> float:
+        """η."""
+        return self.step_size or 2 / self.covariate_bound**2
+
+    def budget(self) -> Budget:
+        """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
+        shares = interval_shares(self.interval)
+        if self.interval is not None:
+            shares[CURVATURE] = _GRAM_SHARE
+        shares["steps"] = 1 - sum(shares.values())
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
+
 
 def witnesses(
     params: DPLinearRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return neighbors whose last gradients differ by the sensitivity, given the published ones."""
+    bound = params.covariate_bound
     coef: FloatArray = np.zeros((d, 1))
     if params.interval is not None:
         published = published[: params.n_iterations]
@@ -103,22 +146,18 @@ def witnesses(
         response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
         quantiles, published = {LABEL: quantile_witness(params.response_bound, d)}, published[1:]
     for gradient in published[:-1]:
-        coef = project_l2_ball(coef - _step_size(params) * gradient, params.coef_bound)
+        coef = project_l2_ball(coef - params.step * gradient, params.coef_bound)
     along = coef[:, 0] / max(float(np.linalg.norm(coef)), np.finfo(float).tiny)
     across = np.linalg.svd(along[None, :])[2][-1]
     if params.residual_bound is not None:
-        row, far = params.covariate_bound * across[None, :], np.full(1, 1e6)
-        return {"gradient": (row, far, row, -far)}
-    t = _steepest(float(np.linalg.norm(coef)) * params.covariate_bound, response_bound)
-    rows = [
-        params.covariate_bound * (t * along + sign * np.sqrt(1 - t**2) * across)[None, :] for sign in (1, -1)
-    ]
-    response = np.full(1, -response_bound)
-    axes, far = params.covariate_bound * np.eye(d), np.full(1, 1e9)
+        return {"gradient": pair(bound * across, bound * across, 1e6, -1e6)}
+    t = _steepest(float(np.linalg.norm(coef)) * bound, response_bound)
+    one, other = (bound * (t * along + sign * np.sqrt(1 - t**2) * across) for sign in (1, -1))
+    axes = bound * np.eye(d)
     return {
-        "gradient": (rows[0], response, rows[1], response),
-        GRAM: (axes[:1], far, axes[-1:], far),
-        **score_witnesses(params.covariate_bound, d),
+        "gradient": pair(one, other, -response_bound),
+        GRAM: pair(axes[0], axes[-1], 1e9),
+        **score_witnesses(bound, d),
         **quantiles,
     }
 
@@ -148,36 +187,31 @@ def dp_linear_regression(
     sample: Sample, params: DPLinearRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    step = _step_size(params)
+    n, bound, residual_bound = sample.n_rows, params.covariate_bound, params.residual_bound
     quantile_epsilon, multiplier = planned_noise(params)
     level, response_bound = response_truncation(
         transcript, sample, params.response_bound, params.truncation, quantile_epsilon
     )
-    if params.residual_bound is not None:
+    if residual_bound is not None:
         sample.check_response()
-        gradient_at = clipped_residual_gradient(
-            sample, params.residual_bound, row_bound=params.covariate_bound
-        )
+        gradient_at = clipped_residual_gradient(sample, residual_bound, row_bound=bound)
     else:
-        gradient_at = _gradient(sample, params.covariate_bound, level)
+        gradient_at = _gradient(sample, bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     steps = []
     for _ in range(params.n_iterations):
-        if params.residual_bound is not None:
-            sensitivity = residual_sensitivity(params.residual_bound, params.covariate_bound, sample.n_rows)
+        if residual_bound is not None:
+            sensitivity = ball_mean_sensitivity(residual_bound * bound, n)
         else:
-            sensitivity = gradient_sensitivity(
-                _predictor_bound(coef, params), response_bound, params.covariate_bound, sample.n_rows
-            )
-        if params.calibration == "paper":
-            # Both scale with 1/n, so that the ratio is one number for all replicates.
-            printed = printed_noise_std(params, sample.n_rows)
-            multiplier = float((printed / sensitivity).flat[0])
+            largest = params.coef_bound if params.calibration == "paper" else np.linalg.norm(coef, axis=0)
+            sensitivity = gradient_sensitivity(largest * bound, response_bound, bound, n)
+        if params.calibration == "paper":  # both scale with 1/n, so that the ratio is one number
+            multiplier = float((printed_noise_std(params, n) / sensitivity).flat[0])
         released = transcript.gaussian(
             gradient_at(coef), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="gradient"
         )
-        steps.append((coef, released, np.broadcast_to(sensitivity, sample.n_rows.shape)))
-        coef = project_l2_ball(coef - step * released, params.coef_bound)
+        steps.append((coef, released, np.broadcast_to(sensitivity, n.shape)))
+        coef = project_l2_ball(coef - params.step * released, params.coef_bound)
     if params.interval is not None:
         return _with_interval(sample, params, params.interval, steps, multiplier, transcript)
     return coef
@@ -206,7 +240,7 @@ def _with_interval(
         gradient=gradient,
         gradient_std=transcript.noise_std(1.0, multiplier, sample.n_features)
         * np.sqrt(((weights * sensitivities) ** 2).sum(axis=0)),
-        multiplier=_budget(params).gaussian_multiplier,
+        multiplier=params.budget().gaussian_multiplier,
         label=GRAM,
     )
 
@@ -250,23 +284,10 @@ def gradient_sensitivity(
 ) -> FloatArray:
     """Return the exact ℓ2 sensitivity of the gradient (1/n) Σ (x_i'β − y_i) x_i under replacing one row.
 
-    Parameters
-    ----------
-    predictor_bound : float or (R,) array
-        a = ‖β‖₂ · covariate_bound, the largest |x'β|.
-    response_bound : float or (R,) array
-        Bound on |y|.
-    covariate_bound : float
-        Bound on ‖x‖₂.
-    n_rows : float or (R,) array
-        n.
-
-    Notes
-    -----
-    Proof. The change is (g − g')/n, where g = (x'β − y) x. Both lie in the plane of β and an orthogonal
-    direction without loss; ‖g − g'‖ is largest for the mirror images x, x' = c_x (t, ±√(1 − t²)) with
-    y = y' = −R (the extreme gradients point along +β, hence not at each other), where
-    ‖g − g'‖ = 2 c_x (a t + R) √(1 − t²). The maximum over t in [0, 1] is at
+    |x'β| ≤ a, ``predictor_bound``, |y| ≤ R and ‖x‖ ≤ c_x. Proof. The change is (g − g')/n, where
+    g = (x'β − y) x. Both lie in the plane of β and an orthogonal direction without loss; ‖g − g'‖ is largest
+    for the mirror images x, x' = c_x (t, ±√(1 − t²)) with y = y' = −R (the extreme gradients point along +β,
+    hence not at each other), where ‖g − g'‖ = 2 c_x (a t + R) √(1 − t²). The maximum over t in [0, 1] is at
     t = (−R + √(R² + 8a²)) / (4a). In one dimension the value is an upper bound.
     """
     a = np.asarray(predictor_bound, dtype=float)
@@ -275,48 +296,26 @@ def gradient_sensitivity(
     return np.asarray(change / n_rows)
 
 
-def residual_sensitivity(residual_bound: float, covariate_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return 2 b c_x / n for gradients whose residuals are clipped to ± b.
-
-    Attained by the same x of norm c_x with residuals at either bound.
-    """
-    return 2 * residual_bound * covariate_bound / n_rows
-
-
 def _steepest(a: float | FloatArray, response_bound: float | FloatArray) -> FloatArray:
     # (−R + √(R² + 8a²)) / (4a) without its cancellation for small a.
     return np.asarray(2 * a / (response_bound + np.sqrt(response_bound**2 + 8 * np.square(a))))
 
 
-def _step_size(params: DPLinearRegressionParams) -> float:
-    return 2 / params.covariate_bound**2 if params.step_size is None else params.step_size
-
-
-def _budget(params: DPLinearRegressionParams) -> Budget:
-    """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
-    shares = interval_shares(params.interval) | ({} if params.interval is None else {CURVATURE: _GRAM_SHARE})
-    shares["steps"] = 1 - sum(shares.values())
-    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
-
-
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
     """Return the ε0 of a quantile, and the noise multiplier of a gradient, both for ``tight``."""
-    epsilon, delta = params.epsilon, params.delta
-    alone = _budget(params).gaussian_multiplier("steps", params.n_iterations)
+    alone = params.budget().gaussian_multiplier("steps", params.n_iterations)
     if params.truncation != "private_quantiles":
         return np.nan, alone
 
     def steps(factor: float) -> list[Event]:
-        noise = factor * alone
-        return [
-            GaussianEvent(label="", noise_multiplier=noise, l2_sensitivity=1.0, count=params.n_iterations)
-        ]
+        z, n_steps = factor * alone, params.n_iterations
+        return [GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, count=n_steps)]
 
     noise = tuned_noise(
         steps,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=params.epsilon,
+        delta=params.delta,
         selection_share=params.truncation_share,
         n_selections=len(LEVELS),
     )
@@ -329,13 +328,6 @@ def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> F
     bound = 4 * (params.response_bound + params.coef_bound * params.covariate_bound) * params.covariate_bound
     log_term = np.sqrt(2 * np.log(2 * steps / params.delta))
     return np.asarray(bound * log_term * steps / (n_rows * params.epsilon))
-
-
-def _predictor_bound(coef: FloatArray, params: DPLinearRegressionParams) -> float | FloatArray:
-    """Return a, the largest |x'β|: at this iterate, or as printed at any."""
-    if params.calibration == "tight":
-        return np.asarray(np.linalg.norm(coef, axis=0) * params.covariate_bound)
-    return params.coef_bound * params.covariate_bound
 
 
 def _gradient(

@@ -42,8 +42,8 @@ from functools import lru_cache, partial
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.central.linear_regression_params import LinearRegressionParams
+from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
 from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -71,6 +71,11 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
         "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries",
         default=None,
     )
+
+    @property
+    def step(self) -> float:
+        """η."""
+        return self.step_size or 1.5 / self.covariate_bound**2
 
 
 def step_sensitivity(
@@ -102,8 +107,7 @@ def witnesses(
         response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
         found[LABEL], published = quantile_witness(params.response_bound, d), published[1:]
     if params.sparsity_choice in ("holdout", "cross_validation"):
-        row, far = np.zeros((1, d)), np.full(1, 1e9)
-        found[sparsity.LABEL] = (row, 0 * far, row, far)
+        found[sparsity.LABEL] = pair(np.zeros(d), np.zeros(d), 0.0, 1e9)
     coef: FloatArray = np.zeros(d)
     best = {"step: selection": coef, "step: values": coef}
     for t in range(min(len(published) // 2, params.n_iterations)):
@@ -121,12 +125,9 @@ def _opposite_rows(
     coef: FloatArray, response_bound: float, params: DPSparseLinearRegressionParams
 ) -> Neighbors:
     along, off = params.covariate_bound * np.sign(coef), params.covariate_bound * (coef == 0)
-    row, other = (along + off)[None, :], (along - off)[None, :]
     if params.residual_bound is not None:
-        far = np.full(1, 1e6)
-        return row, far, row, -far
-    response = np.full(1, -response_bound)
-    return row, response, other, response
+        return pair(along + off, along + off, 1e6, -1e6)
+    return pair(along + off, along - off, -response_bound)
 
 
 @register(
@@ -199,11 +200,8 @@ def sparse_fit(
     level, response_bound = response_truncation(
         transcript, sample, params.response_bound, params.truncation, noise.quantile_epsilon
     )
-    design, step = Design(sample, params.covariate_bound, single=True), _step_size(params)
+    design, step = Design(sample, params.covariate_bound, single=True), params.step
     negative_gradient = _negative_gradient(design, sample, level, params)
-
-    def moved(coef: FloatArray) -> FloatArray:
-        return coef + step * negative_gradient(coef)
 
     def sensitivity(coef: FloatArray) -> FloatArray:
         residual = largest_residual(coef, response_bound, params)
@@ -211,7 +209,7 @@ def sparse_fit(
 
     return noisy_iht(
         transcript,
-        moved,
+        lambda coef: coef + step * negative_gradient(coef),
         sensitivity,
         rounds,
         n_features=sample.n_features,
@@ -235,13 +233,9 @@ def largest_residual(
     return response_bound + params.covariate_bound * largest_norm
 
 
-def _step_size(params: DPSparseLinearRegressionParams) -> float:
-    return 1.5 / params.covariate_bound**2 if params.step_size is None else params.step_size
-
-
 def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[FloatArray]:
     """Return what the same steps give without noise, within the same bounds, for every s of the grid."""
-    n, step = len(params.grid), _step_size(params)
+    n, step = len(params.grid), params.step
     mask = None if sample.row_mask is None else np.repeat(sample.row_mask, n, axis=1)
     wide = sample.derived(row_mask=mask, n_replicates=sample.n_replicates * n)
     design = Design(wide, params.covariate_bound, single=True)

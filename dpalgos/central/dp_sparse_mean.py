@@ -44,16 +44,16 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
-from dpalgos.params import choice, positive
+from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import truncate
-from dpalgos.steps.denoising import james_stein, prune
+from dpalgos.steps.clipping import box_mean_sensitivity, truncate
+from dpalgos.steps.denoising import james_stein, prune, shrinkage_choice
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
 from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models
@@ -83,9 +83,7 @@ class DPSparseMeanParams(SparsityParams):
         "select by entries truncated to ± this bound, at most value_bound; None: value_bound",
         default=None,
     )
-    shrinkage: str | None = choice(
-        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None
-    )
+    shrinkage: str | None = shrinkage_choice()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,21 +111,13 @@ def entry_sensitivity(value_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(2 * value_bound / n_rows)
 
 
-def values_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity ‖u − l‖₂/n of selected entries truncated to intervals of widths (s, R).
-
-    Attained by a row of upper ends against one of lower ends; √s · 2R/n for [−R, R].
-    """
-    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
-
-
 def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return the neighbors R·1 and −R·1, which move every entry by its sensitivity.
 
     For the choice of s: rows far along what the last fold's released path would drop, and against it.
     """
-    row, response = np.full((1, d), params.value_bound), np.zeros(1)
-    both = (row, response, -row, response)
+    row = np.full(d, params.value_bound)
+    both = pair(row, -row)
     found = {"mean: selection": both, "mean: values": both, LABEL: quantile_witness(params.value_bound, d)}
     if params.sparsity_choice in ("holdout", "cross_validation"):
         of_a_fit = 3 if params.truncation == "private_quantiles" else 2
@@ -136,7 +126,7 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray
         path = SparseRelease(support=support, values=values, n_features=d).dense()
         models = nested_models(path, params.grid)
         far = 1e9 * np.sign(models[-1] - models[0]).T
-        found[sparsity.LABEL] = (far, response, -far, response)
+        found[sparsity.LABEL] = pair(far, -far)
     return found
 
 
@@ -241,7 +231,7 @@ def _selected_by_gumbel(
             transcript, sample, bound, epsilon=noise.quantile_epsilon, columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
-    l2_sensitivity = values_sensitivity(widths, sample.n_rows)
+    l2_sensitivity = box_mean_sensitivity(widths, sample.n_rows)
     values = transcript.gaussian(
         selected, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label="mean: values"
     )

@@ -9,7 +9,6 @@ choice of an iterate are free. λ(θ − θ_0), where there is one, is public an
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,118 +22,61 @@ from dpalgos.user_level.aggregation import UserAggregation
 from dpalgos.user_level.linear_losses import LinearLoss
 
 
-class FirstOrderScheme(ABC):
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
     """Where gradients are asked for, how steps are made, and what is returned.
 
-    Parameters
-    ----------
-    step_size : float
-        η.
-    n_iterations : int
-        T.
+    ``answer``: the ``"last"`` of θ_0, …, θ_T, best where the loss is well-conditioned; the ``"average"`` of
+    all but the start, for convex losses; a ``"random"`` one of those, drawn in public by ``seed``, for losses
+    that are not convex; ``"restarted"``, for μ-strongly convex ones, μ = ``strong_convexity``: the first half
+    has step η and weights (1 − μη)^(−t), which forgets the start geometrically; the second starts from their
+    average, has steps min(η, 2/(μ(t + 2/(μη)))) and weights ∝ t + 1, which averages the noise away.
     """
 
-    def __init__(self, step_size: float, n_iterations: int) -> None:
-        self.step_size, self.n_iterations = step_size, n_iterations
+    step_size: float
+    n_iterations: int
+    answer: str = "last"
+    strong_convexity: float = 1.0
+    seed: int = 0
+
+    @property
+    def _half(self) -> int:
+        return self.n_iterations // 2 if self.answer == "restarted" else self.n_iterations
 
     def query(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return where the next gradient is taken."""
-        return iterates[-1]
+        """Return where the next gradient is taken: the last iterate, or where the second half starts."""
+        if self.answer != "restarted" or not 0 < len(iterates) - 1 == self._half:
+            return iterates[-1]
+        growth = -np.log1p(-min(self.strong_convexity * self.step_size, 0.999))
+        weights = np.exp(growth * (np.arange(1, self._half + 1) - self._half))
+        return np.asarray(np.average(iterates[1:], axis=0, weights=weights))
 
     def step(self, t: int) -> float:
         """Return η_t, t = 0, 1, …"""
-        return self.step_size
-
-    @abstractmethod
-    def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the answer from θ_0, …, θ_T."""
-
-
-class LastIterate(FirstOrderScheme):
-    """The last iterate: best where the loss is well-conditioned."""
-
-    def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return θ_T."""
-        return iterates[-1]
-
-
-class AveragedIterates(FirstOrderScheme):
-    """The average of θ_1, …, θ_T: for convex losses."""
-
-    def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the average."""
-        return np.asarray(np.mean(iterates[1:], axis=0))
-
-
-class RestartedIterates(FirstOrderScheme):
-    """Fixed steps, then decreasing ones from their weighted average: for strongly convex losses.
-
-    The first half has step η and weights (1 − μη)^(−t), which forgets the start geometrically; the second has
-    steps min(η, 2/(μ(t + 2/(μη)))) and weights ∝ t + 1, which averages the noise away.
-
-    Parameters
-    ----------
-    step_size, n_iterations : as of all schemes
-    strong_convexity : float
-        μ.
-    """
-
-    def __init__(self, step_size: float, n_iterations: int, strong_convexity: float) -> None:
-        super().__init__(step_size, n_iterations)
-        self._mu, self._half = strong_convexity, n_iterations // 2
-
-    def query(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the last iterate, or the average at which the second half starts."""
-        return self._first(iterates) if 0 < len(iterates) - 1 == self._half else iterates[-1]
-
-    def step(self, t: int) -> float:
-        """Return η, then decreasing steps."""
         if t < self._half:
             return self.step_size
-        return min(self.step_size, 2 / (self._mu * (t - self._half + 2 / (self._mu * self.step_size))))
+        mu = self.strong_convexity
+        return min(self.step_size, 2 / (mu * (t - self._half + 2 / (mu * self.step_size))))
 
     def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the weighted average of the second half."""
-        second = iterates[self._half + 1 :]
-        return np.asarray(np.average(second, axis=0, weights=np.arange(1, len(second) + 1)))
-
-    def _first(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        growth = -np.log1p(-min(self._mu * self.step_size, 0.999))
-        weights = np.exp(growth * (np.arange(1, self._half + 1) - self._half))
-        return np.asarray(np.average(iterates[1 : self._half + 1], axis=0, weights=weights))
-
-
-class RandomIterate(FirstOrderScheme):
-    """One of θ_0, …, θ_(T−1), drawn in public: for losses that are not convex.
-
-    Parameters
-    ----------
-    step_size, n_iterations : as of all schemes
-    seed : int
-        Public.
-    """
-
-    def __init__(self, step_size: float, n_iterations: int, seed: int) -> None:
-        super().__init__(step_size, n_iterations)
-        self._chosen = int(np.random.default_rng(seed).integers(1, n_iterations + 1))
-
-    def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the iterate drawn, never the start, which has learned nothing."""
-        return iterates[self._chosen]
+        """Return the answer from θ_0, …, θ_T."""
+        match self.answer:
+            case "average":
+                return np.asarray(np.mean(iterates[1:], axis=0))
+            case "random":
+                return iterates[int(np.random.default_rng(self.seed).integers(1, self.n_iterations + 1))]
+            case "restarted":
+                second = iterates[self._half + 1 :]
+                return np.asarray(np.average(second, axis=0, weights=np.arange(1, len(second) + 1)))
+            case _:
+                return iterates[-1]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UserObjective:
-    """What is minimized: the mean over users of each user's mean loss, plus (λ/2)‖θ − θ_0‖², in a ball.
+    """The mean over users of each user's mean loss, plus a ridge, to be minimized in a ball.
 
-    Attributes
-    ----------
-    users : sequence of R UserRows
-    loss : LinearLoss
-    radius : float
-        Of the ball Θ around 0.
-    ridge : float
-        λ.
+    ``users`` holds the rows of each replicate, Θ has ``radius`` around 0, and the ridge is (λ/2)‖θ − θ_0‖².
     """
 
     users: Sequence[UserRows]
@@ -156,7 +98,7 @@ class UserObjective:
 
 def minimize(
     objective: UserObjective,
-    scheme: FirstOrderScheme,
+    scheme: Scheme,
     aggregation: UserAggregation,
     start: FloatArray,
     transcript: Transcript,

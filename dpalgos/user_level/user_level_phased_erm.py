@@ -29,7 +29,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserAggregation, users_of
-from dpalgos.user_level.first_order import LastIterate, UserObjective, minimize
+from dpalgos.user_level.first_order import Scheme, UserObjective, minimize
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
@@ -88,7 +88,7 @@ def user_level_phased_erm(
             users=[taken[id(one)] for one in users], loss=loss, radius=params.radius, ridge=pull
         )
         aggregation = params.aggregation_of_gradients(d)
-        scheme = LastIterate(1 / (1 / params.step_size + pull), params.n_iterations)
+        scheme = Scheme(step_size=1 / (1 / params.step_size + pull), n_iterations=params.n_iterations)
         with transcript.among(t):
             coef = minimize(objective, scheme, aggregation, coef, transcript)
     return coef

@@ -52,15 +52,7 @@ from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.curvature import ClippedUsers
-from dpalgos.user_level.first_order import (
-    AveragedIterates,
-    FirstOrderScheme,
-    LastIterate,
-    RandomIterate,
-    RestartedIterates,
-    UserObjective,
-    minimize,
-)
+from dpalgos.user_level.first_order import Scheme, UserObjective, minimize
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 
 _STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
@@ -202,8 +194,15 @@ def user_level_regression(
     )
     budget = None if params.interval is None else params.budget()
     aggregation = params.aggregation_of_gradients(sample.n_features, budget)
+    scheme = Scheme(
+        step_size=params.step_size,
+        n_iterations=params.n_iterations,
+        answer=params.answer,
+        strong_convexity=params.strong_convexity or 1.0,
+        seed=params.public_seed,
+    )
     start = np.zeros((sample.n_features, sample.n_replicates))
-    reached = minimize(objective, _scheme(params), aggregation, start, transcript)
+    reached = minimize(objective, scheme, aggregation, start, transcript)
     if params.interval is None or budget is None:
         return reached
     assert params.curvature_bound is not None
@@ -225,17 +224,3 @@ def user_level_regression(
         gradient_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
         multiplier=budget.gaussian_multiplier,
     )
-
-
-def _scheme(params: UserLevelRegressionParams) -> FirstOrderScheme:
-    step, steps = params.step_size, params.n_iterations
-    match params.answer:
-        case "average":
-            return AveragedIterates(step, steps)
-        case "restarted":
-            assert params.strong_convexity is not None
-            return RestartedIterates(step, steps, params.strong_convexity)
-        case "random":
-            return RandomIterate(step, steps, params.public_seed)
-        case _:
-            return LastIterate(step, steps)

@@ -7,7 +7,7 @@ from scipy.optimize import check_grad
 import dpalgos
 from dpalgos.accounting.odometer import spending
 from dpalgos.rows.sample import Sample
-from dpalgos.user_level.first_order import AveragedIterates, LastIterate, RandomIterate, RestartedIterates
+from dpalgos.user_level.first_order import Scheme
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
 
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
@@ -123,14 +123,15 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
 
 def test_what_schemes_return():
     iterates = [np.full((1, 1), float(t)) for t in range(7)]
-    assert LastIterate(1.0, 6).aggregate(iterates)[0, 0] == 6
-    assert AveragedIterates(1.0, 6).aggregate(iterates)[0, 0] == 3.5
-    assert 1 <= RandomIterate(1.0, 6, seed=0).aggregate(iterates)[0, 0] <= 6
-    assert {int(RandomIterate(1.0, 6, seed).aggregate(iterates)[0, 0]) for seed in range(99)} == {
-        *range(1, 7)
-    }
-    restarted = RestartedIterates(1.0, 6, strong_convexity=0.5)
-    assert restarted.aggregate(iterates)[0, 0] == pytest.approx((4 + 2 * 5 + 3 * 6) / 6)
+
+    def answered(**settings):
+        return float(Scheme(step_size=1.0, n_iterations=6, **settings).aggregate(iterates)[0, 0])
+
+    assert answered() == 6
+    assert answered(answer="average") == 3.5
+    assert {answered(answer="random", seed=seed) for seed in range(99)} == {*range(1, 7)}
+    assert answered(answer="restarted") == pytest.approx((4 + 2 * 5 + 3 * 6) / 6)
+    restarted = Scheme(step_size=1.0, n_iterations=6, answer="restarted", strong_convexity=0.5)
     assert restarted.query(iterates[:4])[0, 0] == pytest.approx((1 + 2 * 2 + 4 * 3) / 7)
     steps = [restarted.step(t) for t in range(6)]
     assert steps[:4] == [1.0] * 4
