@@ -8,12 +8,11 @@ import numpy as np
 
 from dpalgos.accounting.budget import charge_open_budgets
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Event
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
-from dpalgos.mechanisms.level_search import AT_THE_LAST_LEVEL
+from dpalgos.mechanisms.clip_levels import AT_THE_LAST_LEVEL
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript

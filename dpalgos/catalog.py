@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe
 from dpalgos.plugins import PluginError, load_plugins

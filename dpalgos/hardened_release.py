@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent
+from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent, Relation
 from dpalgos.accounting.odometer import Spending, spending
-from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params, check_users, interval_of, run
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError

@@ -30,7 +30,7 @@ from data.store.folders import atomic_write, home, read_small
 from data.tables.reading import load_numbers
 from data.tables.user_ids import UserIds
 from dpalgos import InputError, get_estimator
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params
 from dpalgos.local.rounds import (
     LocalAlgorithm,

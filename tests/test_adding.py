@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 import dpalgos
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.release.transcript import Transcript

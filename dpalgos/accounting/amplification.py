@@ -35,41 +35,23 @@ from dpalgos.typing import FloatArray, IntArray
 SHUFFLED, AGGREGATED = CENTRAL_NOTES = ("shuffled_epsilon", "aggregated_epsilon")
 
 _DEVIATIONS = 10.0
-_STEPS = 60
 
 
 @lru_cache(maxsize=1024, typed=True)
 def shuffled_epsilon(epsilon: float, delta: float, n_reports: int) -> float:
-    """Return the central ε at δ of n shuffled reports, each ``epsilon``-DP; at most ``epsilon``.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε₀ of each report, pure.
-    delta : float
-        Of the central guarantee.
-    n_reports : int
-        How many people are shuffled together: with groups, those of one group.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
-    """
+    """Return the central ε at δ of n reports that are shuffled together, each ``epsilon``-DP."""
     check_budget(epsilon, delta)
     if isinstance(n_reports, bool) or not isinstance(n_reports, int | np.integer) or n_reports < 1:
         raise InputError(f"n_reports must be a whole number of at least 1, got {n_reports!r}")
     low, high = 0.0, float(epsilon)
     if shuffled_delta(low, epsilon, n_reports) <= delta:
         return low
-    for _ in range(_STEPS):
+    while high - low > 1e-9 * high:
         middle = (low + high) / 2
         if shuffled_delta(middle, epsilon, n_reports) <= delta:
             high = middle
         else:
             low = middle
-        if high - low <= 1e-9 * high:
-            break
     return high
 
 

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Event
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
 from dpalgos.accounting.odometer import adaptive_epsilon
-from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
@@ -123,27 +121,13 @@ class Budget:
 
     def selection_epsilon(self, part: str, selections: int = 1) -> float:
         """Return ε0 of each of a part's ``selections`` bounded-range selections, which cost ε0²/8 each."""
-        return float(np.sqrt(8 * self._share(part) * self._concentrated / selections))
-
-    def pure_epsilon(self, part: str, releases: int = 1) -> float:
-        """Return ε0 of each of a part's ``releases`` pure releases, which cost ε0²/2 each."""
-        return float(np.sqrt(2 * self._share(part) * self._concentrated / releases))
+        if self.gaussian:
+            raise InputError("a purely Gaussian budget has no selections; construct it with gaussian=False")
+        return float(np.sqrt(8 * self._share(part) * self._rho / selections))
 
     def split_epsilon(self, part: str, releases: int = 1) -> float:
         """Return the ε of each of a part's releases where the ε of all releases simply add up."""
         return self.epsilon * self._share(part) / releases
-
-    def check(self, events: Sequence[Event]) -> float:
-        """Return the certified ε of what was released, or refuse if it exceeds the budget."""
-        if any(event.relation is not self.relation for event in events):
-            raise InputError("events must be stated under the budget's neighboring relation")
-        certified = certified_epsilon(events, self.delta)
-        if certified > self.epsilon * (1 + 1e-9):
-            raise InputError(
-                f"the budget is epsilon = {self.epsilon:g} at delta = {self.delta:g}, got events that prove "
-                f"{certified:.6g}; give the parts smaller shares"
-            )
-        return certified
 
     def __enter__(self) -> "Budget":
         self._tokens.append(_OPEN.set((*_OPEN.get(), self)))
@@ -160,12 +144,6 @@ class Budget:
     @property
     def _rho(self) -> float:
         return concentrated_rho(self.epsilon, self.delta - self.failure)
-
-    @property
-    def _concentrated(self) -> float:
-        if self.gaussian:
-            raise InputError("a purely Gaussian budget has no selections; construct it with gaussian=False")
-        return self._rho
 
     def _share(self, part: str) -> float:
         if part not in self.shares:

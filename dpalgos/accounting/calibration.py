@@ -32,25 +32,12 @@ def least_noise_factor(
     most: float = 1.0,
     renyi_only: bool = False,
 ) -> float:
-    """Return the least factor on the noise of a plan at which its events prove (ε, δ).
+    """Return the least factor on the noise of a plan at which its events prove (ε, δ), to .998 of ε.
 
-    Parameters
-    ----------
-    planned : callable
-        Factor → the events of a run whose noise is multiplied by it; they depend on public parameters only.
-    epsilon, delta : float
-        What is asked.
-    most : float
-        A factor at which the plan is known to hold, e.g. 1 for a plan by zero-concentrated DP.
-    renyi_only : bool
-        Prove by Rényi DP alone: fast.
-
-    Returns
-    -------
-    float
-        Proves at most ε, and at least .998 ε unless no smaller factor is proved to do.
+    ``planned`` maps a factor to the events of a run whose noise is multiplied by it; ``most`` is a factor at
+    which the plan is known to hold, 1 for a plan by zero-concentrated DP. ``renyi_only`` proves by Rényi DP
+    alone, which is fast.
     """
-
     prove = renyi_epsilon if renyi_only or epsilon > _LARGE else certified_epsilon
 
     def excess(log_factor: float) -> float:
@@ -78,38 +65,26 @@ def least_noise(
     gaussians: Mapping[str, int],
     renyi_first: bool = False,
 ) -> dict[str, float]:
-    """Return the least noise of all parts of a budget, whose noise is scaled by one factor.
+    """Return the least noise of a budget's parts: ε0 of selections, multipliers of Gaussian releases.
 
-    Parameters
-    ----------
-    budget : Budget
-        Its shares are of ρ: at a factor of 1 they prove (ε, δ).
-    selections, gaussians : mapping of str to int
-        Part → how many selections of bounded range, or Gaussian releases, it makes.
-    renyi_first : bool
-        Begin the search where Rényi DP alone ends: faster for very many releases.
-
-    Returns
-    -------
-    dict
-        Part → ε0 of each of its selections, or the noise multiplier of each of its Gaussian releases.
+    ``selections`` and ``gaussians`` map parts to how many selections of bounded range, or Gaussian releases,
+    they make. Shares are of ρ, which proves (ε, δ); then all noise is scaled by one factor. ``renyi_first``
+    begins the search where Rényi DP alone ends: faster for very many releases.
     """
     chosen = {part: budget.selection_epsilon(part, count) for part, count in selections.items()}
     released = {part: budget.gaussian_multiplier(part, count) for part, count in gaussians.items()}
 
     def planned(factor: float) -> list[Event]:
-        return [
-            *(
-                BoundedRangeEvent(label="", epsilon=one / factor, sensitivity=1.0, count=selections[part])
-                for part, one in chosen.items()
-            ),
-            *(
-                GaussianEvent(
-                    label="", noise_multiplier=factor * z, l2_sensitivity=1.0, count=gaussians[part]
-                )
-                for part, z in released.items()
-            ),
+        events: list[Event] = [
+            BoundedRangeEvent(label="", epsilon=one / factor, sensitivity=1.0, count=selections[part])
+            for part, one in chosen.items()
         ]
+        for part, z in released.items():
+            count = gaussians[part]
+            events.append(
+                GaussianEvent(label="", noise_multiplier=factor * z, l2_sensitivity=1.0, count=count)
+            )
+        return events
 
     most = 1.0
     if renyi_first:
@@ -163,14 +138,9 @@ def tuned_noise(
 ) -> TunedNoise:
     """Return the least noise at which selections and fits are together (ε, δ)-DP.
 
-    Parameters
-    ----------
-    fit : callable
-        Factor → the events of a fit whose noise is multiplied by it; (ε, δ)-DP at 1.
-    selection_share : float
-        Share of ρ that ``n_selections`` selections of bounded range divide evenly, in (0, 1).
-    fit_shares : sequence of float
-        Shares of the fits; one fit with what the selections leave, if omitted.
+    ``fit`` maps a factor to the events of a fit whose noise is multiplied by it, (ε, δ)-DP at 1. Selections
+    of bounded range divide ``selection_share`` of ρ evenly; fits have ``fit_shares``, or are one with the
+    rest.
     """
     shares = tuple(fit_shares) or (1 - selection_share,)
     named = {"selections": selection_share, **{f"fit {k + 1}": share for k, share in enumerate(shares)}}

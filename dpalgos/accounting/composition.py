@@ -20,12 +20,12 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    Relation,
     SampledGaussianEvent,
     UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.pld import Cost, pld_epsilon
-from dpalgos.accounting.relation import Relation
 from dpalgos.accounting.sampled_gaussian import sampled_gaussian_renyi
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
@@ -34,24 +34,10 @@ ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
 
 
 def certified_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Return the smallest proved ε at δ for the adaptive composition of the events.
+    """Return the smallest ε at δ that is proved for the adaptive composition of the events.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        Everything that was released; an empty sequence costs nothing.
-    delta : float
-        The δ at which the guarantee is stated, in (0, 1).
-
-    Returns
-    -------
-    float
-        ε ≥ 0; infinite where the events prove nothing at this δ, as one that is unprotected does.
-
-    Raises
-    ------
-    InputError
-        If the events do not share one neighboring relation.
+    Infinite where they prove nothing at this δ, as an unprotected event does; 0 without events. Events that
+    do not share one neighboring relation are refused.
     """
     common_relation(events)
     if any(event.group is not None for event in events):
@@ -96,18 +82,14 @@ def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the ε at δ that Rényi DP alone proves; fast, and valid for every event that is a release."""
 
     def bound(orders: FloatArray) -> FloatArray:
-        return _renyi_bound(renyi_curve(events, orders), delta, orders)
+        total = sum((_renyi(event, orders) for event in events), np.zeros_like(orders))
+        return _renyi_bound(total, delta, orders)
 
     values = bound(ORDERS)
     best = int(np.argmin(values))
     near = ORDERS[[max(best - 1, 0), min(best + 1, len(ORDERS) - 1)]]
     finer = 1 + np.geomspace(near[0] - 1, near[1] - 1, 2001)
     return max(0.0, float(min(values[best], np.min(bound(finer)))))
-
-
-def renyi_curve(events: Sequence[Event], orders: FloatArray = ORDERS) -> FloatArray:
-    """Return the Rényi divergence of the composition at each order, +∞ where it is not bounded."""
-    return np.asarray(sum((_renyi(event, orders) for event in events), np.zeros_like(orders)))
 
 
 def common_relation(events: Sequence[Event]) -> Relation | None:
@@ -129,10 +111,10 @@ def total_mu(events: Sequence[GaussianEvent | SampledGaussianEvent]) -> float:
 
 
 def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
-    """Return how the budget is split among the labels of the events; the shares sum to 1.
+    """Return the share of the budget that the events of each label spend; the shares sum to 1.
 
-    Shares of μ² for a purely Gaussian run, else of the Rényi divergence at the order that gives the certified
-    ε. Failure events, which spend δ, are left out. Of disjoint groups of people the first one counts.
+    Shares are of μ² in a purely Gaussian run, else of the Rényi divergence at the order that gives the
+    certified ε. Events that spend δ only are left out. Of disjoint groups of people the first one counts.
     """
     if any(event.group is not None for event in events):
         events = by_group(events)[0]

@@ -6,9 +6,31 @@ the record (per replicate where replicates differ in their number of rows or in 
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
-from dpalgos.accounting.relation import Relation
 from dpalgos.typing import FloatArray
+
+
+class Relation(Enum):
+    """A neighboring relation; guarantees under different ones do not compose.
+
+    Attributes
+    ----------
+    CENTRAL
+        Data sets of the same size that differ in one row, replaced.
+    LOCAL
+        A single person's report: any input against any other.
+    USER
+        Data sets with the same users that differ in all samples of one user, replaced.
+    """
+
+    CENTRAL = ("central", "row", "replace-one")
+    LOCAL = ("local", "report", "replace-one")
+    USER = ("user", "user", "replace-one")
+
+    def __init__(self, model: str, unit_of_privacy: str, neighboring_relation: str) -> None:
+        self.model, self.unit_of_privacy = model, unit_of_privacy
+        self.neighboring_relation = neighboring_relation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

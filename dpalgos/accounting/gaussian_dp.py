@@ -69,11 +69,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float:
-    """Return the least noise standard deviation per unit of ℓ2 sensitivity, √T z1(ε, δ).
-
-    T = ``n_releases`` adaptively chosen releases, each with this multiplier, are together (ε, δ)-DP:
-    exact, because T releases of μ/√T are one of μ.
-    """
+    """Return the least multiplier at which ``n_releases`` adaptive releases are together (ε, δ)-DP."""
     return float(np.sqrt(n_releases)) / gaussian_mu(epsilon, delta)
 
 

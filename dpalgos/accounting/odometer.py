@@ -24,11 +24,7 @@ from dpalgos.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """The cost of one or several releases.
-
-    Zero-concentrated DP ``rho``; the sum of ε if every release is pure, else infinity; δ of steps that may
-    fail.
-    """
+    """The cost of releases: zCDP ρ; the sum of ε if all are pure, else infinity; δ of steps that may fail."""
 
     rho: float = 0.0
     pure_epsilon: float = 0.0

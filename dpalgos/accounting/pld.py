@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """The privacy cost of some releases of one kind.
-
-    ``kind`` is "gaussian" or "sampled", of that noise multiplier (and rate of rows drawn), or "pure", of
-    that ε.
-    """
+    """Releases of one kind: "gaussian" or "sampled" (of that noise multiplier and rate), or "pure" (of ε)."""
 
     kind: str
     parameter: float
@@ -36,13 +32,8 @@ _INTERVAL = 1e-4
 def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
     """Return an upper bound of ε at δ for the composition.
 
-    Parameters
-    ----------
-    costs : tuple of Cost
-        A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard
-        normal by 1/z, one of a random part of the rows as `dpalgos.accounting.sampled_gaussian` says.
-    delta : float
-        In (0, 1).
+    A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard normal
+    by 1/z, one of a random part of the rows as `dpalgos.accounting.sampled_gaussian` says.
     """
     composed = None
     interval = _interval(costs)

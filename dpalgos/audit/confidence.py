@@ -33,18 +33,10 @@ def epsilon_lower_bound(
     delta: float,
     confidence: float = CONFIDENCE,
 ) -> FloatArray:
-    """Return the ε that the counts of one event prove, 0 if they prove nothing.
+    """Return the ε at δ that the counts of one event prove with some confidence, 0 if they prove nothing.
 
-    Parameters
-    ----------
-    hits, false_hits : float or array
-        How often the event came up on D and on D'. The event must have been fixed before these trials.
-    n_trials : float
-        Trials on each of the two.
-    delta : float
-        The δ at which ε is bounded.
-    confidence : float
-        Probability with which the bound holds.
+    ``hits`` and ``false_hits`` say how often it came up in ``n_trials`` trials on each of D and D'. The event
+    must have been fixed before these trials.
     """
     tail = (1 - confidence) / 2
     k, false = np.asarray(hits, dtype=float), np.asarray(false_hits, dtype=float)
@@ -80,27 +72,11 @@ def detectable_fault(
     confidence: float = CONFIDENCE,
     power: float = 0.95,
 ) -> float:
-    """Return the smallest factor by which noise may be too small and be seen.
+    """Return the smallest factor by which noise may be too small and be seen; infinite above 1000.
 
     A Gaussian release that claims exactly (ε, δ), has its noise divided by this factor, and whose neighbors
-    attain the sensitivity, is exposed (lower bound above ε) with probability ``power``; smaller faults
-    stay hidden more often than that. They need a proof or an analytic test, not an audit.
-
-    Parameters
-    ----------
-    n_trials : int
-        Trials on each of the two neighbors.
-    epsilon, delta : float
-        What is claimed.
-    confidence : float
-        Of the lower bound.
-    power : float
-        Probability of seeing the fault.
-
-    Returns
-    -------
-    float
-        Above 1; infinite where even a factor of 1000 is not seen (too few trials for this ε).
+    attain the sensitivity, is exposed (lower bound above ε) with probability ``power`` by ``n_trials`` trials
+    on each of two neighbors. Smaller faults need a proof or an analytic test, not an audit.
     """
     if isinstance(n_trials, bool) or n_trials < 1:
         raise InputError(f"n_trials must be a whole number of at least 1, got {n_trials!r}; pass e.g. 100000")

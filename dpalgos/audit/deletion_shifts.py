@@ -16,29 +16,12 @@ from dpalgos.typing import FloatArray
 
 
 def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence[int]) -> dict[int, float]:
-    """Return how far greedy deletion of rows moves the least-squares coefficients.
+    """Return how far greedy deletion of rows moves least-squares coefficients, by the number of deleted rows.
 
-    Parameters
-    ----------
-    X : (n, d) array_like
-        Design, with an intercept column if one is wanted.
-    y : (n,) array_like
-        Responses.
-    to_output : (k, d) array_like
-        Maps coefficients to the quantity whose ℓ2 shift is measured.
-    n_deleted : list of int
-        Numbers of deleted rows to report, each below n − d.
-
-    Returns
-    -------
-    dict
-        Number of deleted rows → ℓ2 shift.
-
-    Notes
-    -----
-    Deleting row i moves β̂ by (X'X)⁻¹ x_i e_i / (1 − h_i), exactly. Each round deletes the row that
-    takes the answer farthest from where it started; for one row this is the maximum, for more it is a
-    lower bound of it.
+    ``to_output`` (k, d) maps coefficients to the quantity whose ℓ2 shift is measured; ``n_deleted`` are the
+    numbers to report, each below n − d. Deleting row i moves β̂ by (X'X)⁻¹ x_i e_i / (1 − h_i), exactly. Each
+    round deletes the row that takes the answer farthest from where it started; for one row this is the
+    maximum, for more it is a lower bound of it.
     """
     sample = Sample(X, y)
     design, response, output = sample.X, sample.response(), np.asarray(to_output, dtype=float)
@@ -60,24 +43,9 @@ def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence
 
 
 def difference_deletion_shifts(first: object, second: object, n_deleted: Sequence[int]) -> dict[int, float]:
-    """Return how far greedy deletion of rows moves the difference of two groups' means.
+    """Return how far greedy deletion of rows, of either group, moves the difference of two groups' means.
 
-    Parameters
-    ----------
-    first, second : (n1, d), (n2, d) array_like
-        The rows of the groups.
-    n_deleted : list of int
-        Numbers of deleted rows to report, each below the smaller group's size.
-
-    Returns
-    -------
-    dict
-        Number of deleted rows → ℓ2 shift.
-
-    Notes
-    -----
-    Each round deletes the row, of either group, that takes the difference farthest from where it started;
-    for one row this is the maximum, for more it is a lower bound of it.
+    As :func:`deletion_shifts`, for numbers below the smaller group's size.
     """
     groups = [Sample(first).X, Sample(second).X]
     smallest = min(map(len, groups))

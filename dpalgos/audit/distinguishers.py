@@ -18,7 +18,8 @@ from dpalgos.accounting.events import (
     PureEvent,
     RandomizerEvent,
 )
-from dpalgos.audit.trials import ReleasedVector, Runs
+from dpalgos.audit.replay import ReleasedVector
+from dpalgos.audit.trials import Runs
 from dpalgos.typing import FloatArray
 
 _TINY = 1e-30
@@ -31,9 +32,9 @@ _HUGE = 1e100
 def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> FloatArray | None:
     """Return log p(published | value) by the declared mechanism, (R,), up to what is the same on D and D'.
 
-    None where the event does not determine it (a quantile). Selections by
-    exponential mechanism have P ∝ exp(ε score / (2 sensitivity)), one after the other; this is also the
-    score for selections by other noise. ``by_magnitude``: |score| in the place of score.
+    None where the event does not determine it (a quantile). A selection has P ∝ exp(ε score / (2
+    sensitivity)), one candidate after the other, whatever its noise; with ``by_magnitude`` |score| in the
+    place of score.
     """
     event = _event(release)
     value, published = release.value, release.published
@@ -82,11 +83,7 @@ def _likelihood_ratios(runs: Runs, *, by_magnitude: bool) -> dict[str, FloatArra
 
 
 def declared_divergence(runs: Runs) -> float:
-    """Return the Kullback–Leibler divergence of D from D' that additive noise and sketches declare.
-
-    The mean over the runs of each release's divergence given the history: how far apart the values are,
-    hence much less noisy than a mean of log-likelihood ratios.
-    """
+    """Return the mean Kullback–Leibler divergence of D from D' that additive noise and sketches declare."""
     total = 0.0
     for first, second in zip(runs.first, runs.second, strict=True):
         with np.errstate(all="ignore"):
@@ -97,14 +94,12 @@ def declared_divergence(runs: Runs) -> float:
 
 def repeated_noise(runs: Runs) -> FloatArray:
     """Compare noise of different releases: exactly alike under the true hypothesis if it is used twice."""
-    first, second = _least_distance(runs.first), _least_distance(runs.second)
-    return np.asarray(np.log(second + _TINY) - np.log(first + _TINY))
+    return _log_ratio(_least_distance(runs.second), _least_distance(runs.first))
 
 
 def noise_size(runs: Runs) -> FloatArray:
     """Compare the smallest standardized noise: zero under the true hypothesis if a release got none."""
-    first, second = _least_size(runs.first), _least_size(runs.second)
-    return np.asarray(np.log(second + _TINY) - np.log(first + _TINY))
+    return _log_ratio(_least_size(runs.second), _least_size(runs.first))
 
 
 def not_finite(runs: Runs) -> FloatArray:
@@ -159,17 +154,17 @@ def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
         return {name: np.nan_to_num(np.round(score, _DECIMALS), nan=0.0) for name, score in spread.items()}
 
 
+def _log_ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    return np.asarray(np.log(numerator + _TINY) - np.log(denominator + _TINY))
+
+
 def _event(release: ReleasedVector) -> Event | None:
     return release.events[0] if release.events else None
 
 
-def _is_gaussian(event: Event | None) -> bool:
-    return isinstance(event, GaussianEvent)
-
-
 def _size(residual: FloatArray, event: Event | None) -> FloatArray:
     """Return what the log-density of additive noise of scale 1 falls by."""
-    if _is_gaussian(event):
+    if isinstance(event, GaussianEvent):
         return np.asarray((residual**2).sum(axis=0) / 2)
     sizes = np.abs(residual)
     return np.asarray(sizes.max(axis=0) if isinstance(event, BoxNoiseEvent) else sizes.sum(axis=0))
@@ -180,7 +175,7 @@ def _divergence(first: ReleasedVector, second: ReleasedVector) -> FloatArray:
     if scales[0] is not None and scales[1] is not None:
         ratio, k = scales[0] / scales[1], len(first.value)
         moved = np.abs(first.value - second.value) / scales[1]
-        if _is_gaussian(_event(first)):
+        if isinstance(_event(first), GaussianEvent):
             return np.asarray((moved**2).sum(axis=0) / 2 + k * ((ratio**2 - 1) / 2 - np.log(ratio)))
         shifted = moved + ratio * np.exp(-moved / ratio) - 1
         return np.asarray(shifted.sum(axis=0) - k * np.log(ratio))

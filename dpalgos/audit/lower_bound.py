@@ -1,8 +1,8 @@
 """Audits: an empirical lower bound on ε, by an adversary who sees every release of many runs.
 
-    1. scout    a few runs on every pair of neighbors: which one or two promise most?
-    2. choose   n/2 runs on these: which pair, which distinguisher, which direction, which threshold?
-    3. test     n fresh runs on each of its two data sets: how often does that one event come up?
+    1. Compare: a few runs on every pair of neighbors. Which one or two promise most?
+    2. Choose: n/2 runs on these. Which pair, which distinguisher, which direction, which threshold?
+    3. Test: n fresh runs on each of its two data sets. How often does that one event come up?
 
 The third step tests a single event that was fixed before it, so its confidence needs no correction for the
 many that were looked at; ε ≥ log((p_low − δ) / q_high) by exact confidence intervals
@@ -36,7 +36,7 @@ from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 
-_SCOUT_TRIALS = 500
+_COMPARISON_TRIALS, _LEAST_COMPARISON_TRIALS = 500, 100
 _LEAST_COUNT = 5
 _FAILURE_TRIALS = 1000
 
@@ -49,22 +49,18 @@ class AuditResult:
 
     Attributes
     ----------
-    estimator, calibration : str
-        What was audited.
     epsilon, delta : float
-        The budget that was asked for.
+        The requested budget.
     certified_epsilon : float
         What the accountant proves from the events.
     claimed_epsilon : float
-        The same, and for ``tight`` no more than was asked for: what the bound is compared with.
+        The same, and for ``tight`` no more than ``epsilon``: what the bound is compared with.
     epsilon_lower_bound : float
         What the runs prove, at ``delta`` and with ``confidence``.
-    confidence : float
-        Probability with which the bound holds.
     n_trials : int
         Runs on each of two neighbors that the bound rests on.
     pair, distinguisher : str
-        Which neighbors, told apart by what.
+        The neighbors, and the score that distinguishes them.
     true_positive_rate, false_positive_rate : float
         How often the event came up on one and on the other.
     detectable_fault : float
@@ -128,18 +124,9 @@ def audit_estimator(
     n_features : int
         Columns d of the data sets.
     progress : callable
-        Is told how many runs were begun so far, those that choose the neighbors included.
+        Called with the number of runs begun so far, those that choose the neighbors included.
     **keywords
         Public bounds and settings; what is not given is taken from the catalog's example.
-
-    Returns
-    -------
-    AuditResult
-
-    Raises
-    ------
-    InputError
-        If an argument is wrong or the estimator is not private.
     """
     estimator = get_estimator(name)
     if not estimator.private:
@@ -225,11 +212,11 @@ class _Audit:
     bounds: _Bounds
 
     def of_releases(self, candidates: list[Pair]) -> AuditResult:
-        """Audit by what is released: scout, choose and test."""
+        """Audit by what is released: compare, choose and test."""
         n = self.bounds.n_trials
         finalists = [
             (pair, discriminant, _choose(self._score(pair, n // 2 + 1, discriminant), self.bounds))
-            for pair, discriminant in self._scout(candidates)
+            for pair, discriminant in self._promising(candidates)
         ]
         pair, discriminant, chosen = max(finalists, key=lambda finalist: finalist[2].predicted)
         hits, false_hits = 0, 0
@@ -246,13 +233,14 @@ class _Audit:
         counts = [sum(self.trials.fails(either) for _ in range(n)) for either in (pair, pair.swapped)]
         return self._result(pair, n, "whether it fails", max(counts), min(counts))
 
-    def _scout(self, candidates: list[Pair]) -> list[tuple[Pair, Discriminant]]:
+    def _promising(self, candidates: list[Pair]) -> list[tuple[Pair, Discriminant]]:
         """Return the pair that declared noise should hide least, and the one that runs distinguish best."""
-        n = max(_SCOUT_TRIALS, self.bounds.n_trials // 50)
+        few = min(_COMPARISON_TRIALS, max(_LEAST_COMPARISON_TRIALS, self.bounds.n_trials // 2))
+        n = max(few, self.bounds.n_trials // 50)
         found = []
         for pair in candidates:
             try:
-                runs = next(self.trials.chunks(pair, _SCOUT_TRIALS))
+                runs = next(self.trials.chunks(pair, few))
                 discriminant = Discriminant(*runs)
                 event = _choose(self._score(pair, n, discriminant), self.bounds)
             except InputError:

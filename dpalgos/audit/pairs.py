@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.api import run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.audit.trials import BatchNoise, Pair, trial_sample

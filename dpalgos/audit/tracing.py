@@ -64,11 +64,9 @@ class BoundedMeanAttack:
     value_bound: float
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-        """Return ⟨x − μ, M⟩."""
         return np.asarray((X - self.mean) @ self._clamped(estimate))
 
     def spread(self, estimate: FloatArray) -> FloatArray:
-        """Return √ Σ_j (σ² − μ_j²) M_j²."""
         return np.asarray(np.sqrt(self._variance @ self._clamped(estimate) ** 2))
 
     @property
@@ -97,12 +95,10 @@ class MeanAttack:
     support: BoolArray | None = None
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-        """Return ⟨(x − μ)_S, M − μ⟩."""
         S, error = _support(self.support), self._error(estimate)
         return np.asarray(X[:, S] @ error - np.sum(_columns(self.mean)[S] * error, axis=0))
 
     def spread(self, estimate: FloatArray) -> FloatArray:
-        """Return √ Σ_{j in S} σ_j² (M_j − μ_j)²."""
         return np.asarray(np.sqrt(self._variance[_support(self.support)] @ self._error(estimate) ** 2))
 
     @property
@@ -143,7 +139,6 @@ class LinearModelAttack:
     support: BoolArray | None = None
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-        """Return (y − ψ'(x'β)) ⟨(M − β)_S, x⟩ / c."""
         assert y is not None
         predictor = X @ self.coef
         fitted = predictor if self.mean_response is None else self.mean_response(predictor)
@@ -151,7 +146,6 @@ class LinearModelAttack:
         return np.asarray(((y - fitted) / self.dispersion)[:, None] * (X[:, S] @ self._error(estimate)))
 
     def spread(self, estimate: FloatArray) -> FloatArray:
-        """Return √ (M − β)_S' I (M − β)_S."""
         error, S = self._error(estimate), _support(self.support)
         if self.information.ndim == 1:
             return np.asarray(np.sqrt(self.information[S] @ error**2))
@@ -160,17 +154,14 @@ class LinearModelAttack:
     @property
     def unbiased_sum(self) -> float:
         """σ² |S| for regression, |S| for a true score."""
-        return self.score_sum * _size(self.coef, self.support)
+        return self.score_sum * len(self.coef[_support(self.support)])
 
     def _error(self, estimate: FloatArray) -> FloatArray:
         return _error(estimate, self.coef, self.support)
 
 
 def standardized(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-    """Return scores (n, R) divided by a non-member's standard deviation.
-
-    All zero where the estimate equals the truth on what is attacked: then it says nothing.
-    """
+    """Return scores (n, R) divided by a non-member's standard deviation, zero where that is zero."""
     spread = attack.spread(estimate)
     scores = attack.scores(X, y, estimate)
     return np.where(spread > 0, scores / np.where(spread > 0, spread, 1.0), 0.0)
@@ -192,7 +183,3 @@ def _error(estimate: FloatArray, truth: FloatArray, support: BoolArray | None) -
 
 def _support(support: BoolArray | None) -> slice | BoolArray:
     return slice(None) if support is None else support
-
-
-def _size(truth: FloatArray, support: BoolArray | None) -> int:
-    return len(truth) if support is None else int(support.sum())

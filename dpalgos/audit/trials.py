@@ -1,4 +1,4 @@
-"""Many runs of an estimator on two neighboring data sets, seen through everything that it releases.
+"""Many runs of an estimator on two neighboring data sets, with everything that they release.
 
 Each run on one data set is replayed on the other with the same published history: the two give, release
 by release, the private values and the noise scales under both hypotheses, which is what an adversary who
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, FailureEvent, UnprotectedEvent
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.replay import RecordingTranscript, ReleasedVector
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise, fill_draws
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import FloatArray
 
 _BYTES = 48_000_000
 _LARGEST_CHUNK = 50_000
@@ -61,15 +60,6 @@ class BatchNoise(Noise):
 
 
 @dataclass(frozen=True)
-class ReleasedVector:
-    """One release: the private value, what was published, and what it was charged as."""
-
-    value: FloatArray
-    published: FloatArray
-    events: tuple[Event, ...]
-
-
-@dataclass(frozen=True)
 class Runs:
     """A chunk of runs on one of the data sets, under both hypotheses, and the final estimates (d, R).
 
@@ -95,23 +85,6 @@ class Pair:
     def swapped(self) -> "Pair":
         """The pair with D' first."""
         return Pair(self.label, self.other_X, self.other_y, self.X, self.y)
-
-
-class AuditTranscript(RecordingTranscript):
-    """A transcript that keeps each release with its events."""
-
-    def __init__(self, noise: Noise, relation: Relation, script: Sequence[FloatArray] | None = None) -> None:
-        super().__init__(noise, relation, script)
-        self.releases: list[ReleasedVector] = []
-        self._recorded = 0
-
-    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
-        published = super()._publish(value, noisy)
-        silent = FailureEvent | UnprotectedEvent
-        events = [event for event in self.events[self._recorded :] if not isinstance(event, silent)]
-        self._recorded = len(self.events)
-        self.releases.append(ReleasedVector(self.values[-1], published, tuple(events)))
-        return published
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +141,8 @@ class Trials:
 
     def _run(
         self, pair: Pair, noise: Noise, script: Sequence[FloatArray] | None = None
-    ) -> tuple[AuditTranscript, FloatArray]:
-        transcript = AuditTranscript(noise, self.estimator.relation or Relation.CENTRAL, script)
+    ) -> tuple[RecordingTranscript, FloatArray]:
+        transcript = RecordingTranscript(noise, self.estimator.relation or Relation.CENTRAL, script)
         # Rows that overflow on purpose: whether that shows in what is released is the question.
         with np.errstate(all="ignore"):
             sample = trial_sample(self.estimator, pair.X, pair.y, noise.n_replicates)
@@ -177,13 +150,8 @@ class Trials:
         return transcript, answer.reshape(-1, noise.n_replicates)
 
 
-def one_user(estimator: Estimator, X: FloatArray) -> IntArray | None:
-    """Return ids that make all rows one user's, where whole users are what neighbors differ in."""
-    return np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
-
-
 def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_replicates: int = 1) -> Sample:
-    """Return the rows of a trial, one user's where users are protected, and public rows beside them."""
+    """Return a trial's sample: its rows, all of one user where users are protected, and some public rows."""
     public = np.random.default_rng(0).uniform(-1, 1, (4 * X.shape[1], X.shape[1]))
-    ids = one_user(estimator, X)
+    ids = np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
     return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)

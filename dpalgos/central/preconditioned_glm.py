@@ -59,7 +59,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_glm import check_has_interval
 from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
-from dpalgos.mechanisms.level_search import counts_needed, search_level
+from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.normal_curvature import newton_step

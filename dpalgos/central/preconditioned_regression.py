@@ -28,7 +28,7 @@ A second whitening, inside the first's coordinates, resolves directions that the
 takes its share from the steps: ``n_whitenings=None`` takes it where nμ ≥ 4,000. Between 2,600 and 3,600
 tables differ in whether it helps: weak directions gain from it, and lose what they owe to shrinkage.
 
-The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.regression_levels`)
+The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
     ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
     of the first three steps.
     ``"rule"``: constants found on the California housing data, hence no independent evidence there.
@@ -73,8 +73,10 @@ from dpalgos.intervals.half_widths import (
     release_score_moments,
 )
 from dpalgos.intervals.regression import note_step_interval, unresolved_coordinates
+from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
-from dpalgos.mechanisms.regression_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
+from dpalgos.models.families import get_family
+from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
@@ -82,7 +84,6 @@ from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, counts_above
 from dpalgos.steps.denoising import combined_steps, james_stein
 from dpalgos.steps.moments import unsvec
-from dpalgos.steps.whitened_rows import WhitenedRows
 from dpalgos.typing import BoolArray, FloatArray
 
 _START_RIDGE = 3.0  # floors of the whitening
@@ -248,7 +249,8 @@ def preconditioned_regression(
     white = first = private_whitening(
         transcript, sample, with_response, row_level, noise_multiplier=multiplier
     )
-    rows = WhitenedRows(sample, first.matrix)
+    family = get_family("gaussian")
+    rows = WhitenedScores(sample, family, first.matrix)
     if schedule.whitened_share:
         white = private_whitening(
             transcript,
@@ -258,7 +260,7 @@ def preconditioned_regression(
             noise_multiplier=budget.gaussian_multiplier("whitened moments"),
             inside=first.matrix,
         )
-        rows = WhitenedRows(sample, white.matrix)
+        rows = WhitenedScores(sample, family, white.matrix)
     transcript.note("unresolved_directions", white.unresolved)
 
     theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
@@ -266,11 +268,12 @@ def preconditioned_regression(
         theta = np.linalg.solve(white.matrix, _start(first))[..., 0].T
     steps: list[_Step] = []
     for t in range(schedule.n_steps):
-        level = levels.gradients(rows, theta, t)
+        at = rows.at(theta)
+        level = levels.gradients(at, t)
         sensitivity = ball_mean_sensitivity(level, sample.n_rows)
         multiplier = budget.gaussian_multiplier(f"step {t}")
         released = transcript.gaussian(
-            rows.clipped_gradient(theta, level),
+            at.clipped_mean(level),
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label="preconditioned gradient",
@@ -279,7 +282,7 @@ def preconditioned_regression(
         theta = theta + schedule.step_size * released
 
     if params.interval is not None:
-        _note_interval(transcript, params.interval, budget, sample, rows, white, row_level, steps[-1])
+        _note_interval(transcript, params.interval, budget, sample, at, white, row_level, steps[-1])
     else:
         last = steps[schedule.n_left_out :]
         theta, variance = combined_steps(
@@ -307,18 +310,18 @@ def _note_interval(
     interval: float,
     budget: Budget,
     sample: Sample,
-    rows: WhitenedRows,
+    at: ScoresAt,
     white: Whitening,
     row_level: FloatArray,
     last: _Step,
 ) -> None:
     """Release what the last step's error depends on, and note the interval."""
-    clipped = rows.gradient_norms(last.before).then(
+    clipped = at.norms().then(
         lambda group, norms: _clipped(group, norms, last.level[group.replicates], row_level[group.replicates])
     )
     scores = release_score_moments(
         transcript,
-        rows.clipped_second_moments(last.before, last.level),
+        at.clipped_second_moments(last.level),
         counts_above(clipped, np.zeros_like(last.level)) / sample.n_rows,
         bound=last.level,
         n_rows=sample.n_rows,

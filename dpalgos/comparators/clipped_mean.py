@@ -51,7 +51,7 @@ from dpalgos.intervals.half_widths import (
     note_mean_interval,
     release_score_moments,
 )
-from dpalgos.mechanisms.level_search import counts_needed, search_level
+from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript

@@ -48,7 +48,7 @@ from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.family_params import SparseFamilyParams
-from dpalgos.models.one_step import one_step_factor
+from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.models.selected_scores import SelectedScores
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_how_many, check_probability

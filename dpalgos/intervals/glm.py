@@ -23,7 +23,7 @@ import numpy as np
 
 from dpalgos.intervals.half_widths import release_score_moments
 from dpalgos.intervals.regression import note_step_interval, resolved_floor, unresolved_coordinates
-from dpalgos.mechanisms.level_search import counts_needed, search_level
+from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript

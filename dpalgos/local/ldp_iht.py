@@ -16,7 +16,7 @@ Reference: Paper C (ICLR 2024), Algorithm 2, Theorems 6 and 7.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Neighbors, register
 from dpalgos.local.gradient_rounds import (
     FORMS,

@@ -36,7 +36,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.local.gram_report import GramReport, isometric, least_noise
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression, score_variance_bound

@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.accounting.relation import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression

@@ -23,8 +23,7 @@ import numpy as np
 
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED, aggregated_epsilon, shuffled_epsilon
 from dpalgos.accounting.composition import certified_epsilon, total_mu
-from dpalgos.accounting.events import Event, GaussianEvent, PureEvent
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Event, GaussianEvent, PureEvent, Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH

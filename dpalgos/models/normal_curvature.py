@@ -1,4 +1,4 @@
-"""Newton-like steps by the curvature that a generalized linear model has on normal rows.
+"""The curvature of a generalized linear model on normal rows: Newton-like steps, and a step's shortfall.
 
 If white rows u ~ N(m, I − m m') and θ is the coefficient, η = u'θ is normal with mean m'θ and variance s² =
 ‖θ‖² − (m'θ)², and with v = (θ − m m'θ)/s and z = (η − m'θ)/s
@@ -21,6 +21,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _RAREST = 0.1  # a class counts as at least this share of an even one
 _FLATTEST = 0.05  # of the largest curvature
 _NARROWEST = 1e-6  # spread of a predictor that counts as none
+_ROUNDS, _LARGEST = 20, 2.0
 
 
 def newton_step(
@@ -39,6 +40,25 @@ def newton_step(
     curvatures = np.maximum(curvatures, _FLATTEST * curvatures[:, -1:]) + ridge[:, None]
     step = np.einsum("rij,rj,rkj,kr->ir", axes, 1 / curvatures, axes, score)
     return step, _root_mean_square(1 / curvatures.T)
+
+
+def one_step_factor(
+    family: Family, coef: FloatArray, noise_std: FloatArray, *, second_moment: float
+) -> FloatArray:
+    """Return by how much a single gradient step from zero falls short of β, (R,).
+
+    For normal rows E x (y − ψ'(0)) = E ψ''(η) m β, η ~ N(0, m ‖β‖²) (Stein's identity), so that a step ends
+    at β E ψ''(η) / ψ''(0). ‖β‖² is what is released of it (``coef``), less the noise; m is the public
+    ``second_moment``. 1 for families without a bound on ψ''.
+    """
+    if not np.isfinite(family.curvature_bound):
+        return np.ones_like(noise_std)
+    spread = np.sqrt(second_moment * np.maximum((coef**2).sum(axis=0) - len(coef) * noise_std**2, 0.0))
+    factor = np.ones_like(noise_std)
+    for _ in range(_ROUNDS):
+        second = _WEIGHTS @ family.second_derivative(_NODES[:, None] * (factor * spread))
+        factor = np.minimum(family.second_derivative(np.zeros((1, 1)))[0, 0] / second, _LARGEST)
+    return np.asarray(factor)
 
 
 def _hessian(family: Family, theta: FloatArray, center: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Scores of a generalized linear model on whitened rows, clipped row by row, for all replicates at once.
+"""Scores of a linear or generalized linear model on whitened rows, clipped row by row, for all replicates.
 
 With u_i = W x_i the score of row i at θ is u_i (y_i − ψ'(u_i'θ))', of norm ‖u_i‖ ‖y_i − ψ'(u_i'θ)‖ (that of
 Frobenius with classes). ‖u_i‖² = x_i' W² x_i is a quadratic form, so that no whitened row is ever stored:
@@ -49,6 +49,10 @@ class WhitenedScores:
 
         return ScoresAt(self, self._groups.then(made))
 
+    def norms(self) -> Grouped[FloatArray]:
+        """Return the ℓ2 norms of all rows u, 0 where a replicate does not use the row."""
+        return self._groups.then(lambda group, prepared: prepared[1] * group.weights)
+
     def curvature(self, theta: FloatArray) -> "CurvatureAt":
         """Return the rows' parts of the Hessian at θ (d, R), for a family without classes."""
         coef = np.einsum("rij,jr->ir", self.whitening, theta)
@@ -93,9 +97,13 @@ class ScoresAt:
     def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
         self._scores, self._parts = scores, parts
 
+    def norms(self) -> Grouped[FloatArray]:
+        """Return the ℓ2 norms of all scores, 0 where a replicate does not use the row."""
+        return self._parts.then(lambda group, made: made[1])
+
     def counts_above(self, level: FloatArray) -> FloatArray:
         """Return how many scores have a norm above ``level`` (R,), (R,)."""
-        return counts_above(self._parts.then(lambda group, made: made[1]), level)
+        return counts_above(self.norms(), level)
 
     def clipped_second_moments(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""

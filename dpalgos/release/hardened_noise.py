@@ -34,8 +34,8 @@ from dpalgos.accounting.events import (
     DiscreteGaussianEvent,
     Event,
     PureEvent,
+    Relation,
 )
-from dpalgos.accounting.relation import Relation
 from dpalgos.errors import InputError
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript

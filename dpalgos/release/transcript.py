@@ -18,10 +18,10 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    Relation,
     SampledGaussianEvent,
     UnprotectedEvent,
 )
-from dpalgos.accounting.relation import Relation
 from dpalgos.release.checks import check_event
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray, IntArray

@@ -7,7 +7,6 @@ from functools import lru_cache
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise, least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.accounting.relation import Relation
 from dpalgos.intervals.entries import CUBE_SHARE, SQUARES
 from dpalgos.intervals.half_widths import interval_shares
 from dpalgos.mechanisms.winsorized_mean import WinsorizedNoise
@@ -81,4 +80,4 @@ def users_budget(
     """Return a budget of which ``told`` is for an interval, and the rest is shared."""
     rest = 1 - sum(told.values())
     all_shares = {part: rest * share for part, share in shares.items()} | dict(told)
-    return Budget(epsilon=epsilon, delta=delta, shares=all_shares, gaussian=gaussian, relation=Relation.USER)
+    return Budget(epsilon=epsilon, delta=delta, shares=all_shares, gaussian=gaussian)

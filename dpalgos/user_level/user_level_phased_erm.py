@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import register
 from dpalgos.errors import InputError
 from dpalgos.params import choice, count, positive

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.glm import CURVATURE
@@ -128,7 +128,7 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
         shares = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
         shares[_LAST] = 1 - sum(shares.values())
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares, relation=Relation.USER)
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
 
 
 def gradient_witnesses(

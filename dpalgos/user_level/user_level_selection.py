@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import BoundedRangeEvent, Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins

@@ -12,14 +12,14 @@ from scipy import stats
 import dpalgos
 from dpalgos.accounting.events import GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.ceilings import (
+from dpalgos.audit.roc import (
     auc_ceiling,
+    clopper_pearson,
     gaussian_auc_ceiling,
     gaussian_tpr_ceiling,
     predicted_auc,
     tpr_ceiling,
 )
-from dpalgos.audit.roc import clopper_pearson
 from reports.page import AttackFacts, Guide
 from tasks.problems.abilities import KnowsSeparation
 from tasks.problems.attack_metrics import AUC, L2_ERROR, POOLED_AUC, RATES, rate_metric, rate_of

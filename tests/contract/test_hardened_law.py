@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 import dpalgos
-from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent, Relation
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.hardened_release import draw_release, plan_release
@@ -53,7 +52,7 @@ class Shown(SecureTranscript):
 
 @every
 def test_what_a_hardened_run_publishes_follows_the_research_law(estimator):
-    plan, n_runs, n_replicates = planned(estimator), 60, 1000
+    plan, n_runs, n_replicates = planned(estimator), 40, 500
     hardened = []
     for _ in range(n_runs):
         shown = Shown()

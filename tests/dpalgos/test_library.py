@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import dpalgos
 from dpalgos import Budget, InputError, PrivacyWarning
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,

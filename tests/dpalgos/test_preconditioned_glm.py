@@ -9,7 +9,7 @@ from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.mechanisms.level_search import search_level
+from dpalgos.mechanisms.clip_levels import search_level
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.release.noise_source import Noise, NoNoise

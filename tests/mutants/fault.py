@@ -38,12 +38,8 @@ def witness(*forms):
     return _named(f"{CONTRACT}test_the_witness_attains_the_sensitivity", forms)
 
 
-def scale(*forms):
-    return _named(f"{CONTRACT}test_noise_has_the_declared_scale", forms)
-
-
 def law(*forms):
-    return _named(f"{CONTRACT}test_selections_follow_their_law", forms)
+    return _named(f"{CONTRACT}test_noise_and_selections_follow_their_declared_laws", forms)
 
 
 def order(*forms):

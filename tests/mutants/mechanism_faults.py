@@ -21,7 +21,6 @@ from tests.mutants.fault import (
     neighbors,
     order,
     replayed,
-    scale,
     witness,
 )
 
@@ -81,16 +80,16 @@ MECHANISM_FAULTS = {
             "_made_up", argument("full", 1, "float(min(n_rows, 1000))"), _HARDENED_RELEASE
         ),
     },
-    "dpalgos/mechanisms/coinpress_covariance.py": {
-        "differences of rows are not clipped": Fault(
-            "_clipped_grams", without("maximum"), neighbors("coinpress_whitened_mean-tight")
-        ),
-    },
-    "dpalgos/mechanisms/level_search.py": {
+    "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault(
             "search_level",
             call("gaussian", "({all}, {0})[1]"),
             replayed("clipped_mean: private radius-tight"),
+        ),
+    },
+    "dpalgos/mechanisms/coinpress_covariance.py": {
+        "differences of rows are not clipped": Fault(
+            "_clipped_grams", without("maximum"), neighbors("coinpress_whitened_mean-tight")
         ),
     },
     "dpalgos/mechanisms/peeling.py": {
@@ -132,7 +131,7 @@ MECHANISM_FAULTS = {
             "selected_l2_sensitivity", call("sqrt", "1.0"), _TOP_K
         ),
         "Laplace noise of half its scale": Fault(
-            "release_laplace", call("laplace", "{all} / 2"), scale("dp_sparse_mean-paper")
+            "release_laplace", call("laplace", "{all} / 2"), law("dp_sparse_mean-paper")
         ),
         "one Gumbel scale for two choices": Fault(
             "gumbel_top_k", call("check_sensitivity", "{all} / 2"), law("dp_sparse_mean-tight")
@@ -214,7 +213,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/release/noise_source.py": {
         "noise in a cube is that of one column fewer": Fault(
-            "Noise.box", argument("laplace", 0, "{left}"), scale("box_mean-tight")
+            "Noise.box", argument("laplace", 0, "{left}"), law("box_mean-tight")
         ),
         "Laplace noise has half its scale": Fault("_laplace", call("log", "{all} / 2"), _NOISE_SOURCE),
         "Laplace noise has one sign": Fault(
@@ -226,7 +225,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/release/transcript.py": {
         "half of the squares' noise is drawn": Fault(
-            "Transcript.box", call("box", "{all} / 2"), scale("box_mean: interval-tight")
+            "Transcript.box", call("box", "{all} / 2"), law("box_mean: interval-tight")
         ),
         "noise is drawn before the charge": Fault(
             "Transcript.gaussian",
@@ -236,7 +235,7 @@ MECHANISM_FAULTS = {
         "the second release has half its noise": Fault(
             "Transcript.gaussian",
             call("normal", "{all} / (2 if len(self.events) == 2 else 1)"),
-            scale("adassp-tight"),
+            law("adassp-tight"),
         ),
         "random rows are drawn more often than is charged": Fault(
             "Transcript.gaussian_of_drawn_rows",

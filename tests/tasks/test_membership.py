@@ -9,7 +9,7 @@ import pytest
 
 from data.prepare.traced_group import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.ceilings import auc_ceiling, gaussian_auc_ceiling
+from dpalgos.audit.roc import auc_ceiling, gaussian_auc_ceiling
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.cache.keys import UNCACHED

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
+from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.relation import Relation
 from dpalgos.api import build_params
 from dpalgos.audit.confidence import gaussian_audit
 from dpalgos.audit.lower_bound import audit, audit_estimator
@@ -28,6 +28,8 @@ from faults import FAULTS
 from toys import audit_toy, column_sums
 
 PRIVATE = [(v, c) for e in dpalgos.catalog() for v in e.variants if v.protected for c in v.calibrations]
+# Calibrations differ in the scale of the noise alone: here the least of it, all under the mark "audit".
+ONCE = [(v, c) for v, c in PRIVATE if c == "tight" or "tight" not in v.calibrations]
 private = pytest.mark.parametrize(
     ("estimator", "calibration"),
     PRIVATE,
@@ -53,12 +55,12 @@ ONE_BY_ONE = {"bootstrap_regression: interval", "ldp_nldp_public: interval"}
 
 @pytest.mark.parametrize(
     ("estimator", "calibration"),
-    [pytest.param(e, c, marks=[pytest.mark.slow] * bool({e.name, e.label} & SLOW)) for e, c in PRIVATE],
+    [pytest.param(e, c, marks=[pytest.mark.slow] * bool({e.name, e.label} & SLOW)) for e, c in ONCE],
     ids=lambda value: getattr(value, "label", value),
 )
 def test_no_false_alarm(estimator, calibration):
     few = estimator.relation is Relation.USER or estimator.label in ONE_BY_ONE
-    result = audited(estimator, calibration, 0, n_trials=1_000 if few else 10_000)
+    result = audited(estimator, calibration, 0, n_trials=400 if few else 4_000)
     assert not result.violated, result
     assert result.epsilon_lower_bound <= result.certified_epsilon
 
@@ -79,7 +81,7 @@ def test_no_false_alarm_in_a_million_runs(estimator, calibration):
 
 @faults
 def test_a_planted_fault_is_caught(fault):
-    result = fault.audit(epsilon=2.0, n_trials=10_000 if fault.gross else 100_000, seed=0)
+    result = fault.audit(epsilon=2.0, n_trials=10_000 if fault.gross else 60_000, seed=0)
     assert result.violated, result
     assert result.verdict == "violated"
 
@@ -153,7 +155,7 @@ def test_top_k_with_values(overspent):
             label="top",
         ).dense()
 
-    result = audit_toy(choose, (UP_AND_DOWN, 0 * UP_AND_DOWN), n_trials=100_000)
+    result = audit_toy(choose, (UP_AND_DOWN, 0 * UP_AND_DOWN))
     assert result.claimed_epsilon <= 2
     assert not result.violated or overspent > 1
 
@@ -311,7 +313,7 @@ def test_the_seed_decides_and_the_result_is_plain_data():
 
 
 def test_pairs_are_neighbors():
-    for estimator, calibration in PRIVATE:
+    for estimator, calibration in ONCE:
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration}
         params = build_params(estimator, {**estimator.example, **budget})
         found = pairs(estimator, params, 3, np.random.default_rng(0))

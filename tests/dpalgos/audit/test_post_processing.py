@@ -5,9 +5,10 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run
-from dpalgos.audit.trials import AuditTranscript, BatchNoise
+from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import BatchNoise
 from dpalgos.rows.sample import Sample
 
 PRIVATE = [
@@ -46,13 +47,13 @@ def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
     rng, n, d, n_replicates = np.random.default_rng(0), 60, 3, 4
     X = np.clip(rng.uniform(-1, 1, (n, d)) + 0.8, -1, 1)  # means that stand out from the noise
     whose = np.arange(n) // 2 if estimator.relation is Relation.USER else None
-    recorded = AuditTranscript(BatchNoise(rng, n_replicates), estimator.relation)
+    recorded = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation)
     sample = Sample(X, X[:, 0], n_replicates=n_replicates, user_ids=whose)
     answer = run(estimator, sample, params, recorded)
 
     rows, responses = scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n)
     other = Sample(rows, responses, n_replicates=n_replicates, user_ids=whose)
-    replayed = AuditTranscript(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
+    replayed = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
     np.testing.assert_array_equal(run(estimator, other, params, replayed), answer)
     assert len(replayed.releases) == len(recorded.releases)
     # Sensitivities, hence noise scales, and whatever the run reports follow from the history too.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.audit.lower_bound import audit
 from dpalgos.catalog import Estimator
 from dpalgos.params import PrivateParams

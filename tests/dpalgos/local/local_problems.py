@@ -3,7 +3,7 @@
 import numpy as np
 
 import dpalgos
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript

@@ -5,7 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.relation import Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.rows.sample import Sample
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
