@@ -7,10 +7,8 @@ from scipy.stats import gamma, kstest
 import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.box_mean import column_groups
-from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.release.hardened_noise import SecureTranscript, box_sampler
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.sample import Sample
 
 LOWER, UPPER = (-1.0, 0.0, -40.0, 2.0), (1.0, 0.5, 10.0, 2.25)
 BUDGET = {"epsilon": 0.5, "delta": 1e-9}
@@ -103,14 +101,6 @@ def test_answers_lie_within_the_bounds():
     answer = dpalgos.estimate("box_mean", X, rng=rng, replicates=50, **keywords).estimate
     assert answer.min() >= -1
     assert answer.max() <= 3
-
-
-def test_it_can_be_released_with_hardened_noise():
-    X = np.random.default_rng(0).uniform(LOWER, UPPER, (2000, 4))
-    plan = plan_release("box_mean", 2000, 4, {**BUDGET, "lower": LOWER, "upper": UPPER})
-    assert plan.cost.pure_epsilon == pytest.approx(0.5)
-    release = draw_release(plan, Sample(X))
-    assert np.abs((release.estimate - X.mean(axis=0)) / np.subtract(UPPER, LOWER)).max() < 0.05
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,6 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.api import build_params, run
-from dpalgos.central.dp_sparse_mean import entry_sensitivity
-from dpalgos.comparators.clipped_mean import mean_sensitivity
-from dpalgos.comparators.karwa_vadhan_mean import interval_sensitivity
-from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.rows.sample import Sample
@@ -76,9 +72,8 @@ SPARSE_FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", SPARSE_FORMS)
-def test_sparse_mean_sensitivity(neighbors, form):
-    keywords = {**BUDGET, "value_bound": 1.5, "sparsity": 3, **SPARSE_FORMS[form]}
+def test_sensitivity_of_a_sparse_mean_selected_by_closer_truncation(neighbors):
+    keywords = {**BUDGET, "value_bound": 1.5, "sparsity": 3, "selection_bound": 0.3}
     neighbors("dp_sparse_mean", 6, **keywords).check()
 
 
@@ -190,21 +185,6 @@ def test_bad_settings_of_the_sparse_mean(changes, message):
         silent("dp_sparse_mean", np.zeros((5, 3)), **{**BUDGET, "value_bound": 1.0, "sparsity": 2, **changes})
 
 
-def test_a_person_moves_a_difference_of_groups_by_two_over_m():
-    # Person-level privacy of the difference of two groups' mean genotypes: 2m rows ±2 (genotype − 1).
-    m, d = 12, 5
-    rng = np.random.default_rng(0)
-    genotypes = rng.integers(0, 3, (2 * m, d))
-    sign = np.repeat([1, -1], m)[:, None]
-    rows = 2 * sign * (genotypes - 1)
-    difference = genotypes[:m].mean(axis=0) - genotypes[m:].mean(axis=0)
-    np.testing.assert_allclose(rows.mean(axis=0), difference, atol=1e-12)
-    assert entry_sensitivity(2.0, np.array(2.0 * m)) == pytest.approx(2 / m)
-    genotypes[3] = 2 - genotypes[3]  # one person
-    moved = np.abs((2 * sign * (genotypes - 1)).mean(axis=0) - difference).max()
-    assert moved <= 2 / m + 1e-12
-
-
 # Algorithm 3.1
 
 
@@ -224,43 +204,19 @@ def test_private_mean_reference_errors(n, printed, tight):
 # The clipped mean
 
 
-CLIPPED_FORMS = {
-    "public": ({"center": 1.0, "clip_norm": 2.0}, {"mean"}),
-    "vector": ({"center": [1.0, 0.0, -1.0, 2.0], "clip_norm": 2.0}, {"mean"}),
-    "known": ({"mean_bound": 4.0, "std_bounds": (1.0, 1.0)}, {"center", "mean"}),
-    "unknown": (
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"center": 1.0, "clip_norm": 20.0},
+        {"center": [1.0, 0.0, -1.0, 2.0], "clip_norm": 20.0},
+        {"mean_bound": 4.0, "std_bounds": (1.0, 1.0)},
         {"mean_bound": 4.0, "std_bounds": (0.5, 8.0)},
-        {"center", "rows outside a level", "mean"},
-    ),
-}
-
-
-@pytest.mark.parametrize("form", CLIPPED_FORMS)
-def test_clipped_mean_sensitivity(neighbors, form):
-    keywords, labels = CLIPPED_FORMS[form]
-    neighbors("clipped_mean", 4, **BUDGET, **keywords).check(labels=labels)
-
-
-@pytest.mark.parametrize("form", CLIPPED_FORMS)
-def test_clipped_mean_is_exact_where_nothing_is_clipped(form):
-    keywords, _ = CLIPPED_FORMS[form]
+    ],
+    ids=str,
+)
+def test_clipped_mean_is_exact_where_nothing_is_clipped(keywords):
     X = np.random.default_rng(0).uniform(0.2, 0.4, (300, 4)) + np.array([0.8, 0.0, -1.0, 1.5])
-    keywords = {**keywords, "clip_norm": 20.0} if "center" in keywords else keywords
     np.testing.assert_allclose(silent("clipped_mean", X, **BUDGET, **keywords), X.mean(axis=0), atol=0.02)
-
-
-@pytest.mark.parametrize("form", CLIPPED_FORMS)
-def test_a_batch_of_clipped_means_equals_a_loop(form):
-    keywords, _ = CLIPPED_FORMS[form]
-    rng = np.random.default_rng(0)
-    X, mask = 2 * rng.standard_normal((80, 4)), rng.random((80, 3)) < 0.6
-    batch = dpalgos.estimate(
-        "clipped_mean", X, rng=np.random.default_rng(5), replicates=3, row_mask=mask, **BUDGET, **keywords
-    )
-    for r, generator in enumerate(np.random.default_rng(5).spawn(3)):
-        one = dpalgos.estimate("clipped_mean", X[mask[:, r]], rng=generator, **BUDGET, **keywords)
-        np.testing.assert_allclose(batch.estimate[:, r], one.estimate, rtol=1e-10, atol=1e-10)
-        assert one.certified_epsilon == batch.certified_epsilon
 
 
 @pytest.mark.parametrize(("n", "most"), [(5_000, 0.11), (20_000, 0.042)])
@@ -288,13 +244,6 @@ def test_clipped_mean_shrinks_towards_the_public_center():
     assert np.linalg.norm(shrunk - 3) < 0.7 * np.linalg.norm(plain - 3)
 
 
-def test_clipped_mean_can_be_released_with_hardened_noise():
-    X = np.random.default_rng(0).standard_normal((500, 4))
-    plan = plan_release("clipped_mean", 500, 4, {"epsilon": 1.0, "delta": 1e-6, **KNOWN})
-    assert 0.95 <= plan.epsilon <= 1.0
-    assert np.isfinite(draw_release(plan, Sample(X)).estimate).all()
-
-
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
@@ -314,25 +263,10 @@ def test_bad_settings_of_the_clipped_mean(keywords, message):
         silent("clipped_mean", np.zeros((5, 3)), **BUDGET, **keywords)
 
 
-def test_mean_sensitivities_are_named():
-    assert mean_sensitivity(3.0, np.array(10.0)) == pytest.approx(0.6)
-    widths = np.array([[1.0], [4.0]])
-    scaled = widths / np.sqrt(widths) / 10
-    assert interval_sensitivity(widths, np.array([10.0])) == pytest.approx(np.linalg.norm(scaled))
-
-
 # Karwa–Vadhan
 
 
 KV_FORMS = {"known": (1.0, 1.0), "unknown": (0.5, 8.0)}
-
-
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-@pytest.mark.parametrize("form", KV_FORMS)
-def test_karwa_vadhan_sensitivity(neighbors, form, calibration):
-    keywords = {"mean_bound": 4.0, "std_bounds": KV_FORMS[form], "calibration": calibration}
-    labels = {"center", "mean"} | ({"spread"} if form == "unknown" else set())
-    neighbors("karwa_vadhan_mean", 3, **BUDGET, **keywords).check(labels=labels)
 
 
 def test_karwa_vadhan_as_printed_is_pure():
@@ -350,18 +284,6 @@ def test_without_noise_karwa_vadhan_is_the_mean(form, calibration):
     np.testing.assert_allclose(
         silent("karwa_vadhan_mean", X, **BUDGET, **keywords), X.mean(axis=0), atol=1e-9
     )
-
-
-def test_karwa_vadhan_batches_with_unknown_spread():
-    rng = np.random.default_rng(0)
-    X, mask = rng.standard_normal((80, 3)), rng.random((80, 3)) < 0.6
-    keywords = {**BUDGET, "mean_bound": 4.0, "std_bounds": (0.5, 4.0)}
-    batch = dpalgos.estimate(
-        "karwa_vadhan_mean", X, rng=np.random.default_rng(5), replicates=3, row_mask=mask, **keywords
-    )
-    for r, generator in enumerate(np.random.default_rng(5).spawn(3)):
-        one = dpalgos.estimate("karwa_vadhan_mean", X[mask[:, r]], rng=generator, **keywords)
-        np.testing.assert_allclose(batch.estimate[:, r], one.estimate, rtol=1e-10, atol=1e-10)
 
 
 def test_karwa_vadhan_pays_for_its_wide_intervals():

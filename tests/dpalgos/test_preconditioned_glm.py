@@ -187,12 +187,6 @@ def test_keywords_are_checked(keywords, message):
         dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
 
 
-def test_labels_outside_the_family_are_refused():
-    X, y = problem("logistic", n=50)
-    with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'"):
-        dpalgos.estimate(NAME, X, 2 * y - 1, rng=np.random.default_rng(0), family="logistic", **BUDGET)
-
-
 @every
 def test_releases_with_hardened_noise(family):
     X, y = problem(family, n=300)

@@ -271,20 +271,6 @@ def test_what_is_wrong_is_said(name, changes, message):
         dpalgos.estimate(name, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
 
 
-@pytest.mark.parametrize("name", ["dp_sparse_glm", "screened_sparse_glm"])
-def test_labels_outside_the_family_are_refused(name):
-    keywords = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 2}
-    with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'"):
-        dpalgos.estimate(
-            name,
-            np.ones((3, 4)),
-            np.array([-1.0, 1.0, 1.0]),
-            rng=np.random.default_rng(0),
-            **BUDGET,
-            **keywords,
-        )
-
-
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_other_families_find_their_coefficients(family):
     sample, truth = sample_of(20_000, 200, 4, family=family)
