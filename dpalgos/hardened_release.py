@@ -31,19 +31,8 @@ _LARGEST_LOG_INFLATION = float(np.log(100.0))
 class ReleasePlan:
     """The cost of a release, which is known before the data are used.
 
-    Attributes
-    ----------
-    estimator : Estimator
-    params : Params
-        Its public keywords, checked.
-    inflation : float
-        Factor on the noise that the estimator was calibrated with.
-    events : tuple of Event
-        What will be released.
-    cost : Spending
-        For the ledger.
-    epsilon : float
-        The ε at the asked δ that the events prove, at most the asked one.
+    ``inflation`` is the factor on the noise that the estimator was calibrated with; ``epsilon`` is what the
+    events prove at the requested δ, at most the requested one.
     """
 
     estimator: Estimator

@@ -43,15 +43,8 @@ def screening_multipliers(
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
     """Return the least multipliers of all batches, and of the fits, that are together (ε, δ)-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-    screened : tuple of int
-        How many coordinates each screening selects.
-    fits : tuple of tuples
-        Shares of the fits' ρ, for each screening those of its releases; together 1.
-    selection_share : float
-        Of ρ, for all selections.
+    ``screened`` says how many coordinates each screening selects, ``fits`` for each screening the shares of
+    its releases in the fits' ρ; all selections have ``selection_share`` of ρ.
     """
     batches = {
         (i, j): (size, selection_share * k / sum(screened) * part)
@@ -84,29 +77,10 @@ def batched_top_k(
     noise_multipliers: Sequence[float],
     label: str,
 ) -> IntArray:
-    """Release which scores outside a public support are largest in magnitude, batch after batch.
+    """Release which scores (d, R) outside a public support are largest in magnitude, batch after batch.
 
-    Parameters
-    ----------
-    transcript : Transcript
-    scores : (d, R) array
-        Private.
-    support : (s, R) int array
-        Coordinates that are taken already; public.
-    sensitivity : float or (R,) array
-        How far a neighbor moves any one score.
-    sizes, noise_multipliers : sequences
-        Of the batches.
-    label : str
-
-    Returns
-    -------
-    (s + k, R) int array
-        The support, then the new coordinates.
-
-    Notes
-    -----
-    What a batch publishes are places among the coordinates that are left, in ascending order.
+    Returns the support (s, R), then the new coordinates, (s + k, R). ``sensitivity`` is how far a neighbor
+    moves any one score; what a batch publishes are places among the coordinates that are left, ascending.
     """
     for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
         left = np.ones(scores.shape, dtype=bool)

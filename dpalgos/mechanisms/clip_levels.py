@@ -43,20 +43,8 @@ def search_level(
 
     A diagnostic says whether that is the last candidate: then the rows are larger than those tried.
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Where the counts are released and recorded.
-    candidates : (m,) or (m, R) array
-        Rising public levels, the same for all replicates or each its own; the last one if all are exceeded.
-    wanted : (R,) array
-        Public.
-    counts_above : callable
-        Levels (R,) → how many rows of each replicate lie above its own, (R,).
-    noise_multiplier : float
-        Of every count.
-    label : str
-        Names the counts in the record.
+    Candidates are rising public levels, (m,) or (m, R) where each replicate has its own; ``counts_above``
+    maps levels (R,) to how many rows of each replicate lie above its own, (R,).
     """
     replicate = np.arange(transcript.n_replicates)
     levels = np.broadcast_to(candidates.reshape(len(candidates), -1), (len(candidates), len(replicate)))

@@ -37,19 +37,7 @@ def whitening(
 ) -> FloatArray:
     """Release matrices A (R, d, d) such that A x has a covariance near I, or less where n is small.
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Where the rounds are released and recorded.
-    sample : Sample
-        The rows; without any pair of them, A is what sampling error allows.
-    std_bound : float
-        σ.
-    noise_multiplier : float
-        Of every round.
-    n_rounds : int
-    label : str
-        Names the rounds in the record.
+    ``std_bound`` is σ, ``noise_multiplier`` that of every round; ``label`` names the rounds in the record.
     """
     d, differences = sample.n_features, _differences(sample)
     n_pairs = np.maximum(sample.n_rows // 2, 1)

@@ -68,15 +68,12 @@ def noisy_iht(
 
     Parameters
     ----------
-    transcript : Transcript
     moved : callable
         θ (d, R) → θ − η ∇L_n(θ) (d, R), private.
     linf_sensitivity : callable
         θ → how far a neighbor moves any entry of that point, (R,); public.
     rounds : sequence of NoisyHT
         :func:`tight_rounds` or :func:`printed_rounds`.
-    n_features : int
-        d.
     project : callable
         Applied to every iterate, e.g. onto a ball, or the identity; post-processing.
     prune : callable, optional

@@ -65,27 +65,14 @@ def peeling(
 
     Parameters
     ----------
-    transcript : Transcript
-        Where it is released and recorded.
     values : (d, R) array
         Private vectors v.
     linf_sensitivity : float or (R,) array
         λ. Witness for the selection: one coordinate up, another down; for the values: all up.
-    sparsity : int
-        s, at most d.
     noise_multiplier : float
         b/λ; :func:`printed_multiplier` for the papers' own.
     label : str
         The events are named ``"<label>: selection"`` and ``"<label>: values"``.
-
-    Returns
-    -------
-    SparseRelease
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range or a shape is wrong.
     """
     values = check_columns("values", values, transcript.n_replicates)
     d, n_replicates = values.shape

@@ -50,36 +50,18 @@ def private_range(
     epsilon: float,
     label: str,
 ) -> FloatArray:
-    """Release the middle of a bin near the middle of every column.
+    """Release the middle (k, R) of a bin near the middle of every column.
 
     Parameters
     ----------
-    transcript : Transcript
-        Where it is released and recorded.
     values : sequence of R arrays (n_r, k)
         Private, finite; one array per replicate, which may be one and the same.
     bound : float
         B, public: values are truncated to ±B.
     bin_width : (R,) array
-        w, public.
+        w, public; more than 2^52 bins are refused.
     epsilon : float
         Of each column: k events of this bounded range.
-    label : str
-        Names the choice in the record.
-
-    Returns
-    -------
-    (k, R) array
-        Middles of bins.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, or there are more than 2^52 bins.
-
-    Notes
-    -----
-    Two normal draws per column. Without noise, the median of the law above.
     """
     epsilon = check_positive("epsilon", epsilon)
     bin_width = np.asarray(bin_width, dtype=float)
@@ -108,7 +90,7 @@ def private_range(
 def repeated_ranges(
     values: FloatArray, normals: FloatArray, *, bound: float, bin_width: float, epsilon: float
 ) -> FloatArray:
-    """Return independent middles for one column (n,), as many as pairs of standard normals (2, N) are given.
+    """Return independent middles for one column (n,), one per pair of standard normals (2, N).
 
     Not released: for mechanisms that account for the repetitions themselves.
     """

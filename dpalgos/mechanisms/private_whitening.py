@@ -25,20 +25,10 @@ from dpalgos.typing import FloatArray
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Whitening:
-    """Released second moments of the rows, and the whitening matrix that follows.
+    """Released second moments M (R, p, p) of the rows, and the whitening matrix W (R, d, d) that follows.
 
-    Attributes
-    ----------
-    moments : (R, p, p) array
-        M.
-    matrix : (R, d, d) array
-        W, symmetric.
-    unresolved : (R,) array
-        How many directions lie below the floor.
-    floor : (R,) array
-        Of the eigenvalues of the moments of x, or of u.
-    noise_std : (R,) array
-        Of the noise in svec(M).
+    ``unresolved`` (R,) counts directions below the ``floor`` (R,) of the eigenvalues of the moments of x, or
+    of u; ``noise_std`` (R,) is that of the noise in svec(M).
     """
 
     moments: FloatArray

@@ -48,22 +48,9 @@ def select_by_random_stopping(
 ) -> FloatArray:
     """Release the index and the score of the candidate with the least score, (2, R).
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Where they are released and recorded.
-    mean_scores : (K, R) array
-        The private scores without noise, for the record alone.
-    scores : callable
-        Draws fresh, ``score_epsilon``-DP scores.
-    score_epsilon : float
-        ε₁.
-    stop_probability : float
-        γ.
-    most_draws : int or None
-        Condition the number of draws on being at most this many; None: unbounded, 1/γ on average.
-    label : str
-        Names the choice in the record.
+    ``scores`` draws fresh scores, ``score_epsilon`` = ε₁ each; ``mean_scores`` (K, R), without noise, are for
+    the record alone. ``stop_probability`` is γ. The number of draws is conditioned on being at most
+    ``most_draws``; None: unbounded, 1/γ on average.
     """
     epsilon = SCORE_FACTOR * check_positive("score_epsilon", score_epsilon)
     stop = check_probability("stop_probability", stop_probability)

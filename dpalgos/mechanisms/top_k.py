@@ -10,10 +10,9 @@ first k to ring in a race of independent clocks: the first is j with probability
 the others start afresh, because exponential clocks have no memory.
 
 What it costs. Let a neighbor move every score by at most λ. A choice among what is left changes its
-log-probabilities by (Δscore_j)/g less a common constant, so their ratios span at most ε₀ = 2λ/g, or λ/g
-if all scores move the same way (``monotone``): an ε₀-bounded-range event, hence ε₀²/8 zCDP. The k choices
-compose adaptively: k such events. *Not* true of one-shot Laplace noise, whose single choice already
-exceeds ε₀²/8.
+log-probabilities by (Δscore_j)/g less a common constant, so their ratios span at most ε₀ = 2λ/g: an
+ε₀-bounded-range event, hence ε₀²/8 zCDP. The k choices compose adaptively: k such events. *Not* true of
+one-shot Laplace noise, whose single choice already exceeds ε₀²/8.
 
 The selected values are then released with fresh noise; given the published support, k coordinates move by
 λ each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
@@ -33,7 +32,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
-from dpalgos.errors import InputError
 from dpalgos.release.checks import (
     check_columns,
     check_how_many,
@@ -48,16 +46,9 @@ _GROUP_ELEMENTS = 40_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparseRelease:
-    """A released sparse vector per replicate.
+    """A released sparse vector of length d per replicate.
 
-    Attributes
-    ----------
-    support : (k, R) int array
-        Selected coordinates in the order of selection.
-    values : (k, R) array
-        Their released values.
-    n_features : int
-        Length d of the vector.
+    ``support`` (k, R) holds the selected coordinates in the order of selection, ``values`` (k, R) theirs.
     """
 
     support: IntArray
@@ -79,47 +70,29 @@ def gumbel_top_k(
     noise_multiplier: float,
     k: int,
     label: str,
-    monotone: bool = False,
     by_magnitude: bool = False,
 ) -> IntArray:
     """Release which k scores are largest, in order.
 
     Parameters
     ----------
-    transcript : Transcript
-        Where it is released and recorded.
     scores : (d, R) array
         Private scores.
     sensitivity : float or (R,) array
         λ: how far a neighbor moves any one score.
     noise_multiplier : float
-        Gumbel scale over sensitivity, g/λ.
+        Gumbel scale over sensitivity, g/λ: k events of bounded range ε₀ = 2/noise_multiplier.
     k : int
         How many, at most d.
-    label : str
-        Names the choice in the record.
-    monotone : bool
-        Whether a neighbor moves all scores in the same direction; halves ε₀.
     by_magnitude : bool
         Whether |score| decides, which moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
 
     Returns
     -------
     (k, R) int array
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range or a shape is wrong.
-
-    Notes
-    -----
-    Event: k of bounded range ε₀ = 2/noise_multiplier (1/noise_multiplier if monotone). O(dR) time.
     """
     scores = check_columns("scores", scores, transcript.n_replicates)
     k = check_how_many("k", k, len(scores))
-    if monotone and by_magnitude:
-        raise InputError("monotone must be False with by_magnitude=True: magnitudes move in both directions")
     noise_multiplier = check_positive("noise_multiplier", noise_multiplier)
     scale = noise_multiplier * check_sensitivity("sensitivity", sensitivity)
 
@@ -136,7 +109,7 @@ def gumbel_top_k(
 
     event = BoundedRangeEvent(
         label=label,
-        epsilon=(1 if monotone else 2) / noise_multiplier,
+        epsilon=2 / noise_multiplier,
         sensitivity=plain_sensitivity(sensitivity),
         count=k,
         by_magnitude=by_magnitude,
@@ -151,21 +124,18 @@ def exponential_mechanism(
     sensitivity: float | FloatArray,
     epsilon: float,
     label: str,
-    monotone: bool = False,
 ) -> IntArray:
     """Release one index per replicate, (R,), with probability ∝ exp(ε score / (2λ)).
 
-    The arguments are those of :func:`gumbel_top_k`, but ``epsilon``, the ε₀ of the choice; with ``monotone``
-    the probability is ∝ exp(ε score / λ). Witness: one score up by λ, another down by λ.
+    ``epsilon`` is the ε₀ of the choice. Witness: one score up by λ, another down by λ.
     """
     chosen = gumbel_top_k(
         transcript,
         scores,
         sensitivity=sensitivity,
-        noise_multiplier=(1 if monotone else 2) / check_positive("epsilon", epsilon),
+        noise_multiplier=2 / check_positive("epsilon", epsilon),
         k=1,
         label=label,
-        monotone=monotone,
     )
     return np.asarray(chosen[0])
 
@@ -186,28 +156,17 @@ def noisy_top_k(
 
     Parameters
     ----------
-    transcript : Transcript
-        Where it is released and recorded.
     values : (d, R) array
         Private vectors.
     linf_sensitivity : float or (R,) array
         λ: how far a neighbor moves any one coordinate.
     sparsity : int
         How many coordinates, k.
-    selection_multiplier : float
-        Gumbel scale over λ.
-    release_multiplier : float
-        Gaussian standard deviation over √k λ.
+    selection_multiplier, release_multiplier : float
+        Gumbel scale over λ, and Gaussian standard deviation over √k λ: ρ is half of k over the square of the
+        first plus 1 over that of the second.
     label : str
         The events are named ``"<label>: selection"`` and ``"<label>: values"``.
-
-    Returns
-    -------
-    SparseRelease
-
-    Notes
-    -----
-    ρ = 1/(2 release_multiplier²) + k/(2 selection_multiplier²).
     """
     values = check_columns("values", values, transcript.n_replicates)
     support = gumbel_top_k(
@@ -233,8 +192,7 @@ def selected_l2_sensitivity(linf_sensitivity: float | FloatArray, k: int) -> flo
 
     Given the support, each of the k coordinates moves by at most λ. Witness: all of them by λ.
     """
-    root = float(np.sqrt(k))
-    return root * linf_sensitivity
+    return float(np.sqrt(k)) * linf_sensitivity
 
 
 def release_laplace(
@@ -248,20 +206,7 @@ def release_laplace(
     """Release k coordinates, each moved by at most λ, with Laplace noise of scale λ/``epsilon``.
 
     Charged as k releases of ``epsilon`` each, i.e. k ε²/2 zCDP, where one release of ℓ1 sensitivity kλ
-    would be charged (kε)²/2.
-
-    Parameters
-    ----------
-    values : (k, R) array
-        Private vectors.
-    linf_sensitivity : float or (R,) array
-        λ. Witness: a neighbor that moves every coordinate by λ.
-    epsilon : float
-        Per coordinate.
-
-    Returns
-    -------
-    (k, R) array
+    would be charged (kε)²/2. Witness: a neighbor that moves every coordinate by λ.
     """
     values = check_columns("values", values, transcript.n_replicates)
     epsilon = check_positive("epsilon", epsilon)

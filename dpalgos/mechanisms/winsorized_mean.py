@@ -45,11 +45,7 @@ from dpalgos.typing import FloatArray, IntArray
 class Window:
     """How wide bins are and how far around the chosen one values count, in units of τ.
 
-    Attributes
-    ----------
-    bin_width : float
-    half_width : float
-        At least 2 + bin_width / 2 if no value is to be cut off.
+    ``half_width`` is at least 2 + bin_width / 2 if no value is to be cut off.
     """
 
     bin_width: float
@@ -62,16 +58,9 @@ FINE_WINDOW = Window(bin_width=0.25, half_width=2.125)
 
 @dataclass(frozen=True, kw_only=True)
 class WinsorizedNoise:
-    """Noise of the three steps in several dimensions.
+    """Noise of the three steps in several dimensions: ε of each range, multipliers of the two means.
 
-    Attributes
-    ----------
-    range_epsilon : float
-        Of every coordinate's range.
-    first_multiplier, refined_multiplier : float
-        Noise standard deviation over sensitivity of the two means.
-    interval_multipliers : mapping
-        Part of an interval → the same for it; none without an interval.
+    ``interval_multipliers`` are those of the parts of an interval; none without one.
     """
 
     range_epsilon: float
@@ -99,24 +88,10 @@ def winsorized_means_by_column(
     mean_epsilon: float,
     label: str,
 ) -> "RefinedMean":
-    """Release the mean of every column by itself.
+    """Release the mean of every column by itself, from an array (n_r, k) per replicate.
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Where they are released and recorded.
-    values : sequence of R arrays (n_r, k)
-        Private; one array per replicate, which may be one and the same.
-    bound : float
-        Ranges are looked for in ±bound; public.
-    radius : (R,) array
-        τ of every column, public.
-    window : Window
-        In units of τ.
-    range_epsilon, mean_epsilon : float
-        Of every column's range, and of its mean.
-    label : str
-        Names the means in the record; ranges are called "range of the ``label``".
+    Ranges are searched in ±``bound``; ``radius`` (R,) is τ of every column; both are public. Every column's
+    range costs ``range_epsilon``, its mean ``mean_epsilon``.
     """
     n_rows = np.array([len(X) for X in values], dtype=float)
     center = private_range(
@@ -200,25 +175,10 @@ def winsorized_mean(
     failure: float,
     label: str,
 ) -> RefinedMean:
-    """Release the mean of vectors.
+    """Release the mean of vectors, an array (n_r, d) per replicate.
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Where it is released and recorded.
-    vectors : sequence of R arrays (n_r, d)
-        Private; one array per replicate, which may be one and the same.
-    bound : float
-        On the ℓ2 norm of the mean; public.
-    radius : (R,) array
-        τ, public.
-    rotation : HadamardRotation
-        Public, the same for all replicates.
-    noise : WinsorizedNoise
-    failure : float
-        γ, of the concentration in rotated coordinates and of the refinement; affects accuracy only.
-    label : str
-        Names the means in the record.
+    ``bound`` on the ℓ2 norm of the mean, ``radius`` τ (R,) and ``rotation`` are public; ``failure`` is γ, of
+    the concentration in rotated coordinates and of the refinement, and affects accuracy only.
     """
     n_rows = np.array([len(X) for X in vectors], dtype=float)
     size, d = rotation.size, rotation.n_features

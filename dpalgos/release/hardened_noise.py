@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import floor, log2, sqrt
 from secrets import randbelow
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import opendp.prelude as dp
@@ -94,16 +94,7 @@ class SecureTranscript(Transcript):
         on_grid = sensitivity / step + 2 * sqrt(size)
         return np.full(np.shape(l2_sensitivity), noise_multiplier * self._inflation * on_grid * step)
 
-    def gaussian_of_drawn_rows(
-        self,
-        total: Callable[[FloatArray], FloatArray],
-        used: BoolArray,
-        *,
-        sampling_rate: float,
-        l2_sensitivity: float | FloatArray,
-        noise_multiplier: float,
-        label: str,
-    ) -> FloatArray:
+    def gaussian_of_drawn_rows(self, *args: Any, label: str, **keywords: Any) -> FloatArray:
         """Refuse: discrete noise on sums over random rows has no accountant here."""
         raise InputError(
             f"{label} of rows drawn at random has no hardened sampler, so this estimator cannot be released; "
@@ -138,20 +129,13 @@ class SecureTranscript(Transcript):
         scale = self._inflation * (sensitivity / step + 2) / epsilon * step
         return np.full(np.shape(linf_sensitivity), scale)
 
-    def gaussian_sketch(
-        self, gram: FloatArray, *, n_rows: int, row_bound_squared: float, ridge: float, label: str
-    ) -> FloatArray:
+    def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
         """Refuse: no hardened sampler of a sketch is known here."""
-        raise InputError(
-            f"{label} has no hardened sampler, so this estimator cannot be released; choose another estimator"
-        )
+        raise _no_sampler(label)
 
     def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
         """Refuse a mechanism that draws floating-point noise of its own."""
-        label = events[0].label if events else "this step"
-        raise InputError(
-            f"{label} has no hardened sampler, so this estimator cannot be released; choose another estimator"
-        )
+        raise _no_sampler(events[0].label if events else "this step")
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
@@ -159,7 +143,7 @@ class SecureTranscript(Transcript):
         Only selections whose range is bounded have a hardened sampler; others are refused. ``draw``, which
         uses floating-point noise, is not called.
         """
-        event, step, scale = self._charged_selection(scores, *events)
+        event, step, scale = self._charged_selection(*events)
         ranked = np.abs(scores[:, 0]) if event.by_magnitude else scores[:, 0]
         select = top_k_sampler(scale, event.count)
         chosen = self._publish(scores, lambda: np.asarray(select(_on_grid(ranked, step)))[:, None])
@@ -175,7 +159,7 @@ class SecureTranscript(Transcript):
     ) -> IntArray:
         """Select the largest allowed score of every column, (m, 1), from scores (K, m, 1)."""
         flat = scores.reshape(-1, 1)
-        _, step, scale = self._charged_selection(flat, event)
+        _, step, scale = self._charged_selection(event)
         select = top_k_sampler(scale, 1)
         candidates = [np.arange(len(scores))] * scores.shape[1]
         if allowed is not None:
@@ -188,19 +172,22 @@ class SecureTranscript(Transcript):
 
         return cast(IntArray, self._publish(flat, selected))
 
-    def _charged_selection(
-        self, scores: FloatArray, *events: Event
-    ) -> tuple[BoundedRangeEvent, float, float]:
+    def _charged_selection(self, *events: Event) -> tuple[BoundedRangeEvent, float, float]:
         """Charge a selection; return its event, the scores' grid step, and the Gumbel scale in steps."""
         event = events[0] if len(events) == 1 else None
         if not isinstance(event, BoundedRangeEvent):
-            self.publish(scores, lambda: scores, *events)
-            raise AssertionError("unreachable")
+            raise _no_sampler(events[0].label if events else "this step")
         sensitivity = _single(event.sensitivity)
         step, spent = grid_step(sensitivity, 1), event.epsilon / self._inflation
         self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
         # Twice the sensitivity: scores may move in both directions.
         return event, step, 2 * (sensitivity / step + 2) / spent
+
+
+def _no_sampler(label: str) -> InputError:
+    return InputError(
+        f"{label} has no hardened sampler, so this estimator cannot be released; choose another estimator"
+    )
 
 
 def grid_step(sensitivity: float, size: int) -> float:

@@ -127,7 +127,7 @@ class Transcript:
         noise_multiplier: float,
         label: str,
     ) -> FloatArray:
-        """Release vectors with Gaussian noise.
+        """Release vectors (k, R) with Gaussian noise.
 
         Parameters
         ----------
@@ -139,18 +139,9 @@ class Transcript:
             Noise standard deviation over sensitivity, as accounted.
         label : str
             Names the quantity in the record.
-
-        Returns
-        -------
-        (k, R) array
         """
-        self.record(
-            GaussianEvent(
-                label=label,
-                noise_multiplier=noise_multiplier,
-                l2_sensitivity=plain_sensitivity(l2_sensitivity),
-            )
-        )
+        sensitivity = plain_sensitivity(l2_sensitivity)
+        self.record(GaussianEvent(label=label, noise_multiplier=noise_multiplier, l2_sensitivity=sensitivity))
         std = noise_multiplier * np.asarray(l2_sensitivity)
         return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
 
@@ -198,13 +189,7 @@ class Transcript:
         self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
     ) -> FloatArray:
         """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
-        self.record(
-            PureEvent(
-                label=label,
-                epsilon=epsilon,
-                sensitivity=plain_sensitivity(l1_sensitivity),
-            )
-        )
+        self.record(PureEvent(label=label, epsilon=epsilon, sensitivity=plain_sensitivity(l1_sensitivity)))
         scale = np.asarray(l1_sensitivity) / epsilon
         return self._publish(value, lambda: value + scale * self._noise.laplace(value.shape[0]))
 
@@ -238,25 +223,11 @@ class Transcript:
         ridge: float,
         label: str,
     ) -> FloatArray:
-        """Release ``n_rows`` independent draws of N(0, gram), where gram ⪰ ridge · I.
-
-        Parameters
-        ----------
-        gram : (R, p, p) array
-            A'A + ridge · I per replicate.
-
-        Returns
-        -------
-        (R, n_rows, p) array
-        """
-        self.record(
-            GaussianSketchEvent(
-                label=label,
-                n_rows=n_rows,
-                row_bound_squared=row_bound_squared,
-                ridge=ridge,
-            )
+        """Release draws of N(0, gram), (R, n_rows, p), where gram (R, p, p) is A'A + ridge · I."""
+        event = GaussianSketchEvent(
+            label=label, n_rows=n_rows, row_bound_squared=row_bound_squared, ridge=ridge
         )
+        self.record(event)
         n_columns = gram.shape[-1]
 
         def rows() -> FloatArray:

@@ -42,10 +42,7 @@ A = TypeVar("A", FloatArray, BoolArray)
 
 
 class ColumnPiece(NamedTuple):
-    """Some rows as an array (m,) per column, in the precision in which they are read.
-
-    ``squares`` (m,) are the rows' squared ℓ2 norms, in an array that the reader of the piece may overwrite.
-    """
+    """Some rows by column; ``squares`` (m,), their squared ℓ2 norms, may be overwritten."""
 
     rows: slice
     columns: list[FloatArray]

@@ -185,7 +185,6 @@ class SharedPasses:
         run.seconds += time.perf_counter() - began
 
     def _pause(self, run: _Run) -> None:
-        """Hand the turn back and wait for the next one."""
         with self._turn:
             self._running = None
             self._turn.notify_all()

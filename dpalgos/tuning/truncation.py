@@ -88,9 +88,20 @@ def private_interval(
     ``epsilon`` is that of each of the two quantiles of a column; ``columns`` (m, R) are released indices of
     the columns that each replicate asks about, by default all.
     """
-    released = exponential_quantiles(
+    return interval_of(_quantiles(transcript, sample, sample.X, bound, epsilon, columns), bound)
+
+
+def _quantiles(
+    transcript: Transcript,
+    sample: Sample,
+    values: FloatArray,
+    bound: float,
+    epsilon: float,
+    columns: IntArray | None = None,
+) -> FloatArray:
+    return exponential_quantiles(
         transcript,
-        sample.X,
+        values,
         levels=LEVELS,
         lower=-bound,
         upper=bound,
@@ -99,7 +110,6 @@ def private_interval(
         row_mask=sample.row_mask,
         columns=columns,
     )
-    return interval_of(released, bound)
 
 
 def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
@@ -110,8 +120,7 @@ def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatAr
 
 def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
     """Return the level ± which truncates a response, (R,), from its released quantiles (1, 2, R)."""
-    lower, upper = interval_of(released, bound)
-    return np.asarray(np.maximum(np.abs(lower), np.abs(upper))[0])
+    return np.asarray(np.abs(interval_of(released, bound)).max(axis=0)[0])
 
 
 def response_truncation(
@@ -123,16 +132,7 @@ def response_truncation(
     () or (R,), but for ``"none"``: there the first is infinite.
     """
     if truncation == "private_quantiles":
-        released = exponential_quantiles(
-            transcript,
-            sample.response()[:, None],
-            levels=LEVELS,
-            lower=-bound,
-            upper=bound,
-            epsilon=epsilon,
-            label=LABEL,
-            row_mask=sample.row_mask,
-        )
+        released = _quantiles(transcript, sample, sample.response()[:, None], bound, epsilon)
         level = symmetric_bound(released, bound)
         return level, level
     if truncation == "none":
