@@ -4,8 +4,8 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
-Sensitivity: Δ = ‖u − l‖₂ / n in ℓ2 for entries truncated to [l_j, u_j] (:func:`mean_sensitivity`), that is
-2R√d / n for ± R; attained by the rows l and u.
+Sensitivity: Δ = ‖u − l‖₂ / n in ℓ2 for entries truncated to [l_j, u_j]
+(:func:`dpalgos.steps.clipping.box_mean_sensitivity`), that is 2R√d / n for ± R; attained by the rows l and u.
 
 Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
 released 2.5 % and 97.5 % quantiles of every column, 2d selections that take ``truncation_share`` of ρ; given
@@ -37,15 +37,15 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import SQUARES, beyond, relative_squares, release_squares
 from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
-from dpalgos.params import choice, positive
+from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import truncate
-from dpalgos.steps.denoising import james_stein
+from dpalgos.steps.clipping import box_mean_sensitivity, truncate
+from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
@@ -66,9 +66,7 @@ class DPMeanParams(IntervalParams):
     value_bound: float = positive("R: every entry is truncated to ±R")
     truncation: str = truncation_choice()
     truncation_share: float = share("quantiles (of every column, together)", default=0.1)
-    shrinkage: str | None = choice(
-        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None
-    )
+    shrinkage: str | None = shrinkage_choice()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,21 +78,13 @@ class DPMeanParams(IntervalParams):
             )
 
 
-def mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity ‖u − l‖₂/n of the mean of entries in intervals of these widths (d, R).
-
-    Attained by a row of upper ends against one of lower ends.
-    """
-    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
-
-
 def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return the neighbors R·1 and −R·1, which lie on either side of every interval."""
-    row, response = np.full((1, d), params.value_bound), np.zeros(1)
+    row = np.full(d, params.value_bound)
     return {
-        "mean": (row, response, -row, response),
+        "mean": pair(row, -row),
         LABEL: quantile_witness(params.value_bound, d),
-        SQUARES: (0 * row, response, 2 * row, response),
+        SQUARES: pair(0 * row, 2 * row),
     }
 
 
@@ -128,7 +118,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means = sample.mean_of(lambda X: X)
     else:
         means = sample.clipped_means(truncate, bound)
-    sensitivity = mean_sensitivity(widths, sample.n_rows)
+    sensitivity = box_mean_sensitivity(widths, sample.n_rows)
     released = transcript.gaussian(
         means, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
     )

@@ -15,7 +15,7 @@ here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.t
 Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (:func:`entry_sensitivity`,
 attained by the rows R·1 and −R·1), hence every |m_j| too. The selection and the release of the s selected
 entries both use m, and both are charged; given the published S, the s entries move by √s λ in ℓ2, by
-‖u − l‖₂ / n where they are truncated to intervals [l_j, u_j].
+‖u − l‖₂ / n (:func:`dpalgos.steps.clipping.box_mean_sensitivity`) where they are truncated to intervals.
 
 Calibrations
     ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share f of ρ
@@ -25,10 +25,8 @@ Calibrations
     the certificate does not use it: zCDP proves (5/24) ε² / log(1/δ), .3555 at (.5, 1e-5), for every s.
 
 ``selection_bound`` τ < R (tight only) selects by the mean of the entries truncated to ±τ, whose entries move
-by 2τ/n only. Where the noise around a zero mean is symmetric and unimodal, a small mean μ shows as
-μ P(|x| < τ), which falls more slowly than τ does, so that nothing is lost for small means, while large ones
-stay near τ; about two standard deviations is a good level. With skewed noise the truncated mean of a null
-coordinate is not zero, so the default is R, as printed.
+by 2τ/n only; about two standard deviations is a good level for symmetric data. With skewed noise the
+truncated mean of a null coordinate is not zero, so the default is R, as printed.
 
 Post-processing, free: ``shrinkage="james_stein"`` of the s released values by their known noise level;
 ``sparsity_choice="noise_level"``.

@@ -69,7 +69,7 @@ from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, counts_above
-from dpalgos.steps.denoising import james_stein
+from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
 _ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
@@ -94,9 +94,7 @@ class PreconditionedGLMParams(IntervalParams):
         partial(check_clip, of="scores"),
         default="private",
     )
-    shrinkage: str | None = choice(
-        "'james_stein' (with the known noise level) or None", ("james_stein", None), default="james_stein"
-    )
+    shrinkage: str | None = shrinkage_choice("james_stein")
     unshrunk_with_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -147,8 +145,7 @@ def witnesses(
     Scores attain theirs at the first step: opposite rows of the same label at θ = 0, or with a response that
     no prediction comes near.
     """
-    first, last, zero = np.zeros((1, d)), np.zeros((1, d)), np.zeros(1)
-    first[0, 0] = last[0, -1] = 1e6
+    first, last, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(d)[-1:], np.zeros(1)
     unbounded = not np.isfinite(params.made().residual_bound)
     row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
     return {

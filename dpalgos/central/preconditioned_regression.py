@@ -25,8 +25,7 @@ and their noise levels (:mod:`dpalgos.steps.denoising`): a mean of the steps whe
 noise, an extrapolation where they still move, as in directions that the whitening does not resolve.
 
 A second whitening, inside the first's coordinates, resolves directions that the first's noise hides, and
-takes its share from the steps: ``n_whitenings=None`` takes it where nμ ≥ 4,000. Between 2,600 and 3,600
-tables differ in whether it helps: weak directions gain from it, and lose what they owe to shrinkage.
+takes its share from the steps: ``n_whitenings=None`` takes it where nμ ≥ 4,000.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
     ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
@@ -39,15 +38,11 @@ from zero, and nothing is shrunk: :mod:`dpalgos.intervals.regression` then knows
 and grow faster, a tenth of the rows' clipping is wanted and the gradients' level is doubled (what
 clipping does cannot be known), and a share of μ² pays for the second moments of the clipped gradients of the
 last step, of norm at most C (√2 C²/n, orthogonal gradients), and for how many rows were clipped anywhere
-(1). The answer is less accurate than without, for Gaussian rows: at ε = .5 by a factor of 3 for n = 2,000,
-d = 5 and for n = 20,000, d = 5, of 4.3 for n = 20,000, d = 20, there by 1.4 at ε = 3.
+(1). The answer is less accurate than without: for Gaussian rows by a factor of 3 to 4 at ε = .5.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this
 ε and stay near the ridge regression; ``diagnostics["unresolved_directions"]`` counts them. Constants were
-chosen on fifteen tables (n = 4,000 to 45,000, d = 6 to 27): nine of real rows, six generated ones with heavy
-tails or nearly collinear columns. On the housing data errors lean on stopping early, which cancels part of
-the clipping bias: with twice as many gradients clipped, errors are 2 to 8 % smaller on the fifteen together,
-and a tenth to a third larger there.
+chosen on fifteen tables (n = 4,000 to 45,000, d = 6 to 27), nine of them of real rows.
 
 Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning).
@@ -88,8 +83,6 @@ from dpalgos.typing import BoolArray, FloatArray
 
 _START_RIDGE = 3.0  # floors of the whitening
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
-
-
 _WANTED = WantedRows()
 
 
@@ -197,9 +190,8 @@ def witnesses(
 
     Eigenvectors of the first moments stay orthogonal when they are whitened.
     """
-    first, last, zero = np.zeros((1, d)), np.zeros((1, d)), np.zeros(1)
-    first[0, 0] = last[0, -1] = 1e6
-    large = np.full(1, 1e6)
+    axes, zero, large = 1e6 * np.eye(d), np.zeros(1), np.full(1, 1e6)
+    first, last = axes[:1], axes[-1:]
     if len(published) > N_COUNTS and params.n_whitenings == 2:
         vectors = np.linalg.eigh(unsvec(published[N_COUNTS][:, :1], d + 1)[0, :d, :d])[1]
         one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T

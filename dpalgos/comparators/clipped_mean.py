@@ -14,12 +14,9 @@ binary search of four noisy counts of rows outside, for the level that about 2�
 
 Why it is private. What is released is the bracket, the mean offset from the center: beside a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
-move the mean by 2r/n (:func:`mean_sensitivity`), and one row moves a count by 1. All releases are Gaussian
-with shares of μ² that sum to 1, so that they compose to exactly (ε, δ), whatever the released centers are.
-
-Departure from the center by histogram bins of the digest this follows: for columns of standard deviation 1
-and B = 10 the coarse means are closer (.3 against ±.5 per coordinate), all noise is Gaussian, hence accounted
-exactly and available hardened, and the ball counts the center's error in quadrature.
+move the mean by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), and one row moves a count by 1.
+All releases are Gaussian with shares of μ² that sum to 1, so that they compose to exactly (ε, δ), whatever
+the released centers are.
 
 ``shrinkage="james_stein"`` shrinks the answer towards the public center (0 if the center is private), from
 the release and its known noise level alone.
@@ -27,9 +24,8 @@ the release and its known noise level alone.
 ``interval`` reserves a share of μ² for one more release, the mean squares of the clipped offsets and the
 share of rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
 
-Clipping biases the mean of skewed data towards the clipped side. Rows cut at two standard deviations above
-the typical norm: for centered exponential columns the bias stays below the sampling error up to n of about
-20,000 (d = 20).
+Clipping biases the mean of skewed data: for centered exponential columns, cut at two standard deviations
+above the typical norm, by less than the sampling error up to n of about 20,000 (d = 20).
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +36,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
@@ -52,12 +48,12 @@ from dpalgos.intervals.half_widths import (
     release_score_moments,
 )
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
-from dpalgos.params import checked, choice, positive
+from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import clip_factor, counts_above, truncate
-from dpalgos.steps.denoising import james_stein
+from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor, counts_above, truncate
+from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
 _CENTER_SHARE = 0.1
@@ -90,9 +86,7 @@ class ClippedMeanParams(IntervalParams):
         _check_optional_std_bounds,
         default=None,
     )
-    shrinkage: str | None = choice(
-        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=None
-    )
+    shrinkage: str | None = shrinkage_choice()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,16 +100,10 @@ class ClippedMeanParams(IntervalParams):
             )
 
 
-def mean_sensitivity(clip_norm: float | FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity 2r/n of the mean of vectors of norm at most r: opposite vectors of norm r."""
-    return np.asarray(2 * np.asarray(clip_norm) / n_rows)
-
-
 def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return far rows on opposite sides, and a far row against one at the last center."""
-    far, response = np.zeros((1, d)), np.zeros(1)
-    far[0, 0] = 1e9
-    opposite = (far, response, -far, response)
+    far = 1e9 * np.eye(1, d)
+    opposite = pair(far, -far)
     if params.mean_bound is None:
         center = np.broadcast_to(_public_center(params, d), (d, 1))
         return {"mean": opposite, **interval_witnesses(center)}
@@ -124,7 +112,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]
         center = truncate(center + offset[:, :1], params.mean_bound)
     return {
         "center": opposite,
-        "rows outside a level": (far, response, center.T, response),
+        "rows outside a level": pair(far, center.T),
         "mean": opposite,
         **interval_witnesses(center),
     }
@@ -168,7 +156,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
         center, radius = _private_center(sample, params, budget, transcript)
         towards = np.zeros((sample.n_features, 1))
     multiplier = budget.gaussian_multiplier("mean")
-    sensitivity = mean_sensitivity(radius, sample.n_rows)
+    sensitivity = ball_mean_sensitivity(radius, sample.n_rows)
     offset = transcript.gaussian(
         mean_offset(sample, center, radius),
         l2_sensitivity=sensitivity,
@@ -222,7 +210,7 @@ def _private_center(
     error = np.full(sample.n_replicates, bound)
     for _ in range(n_stages):
         radius = root_d * np.sqrt(high**2 + error**2) + 2 * high
-        sensitivity = mean_sensitivity(radius, sample.n_rows)
+        sensitivity = ball_mean_sensitivity(radius, sample.n_rows)
         offset = transcript.gaussian(
             mean_offset(sample, center, radius),
             l2_sensitivity=sensitivity,

@@ -120,17 +120,7 @@ class ObjectivePerturbationGLMParams(IntervalParams, PrivateFamilyParams):
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbationNoise:
-    """How much is added, in units of a row's bounds.
-
-    Attributes
-    ----------
-    ridge : float
-        Λ/β.
-    objective : float
-        n σ / L.
-    output : float
-        τ Λ / (nγ).
-    """
+    """How much is added, in units of a row's bounds: Λ/β, n σ / L and τ Λ / (nγ)."""
 
     ridge: float
     objective: float
@@ -252,8 +242,8 @@ def useful_ridge(epsilon: float, delta: float, n_rows: int, n_features: int) -> 
 
     In a direction of curvature h whose coefficient has square t, noise of variance v in the gradient and a
     ridge λ leave the error (v + λ²t) / (h + λ)², least at λ = v / (h t). With d such directions, h = c_x²/4d,
-    and predictors of variance 1, t = 1/c_x², noise of 2 c_x / (nμ) makes that 64 β d / (nμ²) in Λ. That is
-    too much where few directions hold most of the signal, as in images, where a quarter of it is best.
+    and predictors of variance 1, t = 1/c_x², noise of 2 c_x / (nμ) makes that 64 β d / (nμ²) in Λ; a quarter
+    of it is best where few directions hold most of the signal.
     """
     return 16 * n_features / (n_rows * gaussian_mu(epsilon, delta) ** 2)
 

@@ -76,7 +76,6 @@ class GradientRounds:
     coef_bound: float
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return the reports of the next group's devices."""
         radius = self.radius(state.coef)
 
         def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
@@ -90,7 +89,6 @@ class GradientRounds:
         return (ReportPart(label=label, randomizer=self._randomizer, vectors=vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        """Return the next iterate."""
         scale = self.radius(state.coef)
         moved = hard_threshold(state.coef - self.step_size * scale * means[0], self.working_sparsity)
         project = project_l1_ball if self.params.projection == "l1" else project_l2_ball

@@ -27,8 +27,7 @@ from dpalgos.typing import BoolArray, FloatArray
 class GramReport:
     """How xx' is written as a vector of norm at most 1.
 
-    Rows must be clipped to r, ``row_bound``, and τ, ``covariate_bound``; c and s ≤ 2 are ``center`` and
-    ``weight``.
+    Rows must be clipped to r, ``row_bound``, and τ, ``covariate_bound``; ``center`` is c, ``weight`` s ≤ 2.
     """
 
     n_features: int
@@ -39,7 +38,7 @@ class GramReport:
 
     @property
     def size(self) -> int:
-        """Entries, d (d + 1)/2."""
+        """d (d + 1)/2."""
         return self.n_features * (self.n_features + 1) // 2
 
     @cached_property
@@ -126,27 +125,17 @@ def _least_noise(n_features: int, row_bound: float) -> tuple[float, float]:
         return norm**2 * (1 + (n_features - 1) / weight)
 
     def best_weight(center: float) -> float:
-        found = minimize_scalar(
-            lambda log_weight: error(center, float(np.exp(log_weight))),
-            bounds=(-9, np.log(2)),
-            method="bounded",
-        )
-        return float(np.exp(found.x))
+        def along(log_weight: float) -> float:
+            return error(center, float(np.exp(log_weight)))
 
-    found = minimize_scalar(
-        lambda center: error(center, best_weight(center)), bounds=(0, 1), method="bounded"
-    )
+        return float(np.exp(minimize_scalar(along, bounds=(-9, np.log(2)), method="bounded").x))
+
+    found = minimize_scalar(lambda c: error(c, best_weight(c)), bounds=(0, 1), method="bounded")
     best, plain = (float(found.x), best_weight(float(found.x))), (0.0, 2.0)
     return min(best, plain, key=lambda choice: error(*choice))
 
 
-def _unit_scaling(
-    n_features: int, row_bound: float, center: float, weight: float, box: float = 1.0
-) -> GramReport:
+def _unit_scaling(d: int, row_bound: float, center: float, weight: float, box: float = 1.0) -> GramReport:
     return GramReport(
-        n_features=n_features,
-        row_bound=row_bound * box,
-        covariate_bound=box,
-        center=center * box**2,
-        weight=weight,
+        n_features=d, row_bound=row_bound * box, covariate_bound=box, center=center * box**2, weight=weight
     )

@@ -138,11 +138,9 @@ class PureMoments(_Moments):
     """Both moments as one ε-DP report of norm at most 1."""
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return the devices' reports."""
         return (ReportPart(label="xx' and xy", randomizer=self._randomizer, vectors=self._vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        """Return the estimate."""
         gram, cross = np.split(means[0], [self._gram.size])
         share, std = self._gram_share, self._randomizer.noise_std
         noise = MomentNoise(
@@ -186,7 +184,6 @@ class GaussianMoments(_Moments):
     """The two moments with Gaussian noise each, as printed or with the least that is proved."""
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return the devices' reports."""
         gram, cross = self._randomizers
         return (
             ReportPart(label="xx'", randomizer=gram, vectors=self._products),
@@ -194,7 +191,6 @@ class GaussianMoments(_Moments):
         )
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        """Return the estimate."""
         gram, cross = self._randomizers
         noise = MomentNoise(
             diagonal=gram.noise_std * self._gram.largest_norm,

@@ -131,11 +131,9 @@ class PublicMoments:
     n_rounds: int = 1
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return the devices' reports."""
         return (ReportPart(label="xy", randomizer=self._randomizer, vectors=self._vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        """Return the estimate."""
         assert self.params.public_X is not None
         rows = self.params.public_X
         if self.params.calibration == "tight":

@@ -4,10 +4,9 @@
 
 All of it is post-processing of reports and public numbers.
 
-The floor. Noise can make Σ̂ indefinite, and an inverse that is not bounded gives errors with heavy tails;
-``low`` is a public bound on the eigenvalues of E xx', so that what lies below a quarter of it is noise. The
-answer's notes say where that happened. The noise's spectral norm is about 2σ√(d/n) for entries of σ/√n; a
-note warns where it exceeds half of ``low``, that is for n below 16 σ² d/low².
+The floor. Noise can make Σ̂ indefinite; ``low`` is a public bound on the eigenvalues of E xx', so that what
+lies below a quarter of it is noise. Notes say where that happened, and warn where the noise's spectral norm,
+about 2σ√(d/n) for entries of σ/√n, exceeds half of ``low``, that is for n below 16 σ² d/low².
 
 The threshold S is nothing, the ``sparsity`` largest coefficients, or a soft threshold at
 λ = √(2 log 2d) √(σ² + σ_v²)/(√n low), which no data decide. (The printed prox step lacks a ½ and would
@@ -15,9 +14,8 @@ threshold at λ/2.)
 
 Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
 
-Intervals add what is public of the sampling error, a bound on its variance:
-reports of local privacy are so noisy that this hardly widens them. They are for rows within the declared
-bounds; who is truncated nobody knows.
+Intervals add what is public of the sampling error, a bound on its variance, which hardly widens them. They
+are for rows within the declared bounds: nobody knows who is truncated.
 
 Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 """

@@ -99,7 +99,6 @@ class HalfSpaceRandomizer:
 
     @property
     def noise_std(self) -> float:
-        """B/√p."""
         return self.scale / float(np.sqrt(self.size))
 
     @property
@@ -112,11 +111,9 @@ class HalfSpaceRandomizer:
         return self.scale**2 - norm**2
 
     def event(self, label: str) -> Event:
-        """Return the privacy event of one report."""
         return _pure_event(self, label, threshold=0.0)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
-        """Draw a report for each vector, (m, p, R)."""
         if noise.silent:
             return _all_replicates(values, noise)
         m, p, _ = values.shape
@@ -157,17 +154,14 @@ class CapRandomizer:
 
     @cached_property
     def threshold(self) -> float:
-        """t, in standard deviations."""
         return _best_threshold(self.epsilon, self.size)
 
     @cached_property
     def mean(self) -> float:
-        """m."""
         return _cap_mean(self.threshold, self.epsilon)
 
     @property
     def noise_std(self) -> float:
-        """Root of E‖z̃‖²/p."""
         return float(np.sqrt(self._second_moment / self.size))
 
     @property
@@ -181,11 +175,9 @@ class CapRandomizer:
         return self._second_moment - norm**2
 
     def event(self, label: str) -> Event:
-        """Return the privacy event of one report."""
         return _pure_event(self, label, threshold=self.threshold * self.radius / self.mean)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
-        """Draw a report for each vector, (m, p, R)."""
         if noise.silent:
             return _all_replicates(values, noise)
         m, p, _ = values.shape
@@ -257,24 +249,17 @@ class GaussianReport:
 
     @property
     def noise_std(self) -> float:
-        """σ."""
         return self.noise_multiplier * self.l2_sensitivity
 
     @property
     def largest_norm(self) -> float:
-        """By the tail of a Gaussian norm."""
         return float(self.radius + self.noise_std * (np.sqrt(self.size) + np.sqrt(2 * np.log(1e12))))
 
     def event(self, label: str) -> Event:
-        """Return the privacy event of one report."""
-        return GaussianEvent(
-            label=label,
-            noise_multiplier=self.noise_multiplier,
-            l2_sensitivity=self.l2_sensitivity,
-        )
+        z, moves = self.noise_multiplier, self.l2_sensitivity
+        return GaussianEvent(label=label, noise_multiplier=z, l2_sensitivity=moves)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
-        """Draw a report for each vector, (m, p, R)."""
         m, p, _ = values.shape
         return np.asarray(values + self.noise_std * noise.normal(m, p))
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Relation
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
@@ -91,10 +91,8 @@ def witnesses(
     params: UserLevelSelectionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
     """Return the rows of a user whose loss is 0 at the first candidate, and B."""
-    X = np.zeros((2, d))
-    X[:, 0] = 1.0
-    fits = np.full(2, params.candidates[0][0])
-    return {"choice": (X, fits, X, np.full(2, 1e9))}
+    X = np.repeat(np.eye(1, d), 2, axis=0)
+    return {"choice": pair(X, X, params.candidates[0][0], 1e9)}
 
 
 @register(
@@ -132,11 +130,14 @@ def user_level_selection(
     means = np.stack([one.mean(axis=0) for one in losses], axis=1)
     if params.rule == "exponential":
         n_users = np.array([len(one) for one in losses], dtype=float)
+        epsilon = params.epsilon
+        if params.calibration == "tight":
+            epsilon = _largest_choice(epsilon, params.delta)
         chosen = exponential_mechanism(
             transcript,
             -means,
             sensitivity=loss_sensitivity(params.loss_bound, n_users),
-            epsilon=_choice_epsilon(params),
+            epsilon=epsilon,
             label="choice",
         )
         return np.asarray(candidates[chosen].T)
@@ -146,9 +147,9 @@ def user_level_selection(
 def _stopped(
     transcript: Transcript, losses: list[FloatArray], means: FloatArray, params: UserLevelSelectionParams
 ) -> IntArray:
-    radius, window = params.concentration_radius, FINE_WINDOW
-    if params.calibration == "paper":
-        window = PRINTED_WINDOW
+    """Return the candidates chosen by random stopping, (R,), and note their released losses."""
+    radius = params.concentration_radius
+    window = PRINTED_WINDOW if params.calibration == "paper" else FINE_WINDOW
     each = params.epsilon / SCORE_FACTOR
     n_bins = count_bins(params.loss_bound, window.bin_width * radius)
     for n_users in {len(one) for one in losses}:
@@ -188,15 +189,10 @@ def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionP
     return told
 
 
-def _choice_epsilon(params: UserLevelSelectionParams) -> float:
-    """Return ε₀ of the exponential mechanism: ε as printed; the largest that is proved at δ if tight."""
-    if params.calibration == "paper":
-        return params.epsilon
-    return _largest_choice(params.epsilon, params.delta)
-
-
 @lru_cache(maxsize=1024)
 def _largest_choice(epsilon: float, delta: float) -> float:
+    """Return the largest ε₀ of the exponential mechanism that is proved to be (ε, δ)-DP."""
+
     def events(factor: float) -> list[BoundedRangeEvent]:
         return [BoundedRangeEvent(label="", epsilon=epsilon / factor, sensitivity=1.0)]
 

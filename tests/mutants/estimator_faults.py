@@ -34,9 +34,6 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/central/dp_mean.py": {
-        "a mean moves by its widest column": Fault(
-            "mean_sensitivity", call("norm", "{0}.max(axis={axis})"), witness("dp_mean-tight")
-        ),
         "the James-Stein factor is that of the true mean": Fault(
             "dp_mean",
             (
@@ -99,9 +96,6 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/comparators/clipped_mean.py": {
-        "a ball's diameter is its radius": Fault(
-            "mean_sensitivity", returns("{all} / 2"), witness("clipped_mean: public center-tight")
-        ),
         "offsets from a public center are not clipped": Fault(
             "mean_offset.clipped", without("maximum"), neighbors("clipped_mean: public center-tight")
         ),

@@ -298,6 +298,9 @@ MECHANISM_FAULTS = {
         "a user moves a ball's mean by its radius": Fault(
             "ball_mean_sensitivity", returns("{all} / 2"), witness("user_level_mean: clipped-tight")
         ),
+        "a mean moves by its widest column": Fault(
+            "box_mean_sensitivity", call("norm", "{0}.max(axis={axis})"), witness("dp_mean-tight")
+        ),
         "users' means are not clipped": Fault(
             "ball_mean", call("clip_factor", "0 * {all} + 1"), neighbors("user_level_mean: clipped-tight")
         ),
