@@ -9,7 +9,7 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
 from flows.studies.find_study import SCORECARD, TASKS, check_cell, find_study, nearest_name, study_names
 from tasks.faults import SpecError
-from tasks.run.stored_results import read_results
+from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 
 

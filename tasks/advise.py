@@ -24,7 +24,7 @@ from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.release.draw import spending_of
 from tasks.rules import delta_at
 from tasks.run.block import compute_block
-from tasks.run.threads import one_blas_thread
+from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block
 from tasks.study.panel import Grid, Panel
 from tasks.study.spec import StudySpec

@@ -29,13 +29,7 @@ T = TypeVar("T")
 
 
 class Fault(RuntimeError):
-    """An error that nobody foresaw: its type, its place and the frames that led there, no message.
-
-    Attributes
-    ----------
-    frames : tuple of str
-        ``file:line (function)``, the outermost first.
-    """
+    """An error that nobody foresaw: its type, its place and the frames that led there, outermost first."""
 
     def __init__(self, message: str, frames: tuple[str, ...] = ()) -> None:
         super().__init__(message, frames)

@@ -77,18 +77,11 @@ class ProtocolConfig(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicMessage:
-    """What everyone knows: the settings, and the state after the last round.
+    """What everyone knows: the settings, and the state after the last round, both as plain data."""
 
-    Attributes
-    ----------
-    settings : dict
-        Estimator, budget, columns and keywords, as plain data.
-    state : dict
-        Rounds that there have been, coefficients, standard errors, notes; and, where people have no ids, the
-        fingerprints of the files that have answered, with their numbers of rows.
-    """
-
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # estimator, budget, columns and keywords
+    # Rounds that there have been, coefficients, standard errors, notes; and, where people have no ids, the
+    # fingerprints of the files that have answered, with their numbers of rows.
     state: dict[str, Any]
 
     def to_bytes(self) -> bytes:
@@ -143,36 +136,18 @@ class PublicMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate:
-    """What a server makes of one group's reports.
+    """What a server makes of one group's reports."""
 
-    Attributes
-    ----------
-    message : PublicMessage
-        What is public from now on, the estimate in it.
-    n_rounds : int
-        How many rounds the protocol has.
-    n_reports, n_shortened : int
-        How many reports there were, and how many of them were longer than an honest one.
-    epsilon, delta : float
-        What each report is certified for.
-    """
-
-    message: PublicMessage
-    n_rounds: int
+    message: PublicMessage  # what is public from now on, the estimate in it
+    n_rounds: int  # of the protocol
     n_reports: int
-    n_shortened: int
-    epsilon: float
+    n_shortened: int  # of the reports, those that were longer than an honest one
+    epsilon: float  # what each report is certified for, at delta
     delta: float
 
 
 def first_message(config: Path) -> PublicMessage:
-    """Return what is public before anyone has reported.
-
-    Raises
-    ------
-    SpecError, InputError, DataError
-        In one sentence.
-    """
+    """Return what is public before anyone has reported."""
     asked = read_config(config, ProtocolConfig)
     protocol = asked.protocol
     estimator = get_estimator(protocol.estimator)
@@ -216,13 +191,7 @@ def write_message(path: Path, message: PublicMessage) -> None:
 
 
 def check_allowed(message: PublicMessage, config: Path | None, max_epsilon: float | None) -> None:
-    """Check that a server asks no more of a device than its own configuration or cap allows.
-
-    Raises
-    ------
-    SpecError
-        It asks for more, or nothing says what the device allows.
-    """
+    """Check that a server asks no more of a device than its own configuration or cap allows."""
     if config is None and max_epsilon is None:
         raise SpecError(
             "--config or --max-epsilon must be given with --state, got none; a device does not take the "
@@ -246,13 +215,7 @@ def check_allowed(message: PublicMessage, config: Path | None, max_epsilon: floa
 
 
 def report(message: PublicMessage, data: Path, out: Path) -> int:
-    """Play the devices: write a private report for each person of the open round; return how many.
-
-    Raises
-    ------
-    SpecError, InputError, DataError
-        In one sentence, without a value of the data.
-    """
+    """Play the devices: write a private report for each person of the open round; return how many."""
     algorithm, state = message.algorithm(), message.public_state()
     if message.round > algorithm.n_rounds:
         raise SpecError(f"all {algorithm.n_rounds} rounds are over; nobody is asked any more")
@@ -307,19 +270,10 @@ def _same_file(message: PublicMessage, data: Path, rows: FloatArray) -> dict[str
 
 
 def aggregate(paths: Sequence[Path], message: PublicMessage | None = None) -> Aggregate:
-    """Play the server: check reports, and return what follows from them.
+    """Play the server: check the reports of one group, in files, and return what follows from them.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files of reports of one group.
-    message : PublicMessage, optional
-        What the server has handed out; by default what the first file says it answers.
-
-    Raises
-    ------
-    SpecError, InputError, DataError
-        A report is a duplicate, answers another message, has another size, or numbers that are not finite.
+    ``message`` is what the server has handed out; by default what the first file says it answers. A report
+    is refused that is a duplicate, answers another message, has another size, or numbers that are not finite.
     """
     tables = [read_reports(path) for path in paths]
     if not tables:

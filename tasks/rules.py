@@ -39,21 +39,10 @@ class RuleError(ValueError):
 
 
 def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a rule") -> float:
-    """Return the value of a rule.
+    """Return the value of a rule, in which ``^`` is the power; refuse all but arithmetic in given names.
 
-    Parameters
-    ----------
-    rule : str or number
-        ``^`` is the power.
-    sizes : mapping of str to number
-        Values of the names among n, d, s, K (number of classes) and T (number of steps) that there are.
-    what : str
-        The key that the rule is for, for the message.
-
-    Raises
-    ------
-    RuleError
-        If the rule is anything but arithmetic in the names given, or has no finite value.
+    ``sizes`` are the values of those among n, d, s, K (number of classes) and T (number of steps) that there
+    are; ``what`` is the key that the rule is for, for the message.
     """
     if not isinstance(rule, str):
         return rule
@@ -77,13 +66,7 @@ def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a ru
 
 
 def whole(rule: str | float, sizes: Mapping[str, float], *, what: str) -> int:
-    """Return the value of a rule for a number of columns or the like, rounded down.
-
-    Raises
-    ------
-    RuleError
-        If the rule is wrong, or its value is below one.
-    """
+    """Return the value of a rule for a number of columns or the like, rounded down."""
     value = math.floor(evaluate(rule, sizes, what=what) + 1e-9)
     if value < 1:
         raise RuleError(f"{what} must be at least 1, got {rule!r}, which is {value} here; take a larger one")

@@ -1,9 +1,38 @@
-"""Base class of the parts of files that people write."""
+"""Base class of the parts of files that people write, and sentences about what is wrong in them."""
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import ErrorDetails
 
 
 class Strict(BaseModel):
     """A part of a study file, or of another file that a person writes: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def field_fault(where: str, error: ErrorDetails) -> str:
+    """Return a phrase about a key: what it must be, and what it is."""
+    kind, context, got = error["type"], error.get("ctx", {}), error["input"]
+    if kind == "value_error":
+        reason = error["msg"].removeprefix("Value error, ")
+        return f"{where}: {reason}" if where else reason
+    if kind == "missing":
+        return f"{where} is missing; add it"
+    if kind == "extra_forbidden":
+        return f"{where} is not a known key"
+    allowed = {
+        "literal_error": f"must be {context.get('expected')}",
+        "union_tag_invalid": f"must have kind {context.get('expected_tags')}",
+        "greater_than_equal": f"must be at least {context.get('ge')}",
+        "less_than_equal": f"must be at most {context.get('le')}",
+        "too_short": "must have at least one entry",
+        "float_type": "must be a number",
+        "int_type": "must be a whole number",
+        "string_type": "must be a text",
+        "tuple_type": "must be a list",
+        "dict_type": "must be a table of keys",
+        "model_type": "must be a table of keys",
+        "model_attributes_type": "must be a table of keys",
+    }.get(kind) or error["msg"].replace("Input should", "must", 1)
+    shown = f", got {got!r}" if isinstance(got, str | int | float | list) else ""
+    return f"{where} {allowed}{shown}"

@@ -18,41 +18,19 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One estimator at one setting.
-
-    Attributes
-    ----------
-    panel : str
-        The panel of the study.
-    form : str
-        Which setting of the estimator, e.g. ``"residual-clipped"``; empty where it has one only.
-    calibration : str
-        ``"none"``, ``"tight"`` or ``"paper"``.
-    epsilon, delta : float or None
-        What is asked; None for non-private estimators.
-    delta_rule : str
-        How δ follows from n, e.g. ``"10/n^1.1"``; empty for non-private estimators.
-    n : int
-        Rows per replicate.
-    params : dict
-        Public keywords of the estimator.
-    steps : int or None
-        Number of steps, where a study varies it.
-    s : int or None
-        Sparsity, where a study varies it.
-    """
+    """One estimator at one setting."""
 
     estimator: str
     panel: str
-    form: str = ""
-    calibration: str
-    epsilon: float | None
+    form: str = ""  # which setting of the estimator, e.g. "residual-clipped"; empty where it has one only
+    calibration: str  # "none", "tight" or "paper"
+    epsilon: float | None  # what is asked, as delta; None for non-private estimators
     delta: float | None
-    delta_rule: str
-    n: int
-    params: dict[str, Any]
-    steps: int | None = None
-    s: int | None = None
+    delta_rule: str  # how δ follows from n, e.g. "10/n^1.1"; empty for non-private estimators
+    n: int  # rows per replicate
+    params: dict[str, Any]  # public keywords of the estimator
+    steps: int | None = None  # number of steps, where a study varies it
+    s: int | None = None  # sparsity, where a study varies it
 
     @property
     def key(self) -> str:
@@ -85,30 +63,16 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Replicates:
-    """Some replicates of a panel's data at one size: everything that decides which data are drawn.
-
-    Attributes
-    ----------
-    n : int
-        Rows per replicate.
-    first, count : int
-        The first replicate, and how many follow from it on.
-    of : int
-        Replicates of a cell in all blocks.
-    n_cells : int
-        How many cells read these data.
-    seed : int
-        The study's seed.
-    """
+    """Some replicates of a panel's data at one size: everything that decides which data are drawn."""
 
     study: str
     panel: str
-    n: int
-    first: int
+    n: int  # rows per replicate
+    first: int  # the first replicate, and count from it on
     count: int
-    of: int
-    n_cells: int
-    seed: int
+    of: int  # replicates of a cell in all blocks
+    n_cells: int  # how many cells read these data
+    seed: int  # the study's
 
     @property
     def key(self) -> str:

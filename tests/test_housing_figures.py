@@ -8,7 +8,7 @@ from flows.studies.find_study import find_study
 from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
 from tasks.run.block import compute_block
-from tasks.run.deletion_influence import compute_limit
+from tasks.run.deletion_limit import deletion_limit
 
 SEED = 20191112
 
@@ -91,7 +91,7 @@ def test_tight_certificates_use_at_least_99_percent_of_the_budget(results):
 
 def test_deleting_the_most_influential_rows_moves_the_answer_as_published(study, prepared):
     block = next(b for b in study.blocks("smoke", replicates=1, seed=0) if b.replicates.panel == "public")
-    shifts = compute_limit(block, prepared, [1, 10])["value"]
+    shifts = deletion_limit(block, prepared, [1, 10])["value"]
     assert shifts.tolist() == pytest.approx([0.051, 0.114], rel=0.05)
 
 

@@ -184,7 +184,7 @@ def _prepare(studies: Sequence[str], reports: Path) -> None:
     import flows.scorecard
     import flows.study  # noqa: F401
     from data.ledger import open_ledger
-    from tasks.bring.analyst_parquet import stored_analyst_table
+    from tasks.bring.parquet import stored_analyst_table
     from tasks.release.rows import known_as
 
     for study in studies:

@@ -15,7 +15,7 @@ from flows.studies.steps import bring_tables
 from tasks.limits import Profile
 from tasks.problems.abilities import ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
-from tasks.run.threads import one_blas_thread
+from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block
 
 # What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and

@@ -19,7 +19,7 @@ from data.store.shared import VARIABLE, check_shared_store, shared_address
 from flows.server.prefect_server import watched
 from flows.server.processes import Say, ServerError
 from tasks.faults import MENDABLE, SpecError
-from tasks.run.remote import on_cluster
+from tasks.run.resources import on_cluster
 
 _distributed: Any = distributed  # without types
 

@@ -16,9 +16,8 @@ from data.store.shared import shared_address
 from flows.record.artifacts import ProgressArtifact
 from flows.record.inventory import clear_leftovers
 from flows.record.progress import progress, say
-from tasks.bring.analyst_parquet import analyst_parquet
 from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from tasks.bring.parquet import analyst_parquet, parquet
 from tasks.cache.keys import CacheKey, cache_key
 from tasks.cache.records import Record, at_hand, records_folder, stored_record
 from tasks.limits import Profile
@@ -28,9 +27,10 @@ from tasks.report.manifest import earlier_contents, now
 from tasks.report.render import render
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
+from tasks.run.deletion_limit import data_limit
 from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare
-from tasks.run.run_block import data_limit, run_block
+from tasks.run.run_block import run_block
 from tasks.study.block import Block
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec

@@ -1,8 +1,7 @@
 """The key of a cached result: a digest of its inputs, and of all the code that it depends on.
 
-The code is found from the imports of the task that makes the result (`data.store.code_digest`), and from
-what is
-found by name: a problem's module, the estimators of a block's cells, a simulation's model.
+The code is found from the imports of the task that makes the result (`data.store.code_digest`), and from what
+is found by name: a problem's module, the estimators of a block's cells, a simulation's model.
 """
 
 import hashlib
@@ -20,36 +19,18 @@ from tasks.faults import SpecError
 
 @dataclass(frozen=True)
 class CacheKey:
-    """The name of a cached result, and which code made it.
+    """The name of a cached result, and which code made it."""
 
-    Attributes
-    ----------
-    name : str
-        What it is, and 32 digits; the name of its record file.
-    modules : tuple of str
-        Where its code begins.
-    of_page : bool
-        Whether it is a page, whose code includes templates.
-    sha256 : str
-        Of that code, where the key was made.
-    """
-
-    name: str
-    modules: tuple[str, ...] = ()
-    of_page: bool = False
-    sha256: str = ""
+    name: str  # what it is, and 32 digits; the name of its record file
+    modules: tuple[str, ...] = ()  # where its code begins
+    of_page: bool = False  # whether it is a page, whose code includes templates
+    sha256: str = ""  # of that code, where the key was made
 
     def __str__(self) -> str:
         return self.name
 
     def require_same_code(self) -> None:
-        """Refuse to compute where other code is installed than where the key was made.
-
-        Raises
-        ------
-        SpecError
-            If so: the result would be stored as what it is not.
-        """
+        """Refuse to compute where other code is installed than where the key was made."""
         if self.sha256 and self.code()["sha256"] != self.sha256:
             raise SpecError(
                 f"the worker on {socket.gethostname()} (process {os.getpid()}) has another version of the "
@@ -67,19 +48,7 @@ UNCACHED = CacheKey("uncached")  # of what is written without being kept in the 
 
 
 def cache_key(name: str, modules: Iterable[str], *inputs: Any, of_page: bool = False) -> CacheKey:
-    """Return the key of a result.
-
-    Parameters
-    ----------
-    name : str
-        What it is: lower-case letters.
-    modules : iterable of str
-        Modules from which its code is followed.
-    *inputs
-        Plain data, in any order within dictionaries.
-    of_page : bool
-        Whether it is a page.
-    """
+    """Return the key of a result: its kind, the code that some modules lead to, and plain inputs."""
     roots = tuple(sorted(set(modules)))
     sha256 = code_digest(roots, of_page=of_page)
     content = [name, inputs, sha256]

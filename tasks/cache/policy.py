@@ -33,13 +33,7 @@ class RecordFolder(LocalFileSystem):
     _block_type_slug = "dpcost-records"
 
     def write_path(self, path: str, content: bytes, **_: Any) -> str:  # type: ignore[override]
-        """Write a record; warn once per folder if that fails.
-
-        Raises
-        ------
-        StoreError
-            If so.
-        """
+        """Write a record; warn once per folder if that fails."""
         file = records_folder(home()) / path
         try:
             atomic_write(file, content)
@@ -60,7 +54,7 @@ class ByKey(CachePolicy):
     ) -> str | None:
         """Return the name of the argument ``key``; what is stored under it is plain JSON from here on.
 
-        A record that is in the shared store alone is written here, in the form in which Prefect looks for it.
+        A record that is in the shared store alone is written in the form in which Prefect looks for it.
         """
         key, folder = str(inputs["key"]), records_folder(home())
         path, results = folder / key, task_ctx.result_store

@@ -5,6 +5,7 @@ With a shared store (`data.store.shared`) the files of the home are also there, 
 plain JSON.
 """
 
+import hashlib
 import json
 import logging
 import re
@@ -41,11 +42,22 @@ SHARED_RECORDS = "cache/records/"  # where the shared store has them
 _log = logging.getLogger(__name__)
 
 
-def written(key: CacheKey, path: Path, content: bytes, **facts: Any) -> Record:
-    """Write a file whole and return its record: path, sha256, the code that made it, facts."""
+def written(
+    key: CacheKey, path: Path, content: bytes, beside: Mapping[str, bytes] | None = None, **facts: Any
+) -> Record:
+    """Write a file whole and return its record: path, sha256, the code that made it, facts.
+
+    Files ``beside`` it, in its folder, are written before, and are a part of the record.
+    """
+    digests = {}
+    for name, other in (beside or {}).items():
+        atomic_write(path.parent / name, other)
+        digests[name] = hashlib.sha256(other).hexdigest()
     atomic_write(path, content)
     name = name_below_home(path)
-    record = {"path": name, "sha256": sha256_file(path), "code": key.code(), **facts}
+    record = {"path": name, "sha256": hashlib.sha256(content).hexdigest(), "code": key.code(), **facts}
+    if digests:
+        record["beside"] = digests
     if shared_address() and name.startswith("cache/"):
         for file in _files(record):
             share(file)
@@ -77,13 +89,7 @@ def at_hand(record: Any) -> bool:
 
 
 def brought(record: Record) -> Path:
-    """Return the file of a record, fetched from the shared store if this machine lacks it.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be had.
-    """
+    """Return the file of a record, fetched from the shared store if this machine lacks it."""
     path = located(record)
     if not path.exists() and not at_hand(record):
         raise StoreError(

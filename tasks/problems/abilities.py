@@ -1,7 +1,7 @@
 """Optional abilities of problems, a small protocol each: a problem has one by defining its methods.
 
 What only checks and reports need is imported inside these methods: the keys of computed numbers do not depend
-on it (see `data.code_digest`).
+on it (see `data.store.code_digest`).
 """
 
 from __future__ import annotations
@@ -142,10 +142,22 @@ class DeletesRows(Protocol):
 
 
 @runtime_checkable
-class KnowsSeparation(Protocol):
-    """A problem of attacks for which theory may predict an attack's AUC from the estimate's error alone."""
+class FindsMembers(Protocol):
+    """A problem of attacks that tell the rows an estimator saw from others."""
+
+    @property
+    def false_positive_rates(self) -> dict[str, float]:
+        """The metrics that are true positive rates, ascending by the false positive rate that each is at."""
+        ...
 
     @property
     def separation_is_known(self) -> bool:
-        """Whether it does with these settings."""
+        """Whether theory predicts an attack's AUC from the estimate's error alone."""
+        ...
+
+    def claimed_sum(self, n: int) -> float | None:
+        """Return what the paper claims of the sum of scores, over what an unbiased estimate gives.
+
+        NaN where it claims no more than a constant; None where the truth is not known.
+        """
         ...

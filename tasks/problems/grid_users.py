@@ -15,7 +15,7 @@ from data.prepare.prepared_table import PreparedTable
 from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation
+from tasks.problems.problem import Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem, weighted_answer
 from tasks.work_units import Replicates
 
@@ -58,6 +58,7 @@ class GridUsers(RegisteredTableProblem):
     shuffled: bool = False
 
     size_symbol: ClassVar[str] = "m"
+    in_one_block: ClassVar[bool] = True
 
     def check(self, n: int, task: str) -> None:
         """Refuse generalized linear models, and more rows of a user than a cell has."""
@@ -84,9 +85,6 @@ class GridUsers(RegisteredTableProblem):
         alone = replace(whole, X=whole.X[:, :-1].copy(), column_names=whole.column_names[:-1])
         return GriddedTable(alone, whole.X[:, -1].astype(int))
 
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return [(0, replicates, n_cells * replicates * ELEMENTS_BESIDE)]
-
     def draws(self, replicates: Replicates, prepared: GriddedTable) -> Iterator[Draw]:
         X, y, m = prepared.table.X, prepared.table.y, replicates.n
         for replicate, rng in replicates.generators("rows"):
@@ -98,10 +96,8 @@ class GridUsers(RegisteredTableProblem):
                     user_ids=np.repeat(np.arange(prepared.n_users), m),
                 ),
                 first=replicate,
-                replicates=1,
                 target=prepared.table.to_standard @ self._truth(prepared),
                 to_target=prepared.table.to_standard,
-                batched=False,
             )
 
     def drawn_rows(self, prepared: GriddedTable, m: int, rng: np.random.Generator) -> np.ndarray:

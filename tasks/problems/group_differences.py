@@ -2,6 +2,7 @@
 
 import io
 import json
+from abc import ABC
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,11 +27,10 @@ from data.prepare.group_difference import (
     people_by_frequency_rule,
     person_mask,
 )
-from data.registry import get_dataset
 from data.store.references import DatasetRef, GenotypeRef, Repair
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
 from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import ELEMENTS_BESIDE, DatasetProblem, Draw, Estimation
+from tasks.problems.problem import DatasetProblem, Draw, Estimation
 from tasks.work_units import Replicates
 
 SUPPORT_RECALL = "support_recall"
@@ -41,13 +41,7 @@ _FACTS = ("sizes", "group_names", "private", "notes")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupEstimation(Estimation):
-    """Data with a target, of which the recall of the largest entries is measured too.
-
-    Attributes
-    ----------
-    s : int
-        How many.
-    """
+    """Data with a target, of which the recall of the s largest entries is measured too."""
 
     s: int
 
@@ -71,7 +65,23 @@ def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
     return np.asarray(chosen & (magnitudes > 0))
 
 
-class GroupDifferences(DatasetProblem):
+class GenotypeProblem(DatasetProblem, ABC):
+    """A problem on ``n_snps`` genotypes of people; a dataset is read in one block."""
+
+    n_snps: Annotated[int, Field(strict=True, ge=1)]
+
+    in_one_block: ClassVar[bool] = True
+    task: ClassVar[str] = "mean"
+
+    def check_data(self, n: int) -> None:
+        if self.about.kind != "genotypes":
+            raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"n": n, "d": self.n_snps}
+
+
+class GroupDifferences(GenotypeProblem):
     """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
 
     ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
@@ -79,8 +89,6 @@ class GroupDifferences(DatasetProblem):
     """
 
     kind: Literal["group_differences"]
-    dataset: str
-    n_snps: Annotated[int, Field(strict=True, ge=1)]
     s: Annotated[int, Field(strict=True, ge=1)]
     selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
     unit: Literal["person", "pair"]
@@ -89,27 +97,12 @@ class GroupDifferences(DatasetProblem):
     can_delete_rows: ClassVar[bool] = True
 
     @property
-    def task(self) -> str:
-        return "mean"
-
-    def check_data(self, n: int) -> None:
-        if get_dataset(self.dataset).kind != "genotypes":
-            raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
-
-    @property
-    def source(self) -> str:
-        return self.dataset
-
-    @property
     def protected(self) -> bool:
         """Whether the SNPs are chosen without reading the genotypes that are compared."""
         return self.selection != "all_subjects"
 
     def sizes(self, n: int) -> dict[str, int]:
-        return {"n": n, "d": self.n_snps, "s": self.s}
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return [(0, replicates, n_cells * replicates * (n * self.n_snps + ELEMENTS_BESIDE))]
+        return {**super().sizes(n), "s": self.s}
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Choose the SNPs and code the calls of both groups."""
@@ -133,25 +126,11 @@ class GroupDifferences(DatasetProblem):
         if self.unit == "person":
             mask = person_mask(drawn, len(prepared.X))
             sample = dpalgos.Sample(prepared.X, row_mask=mask, n_replicates=replicates.count)
-            yield GroupEstimation(
-                sample=sample,
-                first=0,
-                replicates=replicates.count,
-                target=prepared.target,
-                s=self.s,
-                batched=True,
-            )
+            yield GroupEstimation(sample=sample, first=0, target=prepared.target, s=self.s)
             return
         for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
-            yield GroupEstimation(
-                sample=sample,
-                first=replicate,
-                replicates=1,
-                target=prepared.target,
-                s=self.s,
-                batched=False,
-            )
+            yield GroupEstimation(sample=sample, first=replicate, target=prepared.target, s=self.s)
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return the errors and the recall of the s SNPs that differ most."""
@@ -169,8 +148,7 @@ class GroupDifferences(DatasetProblem):
         """Return a map of the genome: the truth, and one release of every cell in the first repetition."""
         assert run.design is not None
         prepared = self.load(run.design)
-        # Several repetitions draw from children of a seed, a single one from the seed itself.
-        first = replace(run.replicates, first=0, count=min(2, run.replicates.count))
+        first = replace(run.replicates, first=0, count=1)
         draw = next(self.draws(first, prepared))
         answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in run.cells}
         return {

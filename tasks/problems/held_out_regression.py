@@ -69,10 +69,6 @@ class HeldOutRegression(TrainTestSplit):
     def metric(self) -> str:
         return "l2_error"
 
-    def modules(self) -> tuple[str, ...]:
-        """Return the module of the problem that this one builds on."""
-        return (TrainTestSplit.__module__,)
-
     def check(self, n: int, task: str) -> None:
         if self.family:
             raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
@@ -91,8 +87,6 @@ class HeldOutRegression(TrainTestSplit):
         yield HeldOutEstimation(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=replicates.first,
-            replicates=replicates.count,
-            batched=True,
             target=prepared.to_standard @ self.full_answer(prepared).coef,
             to_target=prepared.to_standard,
         )

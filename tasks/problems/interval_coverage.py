@@ -14,13 +14,7 @@ import dpalgos
 from data.prepare.prepared_table import PreparedTable
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import (
-    ELEMENTS_BESIDE,
-    Draw,
-    Estimation,
-    Problem,
-    spread_over_blocks,
-)
+from tasks.problems.problem import Draw, Estimation, Problem
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.problems.simulation import RowSimulation
 from tasks.work_units import Replicates
@@ -117,9 +111,6 @@ class IntervalSimulation(IntervalProblem, RowSimulation):
 class Resamples(RegisteredTableProblem):
     """Rows of a table drawn with replacement; the truth is the answer of all of them."""
 
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
-
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         keywords: dict[str, Any] = {"family": self.family} if self.family else {}
         name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
@@ -128,13 +119,7 @@ class Resamples(RegisteredTableProblem):
         for replicate, rng in replicates.generators("rows"):
             rows = rng.integers(0, len(prepared.X), replicates.n)
             y = None if prepared.y is None else prepared.y[rows]
-            yield Estimation(
-                sample=dpalgos.Sample(prepared.X[rows], y),
-                first=replicate,
-                replicates=1,
-                target=target,
-                batched=False,
-            )
+            yield Estimation(sample=dpalgos.Sample(prepared.X[rows], y), first=replicate, target=target)
 
 
 class IntervalResamples(IntervalProblem, Resamples):

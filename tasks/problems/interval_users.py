@@ -3,8 +3,7 @@
 from typing import Literal
 
 from tasks.problems.interval_coverage import IntervalProblem
-from tasks.problems.user_regression_simulation import UsersOfSigns
-from tasks.problems.user_simulation import GaussianUsers
+from tasks.problems.user_simulation import GaussianUsers, UsersOfSigns
 
 
 class IntervalUsers(IntervalProblem, GaussianUsers):

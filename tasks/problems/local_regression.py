@@ -10,7 +10,7 @@ from pydantic import Field
 import dpalgos
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
 from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, spread_over_blocks
+from tasks.problems.problem import Draw, Estimation
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Replicates
 
@@ -38,27 +38,20 @@ class SimulatedPeople(SimulatedProblem):
         if self.s is None:
             raise ValueError("s must be given, the number of coefficients other than zero; add e.g. s = 2")
 
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each: reports have up to d (d + 3)/2 numbers."""
+    def elements(self, n: int) -> int:
         d = self.sizes(n)["d"]
-        return spread_over_blocks(replicates, (n_cells + 1) * (n * d * (d + 3) // 4 + ELEMENTS_BESIDE))
+        return n * d * (d + 3) // 4  # reports have up to d (d + 3)/2 numbers
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of one data set, and of its rows in their groups."""
         return 3 * 8 * n * self.sizes(n)["d"]
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        """Yield one data set after another; one at a time is in memory."""
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, replicates.n)
-            beside = self.simulate(rng, self.public_rows)
-            yield CoefficientDraw(
-                sample=dpalgos.Sample(data.X, data.y, public_rows=beside.X),
-                first=replicate,
-                replicates=1,
-                target=data.truth,
-                batched=False,
-            )
+            public = self.simulate(rng, self.public_rows)
+            sample = dpalgos.Sample(data.X, data.y, public_rows=public.X)
+            yield CoefficientDraw(sample=sample, first=replicate, target=data.truth)
 
 
 class LocalRegression(SimulatedPeople):

@@ -6,19 +6,18 @@ all replicates of a cell are in one block.
 """
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes
 from data.prepare.group_difference import choose_evenly
 from data.prepare.traced_group import TracedGroup, draw_roles, traced_group
-from data.registry import get_dataset
 from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.roc import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
@@ -30,41 +29,29 @@ from dpalgos.audit.tracing import (
     standardized,
 )
 from dpalgos.models.families import get_family
-from tasks.problems.attack_metrics import (
-    AUC,
-    L2_ERROR,
-    OUTSIDER_MEAN,
-    POOLED_AUC,
-    RATES,
-    SUM_RATIO,
-    rate_metric,
-)
-from tasks.problems.problem import ELEMENTS_BESIDE, DatasetProblem, Draw, Problem
+from tasks.problems.group_differences import GenotypeProblem
+from tasks.problems.problem import Draw, Problem
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Replicates
+
+AUC = "auc"
+# The true positive rate at the false positive rate 0.01 is tpr_at_fpr_01, and so on.
+RATES = {
+    f"tpr_at_fpr_{digits}": float(f"0.{digits}")
+    for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Traced(Draw):
-    """Data and an attack on an estimate from them.
-
-    Attributes
-    ----------
-    attack : Attack
-    truth : (d,) or (d, R) array
-        What the attack takes as the truth.
-    X, y : (n, d) array, (n,) array or None
-        The candidates.
-    inside, outside : (n, R) bool arrays
-        Which of them the estimator sees, and which are the non-members: as many, in each replicate.
-    """
+    """Data and an attack on an estimate from them: candidates X, y, of whom the estimator sees some."""
 
     attack: Attack
-    truth: np.ndarray
+    truth: np.ndarray  # (d,) or (d, R): what the attack takes as the truth
     X: np.ndarray
     y: np.ndarray | None
-    inside: np.ndarray
-    outside: np.ndarray
+    inside: np.ndarray  # (n, R) bool: which of the candidates the estimator sees
+    outside: np.ndarray  # (n, R) bool: as many non-members
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return each replicate's scores as a column: members, the others, the sum's ratio, ℓ2 error."""
@@ -85,13 +72,12 @@ class _FindingMembers(Problem):
     """The metrics of membership inference."""
 
     layout: ClassVar[str] = "attack_page"
+    in_one_block: ClassVar[bool] = True
+    metric: ClassVar[str] = AUC
+    false_positive_rates: ClassVar[dict[str, float]] = RATES
 
-    @property
-    def metric(self) -> str:
-        return AUC
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return [(0, replicates, (n_cells + 1) * replicates * (2 * n * self.sizes(n)["d"] + ELEMENTS_BESIDE))]
+    def elements(self, n: int) -> int:
+        return 2 * super().elements(n)
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return AUCs, true positive rates where resolved, sums of scores, and errors, of each replicate.
@@ -100,12 +86,16 @@ class _FindingMembers(Problem):
         """
         columns = np.concatenate(measured, axis=1)
         members, outsiders, (sums, errors) = columns[:n], columns[n:-2], columns[-2:]
-        found = {AUC: auc_per_data_set(members, outsiders), POOLED_AUC: pooled_auc_parts(members, outsiders)}
-        for digits in RATES:
-            above = threshold(outsiders, float(f"0.{digits}"))
+        found = {
+            AUC: auc_per_data_set(members, outsiders),
+            "pooled_auc": pooled_auc_parts(members, outsiders),
+        }
+        for name, rate in RATES.items():
+            above = threshold(outsiders, rate)
             if above is not None:
-                found[rate_metric(digits)] = true_positive_rates(members, above)
-        return {**found, SUM_RATIO: sums, OUTSIDER_MEAN: outsiders.mean(axis=0), L2_ERROR: errors}
+                found[name] = true_positive_rates(members, above)
+        sums = {"attack_sum_ratio": sums, "outsider_mean": outsiders.mean(axis=0)}
+        return {**found, **sums, "l2_error": errors}
 
 
 class Tracing(_FindingMembers, SimulatedProblem):
@@ -126,24 +116,20 @@ class Tracing(_FindingMembers, SimulatedProblem):
         """Whether rows are N(μ, I) and attacked on all coordinates: there the score's separation is known."""
         return self.attack == "mean" and self.s is None
 
+    def claimed_sum(self, n: int) -> float:
+        """Return log d where the problem is sparse, else NaN."""
+        return math.nan if self.s is None else math.log(self.sizes(n)["d"])
+
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; the rows after the first n are not the estimator's."""
         n = replicates.n
         inside = (np.arange(2 * n) < n)[:, None]
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, n, times=2)
-            yield Traced(
-                sample=dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n]),
-                first=replicate,
-                replicates=1,
-                batched=False,
-                attack=self._attack(data),
-                truth=data.truth,
-                X=data.X,
-                y=data.y,
-                inside=inside,
-                outside=~inside,
-            )
+            sample = dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n])
+            candidates: dict[str, Any] = {"X": data.X, "y": data.y, "inside": inside, "outside": ~inside}
+            attack = self._attack(data)
+            yield Traced(sample=sample, first=replicate, attack=attack, truth=data.truth, **candidates)
 
     def _attack(self, data: Simulated) -> Attack:
         support = None if self.s is None else data.truth != 0
@@ -162,7 +148,7 @@ class Tracing(_FindingMembers, SimulatedProblem):
         )
 
 
-class GroupTracing(_FindingMembers, DatasetProblem):
+class GroupTracing(_FindingMembers, GenotypeProblem):
     """Genotypes, counted from −1 to 1, of a dataset's first group; n people are members, and n others not.
 
     ``truth`` is what the attacker takes for the mean: that of the people outside both groups
@@ -171,24 +157,12 @@ class GroupTracing(_FindingMembers, DatasetProblem):
     """
 
     kind: Literal["group_tracing"]
-    dataset: str
-    n_snps: Annotated[int, Field(strict=True, ge=1)]
     truth: Literal["public_panel", "same_population"]
 
-    @property
-    def source(self) -> str:
-        return self.dataset
+    separation_is_known: ClassVar[bool] = False
 
-    @property
-    def task(self) -> str:
-        return "mean"
-
-    def check_data(self, n: int) -> None:
-        if get_dataset(self.dataset).kind != "genotypes":
-            raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
-
-    def sizes(self, n: int) -> dict[str, int]:
-        return {"n": n, "d": self.n_snps}
+    def claimed_sum(self, n: int) -> None:
+        return None
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Choose the SNPs and code the calls, which are −1, 0 or 1."""
@@ -209,15 +183,6 @@ class GroupTracing(_FindingMembers, DatasetProblem):
         if self.truth == "same_population":
             truth = prepared.X.T @ others / others.sum(axis=0)
         sample = dpalgos.Sample(prepared.X, row_mask=inside, n_replicates=replicates.count)
-        yield Traced(
-            sample=sample,
-            first=0,
-            replicates=replicates.count,
-            batched=True,
-            attack=MeanAttack(mean=truth, noise_std=prepared.panel_std),
-            truth=truth,
-            X=prepared.X,
-            y=None,
-            inside=inside,
-            outside=outside,
-        )
+        attack = MeanAttack(mean=truth, noise_std=prepared.panel_std)
+        candidates: dict[str, Any] = {"X": prepared.X, "y": None, "inside": inside, "outside": outside}
+        yield Traced(sample=sample, first=0, attack=attack, truth=truth, **candidates)

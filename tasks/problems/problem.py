@@ -27,30 +27,31 @@ from tasks.work_units import Cell, Replicates, replicate_generator
 # Elements of all data sets that the cells of one block read, so that it lasts seconds.
 ELEMENTS_PER_BLOCK = 400_000_000
 # What a cell costs apart from its data, in elements of a simulation.
-ELEMENTS_BESIDE = 200_000
+ELEMENTS_PER_CELL = 200_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draw(ABC):
-    """The data of some replicates of a block.
+    """The data of one replicate, or of several in a row that run together.
 
     Attributes
     ----------
     sample : Sample
-    first, replicates : int
-        The first replicate, and how many share the sample's X.
-    batched : bool
-        Whether the replicates run together and spawn their generators from one.
+        The data; of several replicates with a mask of rows for each.
+    first : int
+        The number of the first replicate.
     """
 
     sample: dpalgos.Sample
     first: int
-    replicates: int
-    batched: bool
+
+    @property
+    def replicates(self) -> int:
+        return self.sample.n_replicates
 
     def generator(self, seed: int) -> np.random.Generator:
         """Return the estimator's generator for a cell's seed; replicates are the same in any batches."""
-        if not self.batched or (self.first and self.replicates == 1):
+        if self.replicates == 1:
             return replicate_generator(seed, self.first)
         return np.random.default_rng(np.random.SeedSequence(seed, n_children_spawned=self.first))
 
@@ -113,6 +114,8 @@ class Problem(Strict, ABC):
     panel_word: ClassVar[str] = "panel"
     size_symbol: ClassVar[str] = "n"
     layout: ClassVar[str] = "error_page"
+    # Whether all replicates run together, in one block, because they share the rows of a table.
+    in_one_block: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -134,22 +137,28 @@ class Problem(Strict, ABC):
         """The definition of the error, in sentences for the report."""
         return ""
 
-    def check(self, n: int, task: str) -> None:
-        """Refuse settings that cannot be, at a size of the panel's grid, when a study file is read.
+    @property
+    def protected(self) -> bool:
+        """Whether the guarantee covers every step that reads data, their preparation too."""
+        return True
 
-        Raises
-        ------
-        ValueError
-            In words.
-        """
+    def check(self, n: int, task: str) -> None:
+        """Raise ValueError for settings that cannot be, at a size of the panel's grid."""
 
     @abstractmethod
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, s where the problem is sparse, and K where responses are classes."""
 
-    @abstractmethod
+    def elements(self, n: int) -> int:
+        """Return how many elements of data a cell reads in one replicate: n rows of d columns by default."""
+        return n * self.sizes(n)["d"]
+
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         """Return (first replicate, number of replicates, work) of each block at a size."""
+        work = (n_cells + 1) * (self.elements(n) + ELEMENTS_PER_CELL)
+        most = replicates if self.in_one_block else max(1, ELEMENTS_PER_BLOCK // work)
+        counts = [(first, min(most, replicates - first)) for first in range(0, replicates, most)]
+        return [(first, count, count * work) for first, count in counts]
 
     def n_bytes(self, n: int) -> int:
         """Return the memory that one draw needs in addition to the prepared data."""
@@ -167,28 +176,23 @@ class Problem(Strict, ABC):
 class DatasetProblem(Problem, ABC):
     """A problem on a dataset, which is fetched and prepared before blocks are computed."""
 
+    dataset: str
+
+    @property
+    def source(self) -> str:
+        return self.dataset
+
     @property
     def about(self) -> Dataset:
         """The public description of the dataset."""
         return get_dataset(self.source)
-
-    @property
-    def protected(self) -> bool:
-        """Whether the guarantee covers the preparation of the data too."""
-        return True
 
     def columns(self) -> tuple[Column, ...]:
         """Return the registered columns that the problem reads."""
         return self.about.columns
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset or columns that do not suit the problem, or a size beyond its rows.
-
-        Raises
-        ------
-        ValueError, DataError
-            In words.
-        """
+        """Raise ValueError or DataError for a dataset that does not suit, or a size beyond its rows."""
 
     def stand_in_rows(self, profile: Profile) -> int | None:
         """Return how many rows of a stand-in suffice; None: as many as were published."""
@@ -203,20 +207,8 @@ class DatasetProblem(Problem, ABC):
         """Read a file of `prepare`, for `draws`."""
 
 
-def is_protected(problem: Problem) -> bool:
-    """Whether the guarantee covers every step that reads data, including their preparation."""
-    return not isinstance(problem, DatasetProblem) or problem.protected
-
-
 def modules_of(problem: Problem, estimators: Iterable[str] = ()) -> list[str]:
     """Return the modules that a problem and estimators are found in by name."""
     more = problem.modules() if isinstance(problem, UsesModules) else ()
     functions = (dpalgos.get_estimator(name).function for name in set(estimators))
     return [type(problem).__module__, *more, *(function.__module__ for function in functions)]
-
-
-def spread_over_blocks(replicates: int, work: int) -> list[tuple[int, int, int]]:
-    """Return (first, replicates, work) of blocks of about as much work each; ``work`` is a replicate's."""
-    step = max(1, min(replicates, ELEMENTS_PER_BLOCK // work))
-    firsts = range(0, replicates, step)
-    return [(first, size := min(step, replicates - first), size * work) for first in firsts]

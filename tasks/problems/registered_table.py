@@ -31,7 +31,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     Attributes
     ----------
-    dataset : str
     response : str
         Empty for a mean.
     covariates : tuple of str
@@ -45,7 +44,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         The study's own table, where it has one; no part of keys, which hold the table's content instead.
     """
 
-    dataset: str
     response: str = ""
     covariates: tuple[str, ...] = ()
     family: str = ""
@@ -76,10 +74,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         if self.task == "mean" and self.units != "public":
             raise ValueError(f"units must be 'public' for a mean, got {self.units!r}: others know its answer")
         return self
-
-    @property
-    def source(self) -> str:
-        return self.dataset
 
     @property
     def protected(self) -> bool:

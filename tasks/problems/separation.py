@@ -63,7 +63,7 @@ def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialE
     """Return a draw whose errors are of the columns and classes that the reference has."""
     assert draw.to_target is not None
     unit = draw.to_target * reference.columns
-    fields = {name: getattr(draw, name) for name in ("sample", "first", "replicates", "batched", "target")}
+    fields = {name: getattr(draw, name) for name in ("sample", "first", "target")}
     return PartialEstimation(**fields, to_target=unit, reference=reference)
 
 

@@ -11,16 +11,14 @@ from pydantic import Field
 import dpalgos
 from data.simulations import Simulated, models, simulator
 from data.simulations.regressions import half_width
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
+from tasks.problems.problem import Draw, Estimation, Problem
 from tasks.rules import RuleError, evaluate_all, whole
 from tasks.work_units import Replicates
 
 _LOG_METRIC = "log_squared_error"
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
-
-
-# Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
 _SMOKE_BYTES = 300e6
+# Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
 _CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
 
 
@@ -80,9 +78,6 @@ class SimulatedProblem(Problem):
 class RowSimulation(SimulatedProblem):
     """Rows of a simulation, with its truth."""
 
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return spread_over_blocks(replicates, (n_cells + 1) * (n * self.sizes(n)["d"] + ELEMENTS_BESIDE))
-
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return both ends of the grid; a size is halved until a data set takes at most 300 MB."""
         ends = [min(sizes), max(sizes)]
@@ -105,13 +100,8 @@ class RowSimulation(SimulatedProblem):
         """Yield one data set after another; one at a time is in memory."""
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, replicates.n)
-            yield Estimation(
-                sample=dpalgos.Sample(data.X, data.y, keeps_moments=self._worth_moments(replicates)),
-                first=replicate,
-                replicates=1,
-                target=data.truth,
-                batched=False,
-            )
+            sample = dpalgos.Sample(data.X, data.y, keeps_moments=self._worth_moments(replicates))
+            yield Estimation(sample=sample, first=replicate, target=data.truth)
 
 
 class Simulation(RowSimulation):

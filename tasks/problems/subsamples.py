@@ -14,8 +14,6 @@ from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.problems.separation import partial_estimation
 from tasks.work_units import Cell, Replicates
 
-_ROWS_BESIDE = 4000  # what a cell costs beside its data, in rows of a dataset, as measured
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UserEstimation(Estimation):
@@ -45,6 +43,7 @@ class Subsamples(RegisteredTableProblem):
 
     panel_word: ClassVar[str] = "preparation"
     size_symbol: ClassVar[str] = "m"
+    in_one_block: ClassVar[bool] = True
 
     def check_data(self, n: int) -> None:
         """Refuse frames, too: their features are too many for an answer of all the rows."""
@@ -53,9 +52,6 @@ class Subsamples(RegisteredTableProblem):
                 f"dataset must hold a table, got {self.dataset!r}; use kind = 'train_test_split'"
             )
         super().check_data(n)
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return [(0, replicates, n_cells * (n + _ROWS_BESIDE))]
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all replicates, or one after another where users are drawn."""
@@ -69,10 +65,8 @@ class Subsamples(RegisteredTableProblem):
         estimation = Estimation(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=0,
-            replicates=replicates.count,
             target=unit @ reference.coef,
             to_target=unit,
-            batched=True,
         )
         yield estimation if reference.is_whole else partial_estimation(estimation, reference)
 
@@ -85,10 +79,8 @@ class Subsamples(RegisteredTableProblem):
             yield UserEstimation(
                 sample=dpalgos.Sample(X[drawn], None if y is None else y[drawn], user_ids=users[drawn]),
                 first=replicate,
-                replicates=1,
                 target=target,
                 to_target=prepared.to_standard,
-                batched=False,
             )
 
     @property

@@ -1,7 +1,7 @@
 """Random rows of a registered table to train on, the others to test on: how well does a fit predict?"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +9,7 @@ import numpy as np
 
 import dpalgos
 from data.prepare.prepared_table import PreparedTable, draw_training_rows
+from data.registry import get_dataset
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design
@@ -26,6 +27,7 @@ MISCLASSIFICATION, SQUARED_ERROR, DEVIANCE = "misclassification", "mean_squared_
 SMOKE_ROWS = 1600
 
 BATCH = 10  # replicates that run together: two blocks of a study's 20 occupy two cores
+_FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
 
 
 def _rate_name(rate: float) -> str:
@@ -38,21 +40,11 @@ CLASSIFICATION = (MISCLASSIFICATION, "auc", *map(_rate_name, FALSE_POSITIVE_RATE
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PredictionDraw(Draw):
-    """A draw whose estimates are judged by the rows that they were not trained on.
-
-    Attributes
-    ----------
-    y : (n,) array
-        Responses.
-    column_names : tuple of str
-        Names of the d columns.
-    family : str
-        Of the responses; empty where they are predicted linearly.
-    """
+    """A draw whose estimates are judged by the rows that they were not trained on."""
 
     y: np.ndarray
     column_names: tuple[str, ...]
-    family: str
+    family: str  # of the responses; empty where they are predicted linearly
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return what is measured on the test rows, (metrics, R): `CLASSIFICATION`, or a mean loss.
@@ -168,8 +160,6 @@ class TrainTestSplit(RegisteredTableProblem):
         yield PredictionDraw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=replicates.first,
-            replicates=replicates.count,
-            batched=True,
             y=prepared.y,
             column_names=prepared.column_names,
             family=self.family,
@@ -186,9 +176,7 @@ class TrainTestSplit(RegisteredTableProblem):
         counts = run.table.label_counts if isinstance(run.table, FramesRef) else ()
         shown: dict[str, Any] = {"classification": {"label_counts": list(counts)}}
         if isinstance(run.table, FramesRef):
-            from tasks.problems.flock_exhibits import flock_exhibits
-
-            shown["boids"] = flock_exhibits(run.table, run.selected)
+            shown["boids"] = _flock_exhibit(run.table, run.selected)
         return shown
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:
@@ -201,3 +189,51 @@ class TrainTestSplit(RegisteredTableProblem):
         rate = min(counts) / sum(counts)
         text = f"Whoever calls every row what most of them are called errs on {rate:.3f} of them."
         return (Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x"),)
+
+
+def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""
+    from data.standins.flock_summary import SOURCE, compare
+
+    about = get_dataset(ref.name)
+    shown: dict[str, Any] = {
+        "features": list(about.column_names),
+        "n_boids": about.n_boids,
+        "selected": selected,
+        "film": [],
+        "summary": [],
+        "summary_source": SOURCE,
+    }
+    if ref.data_source == "real":
+        return shown
+    return {**shown, "summary": [asdict(row) for row in compare(ref)], "film": _film(ref)}
+
+
+def _film(ref: FramesRef) -> list[dict[str, Any]]:
+    """Return frames of the first simulation of either label."""
+    from data.prepare.frame_features import stream_frames
+
+    length = ref.frames_per_simulation
+    found: dict[int, list[dict[str, Any]]] = {}
+    for block, labels in stream_frames(ref):
+        starts = range(0, len(labels) - length + 1, length) if len(labels) >= length else ()
+        for start in starts:
+            label = int(labels[start])
+            if label in found:
+                continue
+            film = np.round(block[:, start : start + length].astype(np.float64), 1)
+            boids = film.reshape(-1, len(get_dataset(ref.name).columns), length)
+            found[label] = [
+                {
+                    "label": label,
+                    "frame": frame + 1,
+                    **{
+                        name: boids[:, place, frame].tolist()
+                        for place, name in enumerate(("x", "y", "x_velocity", "y_velocity"))
+                    },
+                }
+                for frame in _FILM
+            ]
+        if len(found) == 2:
+            break
+    return [frame for label in sorted(found, reverse=True) for frame in found[label]]

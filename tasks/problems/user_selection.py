@@ -9,7 +9,7 @@ from pydantic import Field
 
 import dpalgos
 from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Problem, spread_over_blocks
+from tasks.problems.problem import Draw, Problem
 from tasks.work_units import Replicates
 
 
@@ -36,28 +36,17 @@ class UserSelection(Problem):
     candidates: Annotated[int, Field(strict=True, ge=2)]
 
     size_symbol: ClassVar[str] = "m"
-
-    @property
-    def source(self) -> str:
-        return "users who toss coins"
-
-    @property
-    def task(self) -> str:
-        return "linear_regression"
-
-    @property
-    def metric(self) -> str:
-        """The expected loss of the chosen candidate, minus that of the best one."""
-        return "excess_loss"
+    source: ClassVar[str] = "users who toss coins"
+    task: ClassVar[str] = "linear_regression"
+    metric: ClassVar[str] = "excess_loss"
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return the size and the number of candidates, which is that of columns."""
         return {"n": n, "d": self.candidates}
 
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of about as much data each; a candidate's scores are drawn again and again."""
-        passes = 20 * (n_cells + 1)
-        return spread_over_blocks(replicates, passes * (self.users * self.candidates + ELEMENTS_BESIDE))
+    def elements(self, n: int) -> int:
+        """Return 20 times the size of the data: a candidate's scores are drawn again and again."""
+        return 20 * self.users * self.candidates
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of one data set and its losses."""
@@ -67,15 +56,9 @@ class UserSelection(Problem):
         chances = np.linspace(0.3, 0.7, self.candidates)
         for replicate, rng in replicates.generators("data"):
             lost = rng.binomial(replicates.n, chances, (self.users, self.candidates)) / replicates.n
-            yield Choice(
-                sample=dpalgos.Sample(
-                    np.sqrt(2 * lost), np.zeros(self.users), user_ids=np.arange(self.users)
-                ),
-                first=replicate,
-                replicates=1,
-                losses=chances,
-                batched=False,
-            )
+            roots, users = np.sqrt(2 * lost), np.arange(self.users)
+            sample = dpalgos.Sample(roots, np.zeros(self.users), user_ids=users)
+            yield Choice(sample=sample, first=replicate, losses=chances)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return the metric that compares the rules of selection."""

@@ -1,4 +1,4 @@
-"""Means of simulated users of m rows each: what errors owe to the numbers of users, rows and columns."""
+"""Simulated users of m rows each: what errors of a mean or a regression owe to users, rows and columns."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from tasks.problems.problem import ELEMENTS_BESIDE, Draw, Estimation, Problem, spread_over_blocks
+from tasks.problems.problem import Draw, Estimation, Problem
 from tasks.rules import RuleError, whole
 from tasks.work_units import Replicates
 
@@ -28,7 +28,6 @@ class SimulatedUsers(Problem):
     size_symbol: ClassVar[str] = "m"
 
     def check(self, n: int, task: str) -> None:
-        """Refuse fewer than two users, no rows, or no columns."""
         if self.n_users(n) < 2 or self.n_samples(n) < 1 or self.d < 1:
             raise RuleError("users must be at least 2, samples and d at least 1; take larger ones")
 
@@ -36,7 +35,6 @@ class SimulatedUsers(Problem):
         return {"n": n, "d": self.d}
 
     def n_users(self, n: int) -> int:
-        """Return the number of users."""
         return whole(self.users, {"n": n}, what="users")
 
     def n_samples(self, n: int) -> int:
@@ -60,33 +58,22 @@ class GaussianUsers(SimulatedUsers):
     center: float = 0.5
     value_bound: float = 10.0
 
-    @property
-    def source(self) -> str:
-        return "Gaussian users"
+    source: ClassVar[str] = "Gaussian users"
+    task: ClassVar[str] = "mean"
 
-    @property
-    def task(self) -> str:
-        return "mean"
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        return spread_over_blocks(replicates, (n_cells + 1) * (self.n_users(n) * self.d + ELEMENTS_BESIDE))
+    def elements(self, n: int) -> int:
+        return self.n_users(n) * self.d
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of one data set, with what its rotation takes."""
-        return 40 * self.n_users(n) * self.d
+        return 40 * self.elements(n)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         n_users, spread = self.n_users(replicates.n), float(self.n_samples(replicates.n)) ** -0.5
         for replicate, rng in replicates.generators("data"):
-            yield Estimation(
-                sample=dpalgos.Sample(
-                    rng.normal(self.center, spread, (n_users, self.d)), user_ids=np.arange(n_users)
-                ),
-                first=replicate,
-                replicates=1,
-                target=np.full(self.d, self.center),
-                batched=False,
-            )
+            means = rng.normal(self.center, spread, (n_users, self.d))
+            sample = dpalgos.Sample(means, user_ids=np.arange(n_users))
+            yield Estimation(sample=sample, first=replicate, target=np.full(self.d, self.center))
 
 
 class UserSimulation(GaussianUsers):
@@ -102,3 +89,45 @@ class UserSimulation(GaussianUsers):
         rate = user_mean_rate(users, samples, self.d, epsilon)
         floor = user_floor(users, epsilon, self.value_bound)
         return {"rate of users' means, no constants": max(rate, floor)}
+
+
+class ExcessRisk(Estimation):
+    """Data with E xx' = I: the squared error of a row, halved, is least at the target."""
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return the risks above the least, half the squared distances to the target, (R,)."""
+        return np.asarray(super().measure(estimate) ** 2 / 2)
+
+
+class UsersOfSigns(SimulatedUsers):
+    """Covariates are ±1, y = x'θ + an error uniform on [−1, 1]; half of θ are ``coef``, the others 0."""
+
+    coef: float
+
+    source: ClassVar[str] = "users of signs"
+    task: ClassVar[str] = "linear_regression"
+
+    def elements(self, n: int) -> int:
+        """Return four times the size of the data: every step of a fit is a pass over the rows."""
+        return 4 * self.n_users(n) * self.n_samples(n) * self.d
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of one data set, with the phases' own copies."""
+        return 8 * self.elements(n)
+
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
+        n_users, m = self.n_users(replicates.n), self.n_samples(replicates.n)
+        truth = np.where(np.arange(self.d) < self.d // 2, self.coef, 0.0)
+        for replicate, rng in replicates.generators("data"):
+            X = rng.integers(0, 2, (n_users * m, self.d), dtype=np.int8) * 2.0 - 1.0
+            y = X @ truth + rng.uniform(-1, 1, n_users * m)
+            sample = dpalgos.Sample(X, y, user_ids=np.repeat(np.arange(n_users), m))
+            yield ExcessRisk(sample=sample, first=replicate, target=truth)
+
+
+class UserRegressionSimulation(UsersOfSigns):
+    """Estimation of the coefficients of users of signs."""
+
+    kind: Literal["user_regression_simulation"]
+
+    metric: ClassVar[str] = "excess_risk"

@@ -10,12 +10,10 @@ from data.store.folders import read_small
 from dpalgos import get_estimator
 from dpalgos.params import check_settings, describe
 from tasks.faults import SpecError
-from tasks.field_faults import field_fault
 from tasks.problems.analyst_table import AnalystTable
-from tasks.strict import Strict
-from tasks.study.analyst_study import refuse_unfinished
+from tasks.strict import Strict, field_fault
 from tasks.study.spec import StudySpec
-from tasks.study.study_file import load_study
+from tasks.study.study_file import load_study, refuse_unfinished
 
 
 class _Dataset(Strict):

@@ -1,8 +1,15 @@
-"""A report as one Markdown text that can be read away from its folder, e.g. on the server's pages."""
+"""What the server's pages show of a run: its report as one Markdown text, and how the budget was spent."""
 
 import base64
 import re
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tasks.report.budget_split import budget_split
+from tasks.study.spec import StudySpec
+from tasks.work_units import Cell
 
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*)\)")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?://|#)([^)]*)\)")
@@ -12,16 +19,9 @@ MAX_BYTES = 1_000_000  # of all figures together
 def standalone_markdown(report: Path, address: str = "") -> str:
     """Return a report's ``report.md`` with its figures embedded.
 
-    Figures that would make it larger than `MAX_BYTES` are left out; their description stays.
-
-    Parameters
-    ----------
-    report : Path
-        The report's page.
-    address : str
-        Of the report's folder, if a server shows it: links lead there. Without one the report is named by its
-        path, and what links to files beside it is plain text, since no browser follows a link from a server's
-        page to a file.
+    Figures that would make it larger than `MAX_BYTES` are left out; their description stays. Links lead to
+    ``address``, of the report's folder on a server. Without one they become plain text, since no browser
+    follows a link from a server's page to a file.
     """
     folder, left = report.parent, MAX_BYTES
 
@@ -42,3 +42,31 @@ def standalone_markdown(report: Path, address: str = "") -> str:
         text = _LINK.sub(r"\1", text)
         whole = f"The whole report, to be opened in a browser: `{report}`"
     return f"{whole}\n\n{_IMAGE.sub(embedded, text)}"
+
+
+def spent_budget(spec: StudySpec, results: pd.DataFrame, cells: list[Cell]) -> list[dict[str, str]]:
+    """Return a row of plain words for each of some private cells, those at the headline's setting."""
+    split, found = budget_split(spec), results.drop_duplicates("cell").set_index("cell")
+    rows = []
+    for cell in cells:
+        if cell.key not in found.index:
+            continue
+        row, shares = found.loc[cell.key], split.get((cell.estimator, cell.form), {})
+        rows.append(
+            {
+                "estimator": cell.estimator,
+                "panel": cell.panel,
+                "form": cell.form,
+                "noise": cell.calibration,
+                "ε asked": f"{cell.epsilon:g}",
+                "δ": f"{cell.delta:.3g}",
+                "ε certified": _number(row["certified_epsilon"]),
+                "ε of the estimator alone": _number(row["estimator_epsilon"]),
+                "spent on": ", ".join(f"{label} {share:.0%}" for label, share in shares.items()),
+            }
+        )
+    return rows
+
+
+def _number(value: Any) -> str:
+    return "no answer" if pd.isna(value) else f"{value:.4g}"

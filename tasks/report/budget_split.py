@@ -1,48 +1,51 @@
-"""How each private estimator of a study splits its budget, found by running it on made-up numbers.
+"""What private estimators of a study release, and how they split their budget.
 
-The split follows from the parameters alone, never from data.
+Both follow from the parameters alone, never from data: estimators are run on made-up numbers.
 """
 
 import numpy as np
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
+from dpalgos.accounting.events import Event
 from tasks.rules import delta_at
-from tasks.study.panel import EstimatorSpec
+from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
+
+_ROWS = 50
 
 
 def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
     """Return the share of the budget per kind of release, for each estimator and form.
 
-    It is taken at the headline's ε and δ, with tight calibration where the study has it. Where panels share
-    an estimator, it is that of the headline's panel.
+    Where panels share an estimator, it is that of the headline's panel.
     """
     split: dict[tuple[str, str], dict[str, float]] = {}
+    delta = delta_at(spec.headline.delta, spec.headline.n)
     for panel in sorted(spec.panels, key=lambda panel: panel.name != spec.headline.panel):
-        grid = spec.grid_of(panel)
-        sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
-        for estimator in spec.estimators_of(panel):
-            name = (estimator.name, estimator.form)
-            if estimator.calibrations and name not in split:
-                split[name] = _shares(spec, estimator, sizes, spec.task_of(panel))
+        for item in spec.estimators_of(panel):
+            name = (item.name, item.form)
+            if item.calibrations and name not in split:
+                split[name] = budget_shares(released_events(spec, panel, item), delta)
     return split
 
 
-def _shares(spec: StudySpec, estimator: EstimatorSpec, sizes: dict[str, int], task: str) -> dict[str, float]:
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (50, sizes["d"])), rng.integers(0, 2, 50)  # responses to every model
-    delta = delta_at(spec.headline.delta, spec.headline.n)
-    keywords = estimator.keywords(sizes, max(estimator.steps, default=None))
-    if dpalgos.get_estimator(estimator.name).unit_of_privacy == "user":
+def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
+    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
+    grid, rng = spec.grid_of(panel), np.random.default_rng(0)
+    sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
+    X, y = rng.uniform(-1, 1, (_ROWS, sizes["d"])), rng.integers(0, 2, _ROWS)  # responses to every model
+    keywords = item.keywords(sizes, max(item.steps, default=None))
+    if dpalgos.get_estimator(item.name).unit_of_privacy == "user":
         keywords["range_failure"] = 1.0  # too few to find any range
+    y_or_none = None if spec.task_of(panel) == "mean" else y
     result = dpalgos.estimate(
-        estimator.name,
-        dpalgos.Sample(X, None if task == "mean" else y, public_rows=X, user_ids=np.arange(50)),
+        item.name,
+        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=np.arange(_ROWS)),
         rng=rng,
         epsilon=spec.headline.epsilon,
-        delta=delta,
-        calibration="tight" if "tight" in estimator.calibrations else estimator.calibrations[0],
+        delta=delta_at(spec.headline.delta, spec.headline.n),
+        calibration="tight" if "tight" in item.calibrations else item.calibrations[0],
         **keywords,
     )
-    return budget_shares(result.events, delta)
+    return result.events

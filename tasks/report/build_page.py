@@ -21,10 +21,10 @@ from reports.page import (
     StudyPage,
 )
 from tasks.problems.abilities import DrawsFromPopulation, HasFindings, PredictsErrors
-from tasks.problems.problem import DatasetProblem, Problem, is_protected
+from tasks.problems.problem import DatasetProblem, Problem
 from tasks.report.attack_facts import attack_facts
 from tasks.rules import delta_at
-from tasks.run.deletion_influence import METRIC as DELETION_SHIFT
+from tasks.run.deletion_limit import METRIC as DELETION_SHIFT
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
@@ -77,7 +77,7 @@ def build_page(
         ),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
-        unprotected_panels=tuple(panel.name for panel in spec.panels if not is_protected(panel.problem)),
+        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
         panel_word=problem.panel_word,
         x_column=spec.axis,
         x_symbol={"n": symbol, "steps": "T", "s": "s"}[spec.axis],
@@ -101,15 +101,14 @@ def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[in
     if not isinstance(problem, DrawsFromPopulation):
         return 0, "rows"
     declared, units = problem.population
-    left = next((one for one in data if one["name"] == problem.source), None)
-    if left is None:
-        return declared, units
-    return int(left["n_users"] if units == "users" else left["n_rows"]), units
+    left = [int(one[f"n_{units}"]) for one in data if one["name"] == problem.source]
+    return (left or [declared])[0], units
 
 
 def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
     entry = dpalgos.get_estimator(name)
     required = [item["name"] for item in entry.to_dict()["parameters"] if item["required"]]
+    public = [key for key in required if key not in ("epsilon", "delta")]
     return EstimatorInfo(
         name=entry.name,
         title=entry.title,
@@ -117,10 +116,7 @@ def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
         privacy_model=entry.privacy_model,
         unit=entry.unit_of_privacy,
         neighbors=entry.neighboring_relation,
-        public_inputs=(
-            *(key for key in required if key not in ("epsilon", "delta")),
-            *([entry.public] if entry.public else []),
-        ),
+        public_inputs=(*public, *([entry.public] if entry.public else [])),
         summary=entry.summary,
         order=entry.order,
         settings=tuple(dict.fromkeys(_settings(item) for item in items if item.params)),
@@ -134,56 +130,54 @@ def _settings(item: EstimatorSpec) -> str:
 
 
 def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
-    data = manifest["data"]
+    data, problems = manifest["data"], {panel.name: panel.problem for panel in spec.panels}
     if not data:
-        models = ", ".join(dict.fromkeys(panel.problem.source for panel in spec.panels))
+        models = ", ".join(dict.fromkeys(problem.source for problem in problems.values()))
         return Provenance(dataset=models, title=spec.data, data_source="simulated")
     datasets = [spec.about(one["name"]) for one in data]
-
-    def each(values: Iterable[str], between: str = "; ") -> str:
-        return between.join(dict.fromkeys(value for value in values if value))
-
     sources = {one["name"]: one["data_source"] for one in data}
+    simulated = any(problem.source not in sources for problem in problems.values())
+
+    def of_files(key: str, between: str) -> str:
+        return _each((one[key] for one in data), between)
+
     return Provenance(
-        dataset=each((dataset.name for dataset in datasets), ", "),
-        title=each((dataset.title for dataset in datasets), " — and "),
+        dataset=_each((dataset.name for dataset in datasets), ", "),
+        title=_each((dataset.title for dataset in datasets), " — and "),
         data_source="stand-in" if "stand-in" in sources.values() else "real",
         n_rows=sum(one["n_rows"] for one in data),
         rows_read=sum(one["rows_read"] for one in data),
         repairs=tuple((repair["reason"], repair["count"]) for one in data for repair in one["repairs"]),
-        source_url=each((one["source_url"] for one in data), " "),
-        source_sha256=each((one["source_sha256"] for one in data), " "),
-        license=each(dataset.license for dataset in datasets),
-        citation=each((dataset.citation for dataset in datasets), " "),
-        origin=each((one["origin"] for one in data), ", "),
-        privacy_unit=each(dataset.privacy_unit for dataset in datasets),
+        source_url=of_files("source_url", " "),
+        source_sha256=of_files("source_sha256", " "),
+        license=_each((dataset.license for dataset in datasets), "; "),
+        citation=_each((dataset.citation for dataset in datasets), " "),
+        origin=of_files("origin", ", "),
+        privacy_unit=_each((dataset.privacy_unit for dataset in datasets), "; "),
         reasons=tuple(dict.fromkeys(reason for one in data for reason in one["reasons"])),
-        simulated_too=spec.data
-        if any(not isinstance(panel.problem, DatasetProblem) for panel in spec.panels)
-        else "",
+        simulated_too=spec.data if simulated else "",
         earlier=tuple(
             (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
         ),
-        of_panels=tuple(
-            (panel.name, sources.get(panel.problem.source, "simulated")) for panel in spec.panels
-        ),
+        of_panels=tuple((name, sources.get(each.source, "simulated")) for name, each in problems.items()),
     )
 
 
+def _each(values: Iterable[str], between: str) -> str:
+    """Join the different values that are not empty."""
+    return between.join(dict.fromkeys(value for value in values if value))
+
+
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
-    """Yield the theory's lines at the headline's ε and δ."""
+    """Yield the theory's lines at the headline's ε and δ; they are of the size, and flat along steps."""
     head, sizes, problem = spec.headline, spec.grid_of(panel).n, panel.problem
     if not isinstance(problem, PredictsErrors):
         return
-    task = spec.task_of(panel)
+    task, steps = spec.task_of(panel), spec.steps_of(panel) if spec.axis == "steps" else ()
     rates = [problem.rates(task, n, head.epsilon, delta_at(head.delta, n)) for n in sizes]
-    along = (
-        spec.steps_of(panel) if spec.axis == "steps" else sizes
-    )  # the rate is of the size, flat along steps
     for label in rates[0]:
-        values = [at[label] for at in rates]
-        values = values * len(along) if spec.axis == "steps" else values
-        yield Guide(label, tuple(map(float, along)), tuple(values), panel.name)
+        values = tuple(at[label] for at in rates) * max(1, len(steps))
+        yield Guide(label, tuple(map(float, steps or sizes)), values, panel.name)
 
 
 def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
@@ -198,7 +192,7 @@ def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
         for column in columns
         if column.center is not None and column.scale is not None
     ]
-    return (*units, *(Assumption(what=a.what, value=a.value, source=a.source) for a in spec.assumptions))
+    return (*units, *(Assumption(**each.model_dump()) for each in spec.assumptions))
 
 
 def _in_units(center: float, scale: float, unit: str) -> str:
@@ -207,13 +201,12 @@ def _in_units(center: float, scale: float, unit: str) -> str:
     return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
 
 
-def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
-    findings, epsilon, bound = [], spec.headline.epsilon, math.nan
-    table = results[results["metric"] == DELETION_SHIFT]
+def _findings(spec: StudySpec, results: pd.DataFrame) -> Iterator[Finding]:
+    """Yield how far deleting influential rows moves an answer, and what follows for private ones."""
+    epsilon, table = spec.headline.epsilon, results[results["metric"] == DELETION_SHIFT]
     several = table["panel"].nunique() > 1
     for row in table.itertuples():
-        deleted = int(str(row.cell).rpartition("=")[2])
-        shift = cast(float, row.value)
+        deleted, shift, bound = int(str(row.cell).rpartition("=")[2]), cast(float, row.value), math.nan
         what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
         answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
         text = f"Deleting {what} of {row.n:,} moves {answer} by {num(shift)}."
@@ -223,15 +216,11 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> tuple[Finding, ...]:
                 f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
                 f"{num(bound)} on average, both on these data and on the data without that row."
             )
-        drawn = row.panel == spec.headline.panel and deleted in (1, 10)
-        findings.append(
-            Finding(
-                label=f"deleting {what}",
-                value=shift,
-                text=text,
-                drawn=drawn,
-                panel=str(row.panel) if several else "",
-                floor=bound if deleted == 1 else math.nan,
-            )
+        yield Finding(
+            label=f"deleting {what}",
+            value=shift,
+            text=text,
+            drawn=row.panel == spec.headline.panel and deleted in (1, 10),
+            panel=str(row.panel) if several else "",
+            floor=bound,
         )
-    return tuple(findings)

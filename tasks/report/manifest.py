@@ -30,17 +30,9 @@ def build_manifest(
 ) -> dict[str, Any]:
     """Return the manifest as plain data.
 
-    Parameters
-    ----------
-    spec : StudySpec
-    tables : list of DatasetRef
-        The references of the datasets; none if the data are simulated.
-    results : Record
-        Of ``results.parquet``.
-    context : dict
-        ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``, ``command`` and
-        ``started`` of the run; ``not_run``, panel → why, where some did not; ``earlier_contents`` of a file
-        that changed.
+    ``context`` holds ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``,
+    ``command`` and ``started`` of the run; ``not_run``, panel → why, where some did not; and
+    ``earlier_contents``.
     """
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
@@ -84,20 +76,10 @@ def _code_digests(spec: StudySpec) -> dict[str, str]:
 
 
 def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
-    """Return which other contents of a file the reports in a folder were made from, the latest last.
+    """Return which other contents of a dataset's file earlier reports in a folder were made from.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Of the report that a run replaces.
-    dataset : str
-    content : str
-        The sha256 of the raw file now.
-
-    Returns
-    -------
-    list of dict
-        ``source_sha256``, and ``finished`` of the last run that read it; of the latest contents alone.
+    ``content`` is the sha256 of the raw file now. Each is its ``source_sha256``, and when the last run that
+    read it ``finished``; the latest comes last.
     """
     try:
         last = read_json(folder / "manifest.json")
@@ -117,18 +99,13 @@ def now() -> str:
 
 def _commit() -> str:
     """Return the commit of the checkout, marked where files differ from it, or "unknown"."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=PROJECT_ROOT,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        return subprocess.check_output(
+            command, cwd=PROJECT_ROOT, stderr=subprocess.DEVNULL, text=True, timeout=10
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return done.stdout.strip()
 
 
 def _file(study: str) -> str:

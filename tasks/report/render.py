@@ -1,6 +1,5 @@
 """Render a study's report, and the index over all studies."""
 
-import hashlib
 import json
 import logging
 from pathlib import Path
@@ -46,13 +45,11 @@ def write_report(
     files = render_study(results, page)
     card = card_from(page, results, files.get(CARD_FIGURE))
     files["card.json"] = card.to_json().encode()
-    for name, content in files.items():
-        atomic_write(out / name, content)
     return written(
         key,
         out / "manifest.json",
         json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-        beside={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        files,
         headline=card.headline,
         report=str(out / "report.html"),
     )

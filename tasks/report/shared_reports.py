@@ -32,11 +32,6 @@ def share_report(folder: Path) -> None:
     one comes last: while there is none, the files beside a page may be of two runs. Links are left out. A
     report that is not for publication, of a table of one's own, stays. A store that cannot be used is a
     warning, since the run has finished and its report lies here.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the study's report; its name is the study's.
     """
     if not shared_address() or "warning" in read_json(folder / MANIFEST):
         return

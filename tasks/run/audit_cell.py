@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 from prefect import task
 
 from data.store.folders import home
@@ -12,12 +11,8 @@ from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
-from tasks.run.memory import room_for
-from tasks.run.remote import computed
-from tasks.run.threads import one_blas_thread
+from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.work_units import Cell, derive_seed
-
-_SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "delta_rule", "n", "s"]
 
 
 @task(name="audit", task_run_name="audit {cell.key}", **BY_KEY)
@@ -45,13 +40,3 @@ def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, see
     bound = found.epsilon_lower_bound
     body = json.dumps({"cell": cell.key, **found.to_dict()}, indent=1)
     return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)
-
-
-def with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
-    """Return the rows with the audited ε of the audited cells, also in panels that were not audited."""
-    found = {record["cell"]: record["audited_epsilon"] for record in audits}
-    cells = rows.drop_duplicates("cell")[["cell", *_SAME_IN_ALL_PANELS]]
-    alike = cells.groupby(_SAME_IN_ALL_PANELS, dropna=False, sort=False).ngroup()
-    bound = cells["cell"].map(found).astype("float64").groupby(alike).transform("max")
-    audited = rows["cell"].map(dict(zip(cells["cell"], bound, strict=True)))
-    return rows.assign(audited_epsilon=audited.where(rows["calibration"] != "none"))

@@ -11,7 +11,7 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.amplification import CENTRAL_NOTES
-from tasks.problems.problem import Draw, Problem, is_protected
+from tasks.problems.problem import Draw, Problem
 from tasks.study.block import Block
 from tasks.work_units import Cell
 
@@ -28,28 +28,14 @@ def compute_block(
     selected: Selected | None = None,
     timings: list[pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """Run every cell of a block.
+    """Return the rows of the results table of every cell of a block, or of ``only`` one.
 
-    Parameters
-    ----------
-    block : Block
-    prepared : optional
-        What the block's problem loads, where it is about a dataset.
-    only : str, optional
-        Key of the one cell to run.
-    selected : dict, optional
-        Filled with how often each column was selected, where the problem has columns to tell of.
-    timings : list, optional
-        Filled with rows of the table of measured times, which no results depend on.
-
-    Returns
-    -------
-    DataFrame
-        Rows of the results table, in the order of the cells.
+    ``prepared`` is what a problem on a dataset has loaded. ``selected`` is filled with how often each column
+    was selected, where the problem has columns to tell of; ``timings`` with tables of measured times, which
+    no results depend on.
     """
     problem, replicates = block.problem, block.replicates
     cells = [cell for cell in block.cells if only in (None, cell.key)]
-    protected = is_protected(problem)
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(replicates, prepared):
         answered = _answered(block, draw, {cell.question for cell in cells})
@@ -63,7 +49,7 @@ def compute_block(
     rows = _table([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells])
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
-    return rows.assign(certified_epsilon=alone if protected else alone.where(alone.isna(), np.inf))
+    return rows.assign(certified_epsilon=alone if problem.protected else alone.where(alone.isna(), np.inf))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,12 @@
 """Forecast the time and memory of blocks from short runs on this machine.
 
-A cell's replicates take a + b R seconds: a once in a block, for what they share, b for each. Both follow from
-runs of one replicate and of a few; what one replicate took more when it was first run, for what is calibrated
-and then cached, is counted in one block of a size. Cells that differ in ε and δ alone take as long as one
-another, and between the smallest and the largest size of a panel times follow a power of n, so that few
-blocks have to be run. Times of earlier runs, where there are any, take the place of b.
-
-Seconds are those of one core: what else the machine does while they are measured does not count.
+A cell's replicates take a + b R seconds: a once in a block, b for each. Both follow from runs of one
+replicate and of a few, at the smallest and the largest size of a panel; between them times follow a power
+of n. Cells that differ in ε and δ alone take as long as one another. Medians of earlier runs, where there are
+any, take the place of b. Seconds are those of one core.
 """
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +19,11 @@ import pandas as pd
 from reports.analysis.results import timings_path
 from tasks.run.block import compute_block
 from tasks.study.block import Block
-from tasks.work_units import Cell, Replicates
+from tasks.work_units import Cell
 
 _FEW = 6  # replicates, at most, beyond the first
-Kind = tuple[str, ...]
+_DATA, _BYTES = "data", "bytes"  # what is measured in addition to kinds of cells
+Kind = tuple[object, ...] | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +39,12 @@ class PerReplicate:
         return self.once + self.each * replicates + (self.first if first else 0.0)
 
 
+Costs = Mapping[Kind, PerReplicate]  # of a panel at one size
+
+
 @dataclass(frozen=True, kw_only=True)
 class BlockCost:
-    """Time and memory of a block.
-
-    Attributes
-    ----------
-    block : Block
-    cells : mapping of str to float
-        Seconds by estimator, on one core.
-    drawing : float
-        Seconds for reading and drawing the data.
-    n_bytes : float
-        Memory at most, beside what the process holds anyway.
-    """
+    """Seconds of a block on one core, by estimator and for its data, and its memory at most."""
 
     block: Block
     cells: Mapping[str, float]
@@ -64,7 +53,6 @@ class BlockCost:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of the block on one core."""
         return self.drawing + sum(self.cells.values())
 
 
@@ -73,21 +61,16 @@ def costs_of(
 ) -> list[BlockCost]:
     """Return the forecast for each block of a study.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-    load : callable
-        Block → what its problem has prepared, None where data are simulated.
-    earlier : mapping of str to float
-        Cell → seconds of a replicate in earlier runs (:func:`earlier_seconds`).
+    ``load`` returns what a block's problem has prepared, None where data are simulated; ``earlier`` are a
+    cell's seconds of a replicate in earlier runs (:func:`earlier_seconds`).
     """
     found = []
     for panel in dict.fromkeys(block.replicates.panel for block in blocks):
-        own = [block for block in blocks if block.replicates.panel == panel]
-        prepared = load(own[0])
-        sizes = sorted({block.replicates.n for block in own})
-        measured = {n: _measured(own, n, prepared, earlier) for n in dict.fromkeys((sizes[0], sizes[-1]))}
-        found += [_cost(block, measured) for block in own]
+        of_panel = [block for block in blocks if block.replicates.panel == panel]
+        prepared = load(of_panel[0])
+        sizes = [block.replicates.n for block in of_panel]
+        measured = {n: _measured(of_panel, n, prepared, earlier) for n in {min(sizes), max(sizes)}}
+        found += [_cost(block, measured) for block in of_panel]
     return found
 
 
@@ -113,39 +96,18 @@ def earlier_seconds(blocks_folder: Path, study: str) -> dict[str, float]:
     return {str(cell): float(s) for cell, s in pd.concat(parts).groupby("cell")["seconds"].median().items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Measured:
-    """Measurements of a panel at one size: each kind of cell, drawing, memory."""
-
-    kinds: Mapping[Kind, PerReplicate]
-    drawing: PerReplicate
-    n_bytes: PerReplicate
-
-    def like(self, kind: Kind) -> PerReplicate | None:
-        """Return the cost of a kind of cell, or of the same estimator with other settings."""
-        alike = (cost for other, cost in self.kinds.items() if other[:-1] == kind[:-1])
-        return self.kinds.get(kind) or next(alike, None)
-
-
-def _measured(own: Sequence[Block], n: int, prepared: Any, earlier: Mapping[str, float]) -> _Measured:
-    block = max((block for block in own if block.replicates.n == n), key=lambda block: block.replicates.count)
+def _measured(of_panel: Sequence[Block], n: int, prepared: Any, earlier: Mapping[str, float]) -> Costs:
+    """Measure the largest block of a size, without and with what the first run alone has to compute."""
+    block = max((each for each in of_panel if each.replicates.n == n), key=lambda each: each.replicates.count)
     cells = {_kind(cell): cell for cell in block.cells}
     few = max(1, min(block.replicates.count, _FEW))
-    runs = [_short_run(block, tuple(cells.values()), prepared, replicates) for replicates in (1, 1, few)]
-    kinds = {}
-    for kind, cell in cells.items():
-        first, again, more = (run[0][cell.key] for run in runs)
-        known = [earlier[c.key] for c in block.cells if _kind(c) == kind and c.key in earlier]
-        kinds[kind] = (
-            PerReplicate(once=0.0, each=float(np.median(known)), first=max(0.0, first - again))
-            if known
-            else replace(_line(again, more, few), first=max(0.0, first - again))
-        )
-    return _Measured(
-        kinds=kinds,
-        drawing=_line(runs[1][1], runs[2][1], few),
-        n_bytes=_line(runs[1][2], runs[2][2], few),
-    )
+    first, again, more = (_short_run(block, cells, prepared, count) for count in (1, 1, few))
+    found = {what: _line(again[what], more[what], few) for what in again}
+    for kind in cells:
+        known = [earlier[cell.key] for cell in block.cells if _kind(cell) == kind and cell.key in earlier]
+        line = PerReplicate(once=0.0, each=float(np.median(known))) if known else found[kind]
+        found[kind] = replace(line, first=max(0.0, first[kind] - again[kind]))
+    return found
 
 
 def _line(one: float, more: float, few: int) -> PerReplicate:
@@ -154,65 +116,43 @@ def _line(one: float, more: float, few: int) -> PerReplicate:
     return PerReplicate(once=max(0.0, one - each), each=each)
 
 
-def _short_run(
-    block: Block, cells: tuple[Cell, ...], prepared: Any, replicates: int
-) -> tuple[dict[str, float], float, float]:
-    """Run some replicates of a block; return seconds by cell, the other seconds, and peak bytes."""
+def _short_run(block: Block, cells: Mapping[Kind, Cell], prepared: Any, replicates: int) -> dict[Kind, float]:
+    """Run some replicates of a block; return seconds by kind of cell and for the data, and peak bytes."""
     drawn = replace(block.replicates, first=0, count=replicates, of=replicates)
-    short = replace(block, cells=cells, replicates=drawn)
     times: list[pd.DataFrame] = []
     before = _begin_peak()
     core, wall = time.process_time(), time.perf_counter()
-    compute_block(short, prepared, timings=times)
+    compute_block(replace(block, cells=tuple(cells.values()), replicates=drawn), prepared, timings=times)
     core, wall = time.process_time() - core, time.perf_counter() - wall
     seconds = pd.concat(times).groupby("cell")["seconds"].sum() * (core / wall)
-    by_cell = {cell.key: float(seconds[cell.key]) for cell in cells}
-    return by_cell, max(0.0, core - float(seconds.sum())), max(0.0, _peak() - before)
+    found: dict[Kind, float] = {kind: float(seconds[cell.key]) for kind, cell in cells.items()}
+    found[_DATA] = max(0.0, core - float(seconds.sum()))
+    found[_BYTES] = max(0.0, _memory("VmHWM") - before)
+    return found
 
 
-def _cost(block: Block, measured: Mapping[int, _Measured]) -> BlockCost:
+def _cost(block: Block, measured: Mapping[int, Costs]) -> BlockCost:
     seconds: dict[str, float] = {}
-    seen = set()
-    for cell in block.cells:
-        if cell.question not in seen:  # cells of one question share an answer
-            seen.add(cell.question)
-            value = _at(block.replicates, {n: m.like(_kind(cell)) for n, m in measured.items()})
-            seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + value
-    return BlockCost(
-        block=block,
-        cells=seconds,
-        drawing=_at(block.replicates, {n: m.drawing for n, m in measured.items()}),
-        n_bytes=_at(block.replicates, {n: m.n_bytes for n, m in measured.items()}),
-    )
+    answered = {cell.question: cell for cell in block.cells}  # cells of one question share an answer
+    for cell in answered.values():
+        seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + _at(block, measured, _kind(cell))
+    drawing, n_bytes = (_at(block, measured, what) for what in (_DATA, _BYTES))
+    return BlockCost(block=block, cells=seconds, drawing=drawing, n_bytes=n_bytes)
 
 
-def _at(replicates: Replicates, costs: Mapping[int, PerReplicate | None]) -> float:
+def _at(block: Block, measured: Mapping[int, Costs], what: Kind) -> float:
     """Interpolate a cost between the measured sizes as a power of n."""
-    known = {
-        size: cost.of(replicates.count, first=replicates.first == 0)
-        for size, cost in costs.items()
-        if cost is not None
-    }
-    if not known:
-        return 0.0
-    (low, first), (high, last) = min(known.items()), max(known.items())
-    if low == high or min(first, last) <= 0:
-        return last
-    return float(first * (last / first) ** (np.log(replicates.n / low) / np.log(high / low)))
+    drawn = block.replicates
+    known = {n: costs[what].of(drawn.count, first=drawn.first == 0) for n, costs in measured.items()}
+    (low, least), (high, most) = min(known.items()), max(known.items())
+    if low == high or min(least, most) <= 0:
+        return most
+    return float(least * (most / least) ** (np.log(drawn.n / low) / np.log(high / low)))
 
 
 def _kind(cell: Cell) -> Kind:
-    """Return what determines a cell's time, apart from its size."""
-    settings = {name: value for name, value in cell.params.items() if name.startswith("n_")}
-    return (
-        cell.estimator,
-        cell.panel,
-        cell.form,
-        str(cell.steps),
-        cell.calibration,
-        str(cell.s),
-        json.dumps(settings, sort_keys=True, default=str),
-    )
+    """Return what determines a cell's time in a panel, apart from its size."""
+    return (cell.estimator, cell.form, cell.steps, cell.calibration, cell.s)
 
 
 def _begin_peak() -> float:
@@ -220,10 +160,6 @@ def _begin_peak() -> float:
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _memory("VmRSS")
-
-
-def _peak() -> float:
-    return _memory("VmHWM")
 
 
 def _memory(name: str) -> float:

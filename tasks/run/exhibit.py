@@ -14,7 +14,7 @@ from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, located, written
 from tasks.faults import guarded
 from tasks.problems.abilities import HasExhibits, HeadlineRun
-from tasks.run.threads import one_blas_thread
+from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block
 from tasks.work_units import Cell
 

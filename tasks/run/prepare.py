@@ -1,4 +1,6 @@
-"""Task: prepare the data of a panel."""
+"""Prepare the data of a panel once, for all its blocks."""
+
+from typing import Any
 
 from prefect import task
 
@@ -6,9 +8,9 @@ from data.store.folders import home
 from data.store.references import DatasetRef
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
-from tasks.cache.records import Record, written
+from tasks.cache.records import Record, brought, written
 from tasks.faults import guarded
-from tasks.problems.problem import DatasetProblem
+from tasks.problems.problem import DatasetProblem, Problem
 
 
 @task(name="prepare", task_run_name="prepare {table.name}", **BY_KEY)
@@ -17,3 +19,11 @@ def prepare(key: CacheKey, problem: DatasetProblem, table: DatasetRef) -> Record
     """Prepare a panel's dataset, and return the record of the file."""
     suffix, content = problem.prepare(table)
     return written(key, home() / "cache" / "designs" / f"{key}{suffix}", content)
+
+
+def load_prepared(problem: Problem, design: Record | None) -> Any:
+    """Return what `prepare` stored, as the problem draws from it; None for simulated data."""
+    if design is None:
+        return None
+    assert isinstance(problem, DatasetProblem)
+    return problem.load(brought(design))

@@ -16,10 +16,16 @@ from pydantic import Field, ValidationError, model_validator
 
 from reports.numbers import num, setting, span, words
 from tasks.faults import SpecError
-from tasks.field_faults import field_fault
 from tasks.rules import evaluate
-from tasks.scorecard.evidence import Evidence, Place, common_replicates, difference_interval, mean_interval
-from tasks.strict import Strict
+from tasks.scorecard.evidence import (
+    Evidence,
+    Place,
+    common_replicates,
+    compared,
+    difference_interval,
+    mean_interval,
+)
+from tasks.strict import Strict, field_fault
 
 _FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
@@ -31,6 +37,11 @@ class Judgment:
 
     value: float
     text: str
+
+
+_NO_ANSWER = Judgment(OPEN, "The study has no answer of this kind.")
+_NO_PAIR = Judgment(OPEN, "The study has no pair of answers of this kind.")
+_UNDECIDED = "which these repetitions can't tell apart."
 
 
 class Test(Strict, ABC):
@@ -52,19 +63,19 @@ class Guarantee(Test):
         if claim.panel:
             rows = rows[claim.place().rows_of(rows)]
         if rows.empty:
-            return Judgment(OPEN, "The study has no answer of this kind.")
+            return _NO_ANSWER
         shares = rows["estimator_epsilon"] / rows["epsilon"]
         if shares.max() == math.inf:
             return Judgment(FAILS, "The noise proves no finite ε.")
-        worst = rows.iloc[int(shares.to_numpy().argmax())]
         proved = (
             f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
         )
-        if shares.max() > 1 + 1e-9:
-            where = f"{evidence.symbol} = {setting(worst['n'])}"
-            epsilon = f"ε = {num(worst['estimator_epsilon'])} for {setting(worst['epsilon'])}"
-            return Judgment(FAILS, f"{proved}: at {where} only {epsilon}.")
-        return Judgment(HOLDS, f"{proved}.")
+        if shares.max() <= 1 + 1e-9:
+            return Judgment(HOLDS, f"{proved}.")
+        worst = rows.iloc[int(shares.to_numpy().argmax())]
+        where = f"{evidence.symbol} = {setting(worst['n'])}"
+        epsilon = f"ε = {num(worst['estimator_epsilon'])} for {setting(worst['epsilon'])}"
+        return Judgment(FAILS, f"{proved}: at {where} only {epsilon}.")
 
 
 class ErrorRatio(Test):
@@ -78,19 +89,15 @@ class ErrorRatio(Test):
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
-        above, below, ratios = [], [], []
-        for n, mine, other in common_replicates(ours, theirs):
-            low, high = mean_interval(mine - self.factor * other)
-            ratios.append(float(mine.mean() / other.mean()))
-            above += [n] if low > 0 else []
-            below += [n] if high < 0 else []
-        if not ratios:
-            return Judgment(OPEN, "The study has no pair of answers of this kind.")
+        found = compared(ours, theirs, self.factor)
+        if not found:
+            return _NO_PAIR
+        ratios = [each.ratio for each in found]
         text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
+        above = [setting(each.size) for each in found if each.low > 0]
         if above:
-            listed = words(setting(n) for n in above)
-            return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {listed}.")
-        if 2 * len(below) < len(ratios) or max(ratios) > self.factor:
+            return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {words(above)}.")
+        if 2 * sum(each.high < 0 for each in found) < len(found) or max(ratios) > self.factor:
             return Judgment(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
         return Judgment(HOLDS, f"{text}.")
 
@@ -118,7 +125,7 @@ class GapShrinks(Test):
             return Judgment(HOLDS, f"{text}.")
         if low > 0 or mean_interval(late)[1] < 0:
             return Judgment(FAILS, f"{text}.")
-        return Judgment(OPEN, f"{text}, which these repetitions can't tell apart.")
+        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
 
 
 class BeatsZero(Test):
@@ -128,16 +135,14 @@ class BeatsZero(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
-        zero = evidence.values("zero", claim.place(""), calibration)
-        pairs = list(common_replicates(ours, zero))
-        if not pairs:
-            return Judgment(OPEN, "The study has no pair of answers of this kind.")
-        ratios = [float(mine.mean() / other.mean()) for _, mine, other in pairs]
-        text = f"Mean errors are {span(ratios)} times the zero vector's over {evidence.span_of_sizes(ours)}."
-        intervals = [mean_interval(mine - other) for _, mine, other in pairs]
-        if any(high < 0 for _, high in intervals):
+        found = compared(ours, evidence.values("zero", claim.place(""), calibration))
+        if not found:
+            return _NO_PAIR
+        ratios = span([each.ratio for each in found])
+        text = f"Mean errors are {ratios} times the zero vector's over {evidence.span_of_sizes(ours)}."
+        if any(each.high < 0 for each in found):
             return Judgment(HOLDS, text)
-        return Judgment(FAILS if all(low > 0 for low, _ in intervals) else OPEN, text)
+        return Judgment(FAILS if all(each.low > 0 for each in found) else OPEN, text)
 
 
 class GrowsAt(Test):
@@ -148,22 +153,20 @@ class GrowsAt(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
-        stricter = evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon)
-        pairs = list(common_replicates(stricter, ours))
-        if not pairs:
-            return Judgment(OPEN, "The study has no pair of answers of this kind.")
-        ratios = [float(strict.mean() / other.mean()) for _, strict, other in pairs]
-        head = setting(evidence.spec.headline.epsilon)
-        text = (
-            f"Mean errors at ε = {setting(self.epsilon)} are {span(ratios)} times those at ε = {head} over "
-            f"{evidence.span_of_sizes(ours)}"
+        found = compared(
+            evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon), ours
         )
-        intervals = [mean_interval(strict - other) for _, strict, other in pairs]
-        if any(high < 0 for _, high in intervals):
+        if not found:
+            return _NO_PAIR
+        text = (
+            f"Mean errors at ε = {setting(self.epsilon)} are {span([each.ratio for each in found])} times "
+            f"those at ε = {setting(evidence.spec.headline.epsilon)} over {evidence.span_of_sizes(ours)}"
+        )
+        if any(each.high < 0 for each in found):
             return Judgment(FAILS, f"{text}.")
-        if any(low > 0 for low, _ in intervals):
+        if any(each.low > 0 for each in found):
             return Judgment(HOLDS, f"{text}.")
-        return Judgment(OPEN, f"{text}, which these repetitions can't tell apart.")
+        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
 
 
 class Level(Test):
@@ -182,24 +185,20 @@ class Level(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration, metric=self.metric)
-        sign = 1 if self.at_most is None else -1
-        rule = self.at_least if self.at_most is None else self.at_most
+        if not ours:
+            return _NO_ANSWER
+        sign, rule = (1, self.at_least) if self.at_most is None else (-1, self.at_most)
         assert rule is not None  # checked when the file was read
-        levels, signs = [], []
-        for n, values in ours.items():
-            level = evaluate(rule, evidence.sizes_at(claim.panel, n), what="level")
-            low, high = mean_interval(sign * (values - level))
-            levels.append(level)
-            signs.append(1 if low > 0 else -1 if high < 0 else 0)
-        if not signs:
-            return Judgment(OPEN, "The study has no answer of this kind.")
-        means = [float(values.mean()) for values in ours.values()]
-        kept = all(sign * (mean - level) >= 0 for mean, level in zip(means, levels, strict=True))
-        text = f"Means are {span(means)} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
-        if -1 in signs:
+        levels = [evaluate(rule, evidence.sizes_at(claim.panel, n), what="level") for n in ours]
+        leads = [sign * (values - level) for values, level in zip(ours.values(), levels, strict=True)]
+        intervals = [mean_interval(lead) for lead in leads]
+        means = span([float(values.mean()) for values in ours.values()])
+        text = f"Means are {means} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
+        if any(high < 0 for _, high in intervals):
             return Judgment(FAILS, f"{text}.")
-        if 2 * sum(signs) < len(signs) or not kept:
-            return Judgment(OPEN, f"{text}, which these repetitions can't tell apart.")
+        surely = sum(low > 0 for low, _ in intervals)
+        if 2 * surely < len(leads) or any(lead.mean() < 0 for lead in leads):
+            return Judgment(OPEN, f"{text}, {_UNDECIDED}")
         return Judgment(HOLDS, f"{text}.")
 
 
@@ -272,13 +271,7 @@ class Scorecard(Strict):
 
 
 def load_scorecard(path: Path = _FILE) -> Scorecard:
-    """Read the claims.
-
-    Raises
-    ------
-    SpecError
-        In one sentence.
-    """
+    """Read the claims."""
     plain = tomllib.loads(path.read_text(encoding="utf-8"))
     try:
         return Scorecard(**plain)

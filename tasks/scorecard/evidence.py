@@ -136,3 +136,21 @@ def common_replicates(
         both = ours[n].index.intersection(theirs[n].index)
         if len(both):
             yield n, ours[n].loc[both], theirs[n].loc[both]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two answers at a size: the ratio of their mean errors, and the interval of the mean difference."""
+
+    size: int
+    ratio: float
+    low: float
+    high: float
+
+
+def compared(ours: dict[int, pd.Series], theirs: dict[int, pd.Series], factor: float = 1.0) -> list[Compared]:
+    """Compare our errors with ``factor`` times theirs at each size."""
+    return [
+        Compared(n, float(mine.mean() / other.mean()), *mean_interval(mine - factor * other))
+        for n, mine, other in common_replicates(ours, theirs)
+    ]

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from prefect import task
 
 import dpalgos
-from data.store.folders import atomic_write, sha256_file
-from reports.analysis.results import summarize, to_parquet_bytes, validate_results
+from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.words.tables import summary_csv
@@ -21,7 +19,7 @@ from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.rules import delta_at
-from tasks.run.stored_results import read_results
+from tasks.run.collect import read_results
 from tasks.scorecard.claims import OPEN, Claim, Judgment, Scorecard, load_scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.study.spec import StudySpec
@@ -91,18 +89,16 @@ def write_scorecard(
         profile=context["profile"],
     )
     files["card.json"] = card.to_json().encode()
-    for name, content in files.items():
-        atomic_write(out / name, content)
     manifest = {
         **context,
-        "results_sha256": sha256_file(out / "results.parquet"),
+        "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }
     return written(
         key,
         out / "manifest.json",
         json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-        beside={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        files,
         headline=card.headline,
         report=str(out / "report.html"),
     )
@@ -113,17 +109,11 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     if evidence is None:
         missing = Judgment(OPEN, f"The study {claim.study} has not run here.")
         return dict.fromkeys(("paper", "tight"), missing)
-    verdicts = {
-        calibration: claim.test.judge(claim, evidence, calibration) for calibration in ("paper", "tight")
-    }
+    verdicts = {each: claim.test.judge(claim, evidence, each) for each in ("paper", "tight")}
     if not evidence.on_a_stand_in(claim.place()):
         return verdicts
-    return {
-        calibration: Judgment(
-            verdict.value, f"{verdict.text} On simulated data that stand in for the real ones."
-        )
-        for calibration, verdict in verdicts.items()
-    }
+    caution = "On simulated data that stand in for the real ones."
+    return {each: Judgment(found.value, f"{found.text} {caution}") for each, found in verdicts.items()}
 
 
 def verdict_table(
@@ -137,14 +127,10 @@ def verdict_table(
             **_about(evidence.get(claim.study)),
             "estimator": claim.estimator,
             "form": claim.form,
-            "steps": pd.NA if claim.steps is None else claim.steps,
+            "steps": claim.steps,
             "cell": f"{claim.id}:{calibration}",
             "calibration": calibration,
             "privacy_model": _model(claim.estimator),
-            "certified_epsilon": np.nan,
-            "estimator_epsilon": np.nan,
-            "audited_epsilon": np.nan,
-            "s": pd.NA,
             "replicate": 0,
             "seed": seed,
             "metric": claim.id,
@@ -155,7 +141,7 @@ def verdict_table(
         for claim, verdicts in judged
         for calibration, verdict in verdicts.items()
     ]
-    return validate_results(pd.DataFrame(rows))
+    return validate_results(pd.DataFrame(rows).reindex(columns=list(COLUMNS)))
 
 
 def _model(estimator: str) -> str:
@@ -165,23 +151,8 @@ def _model(estimator: str) -> str:
 
 def _about(evidence: Evidence | None) -> dict[str, Any]:
     if evidence is None:
-        return {
-            "dataset": "",
-            "data_source": "simulated",
-            "epsilon": 0.5,
-            "delta": 0.0,
-            "delta_rule": "",
-            "n": 1,
-            "d": 0,
-        }
-    head = evidence.spec.headline
-    first = evidence.results.iloc[0]
-    return {
-        "dataset": first["dataset"],
-        "data_source": first["data_source"],
-        "epsilon": head.epsilon,
-        "delta": delta_at(head.delta, head.n),
-        "delta_rule": head.delta,
-        "n": head.n,
-        "d": int(first["d"]),
-    }
+        asked = {"epsilon": 0.5, "delta": 0.0, "delta_rule": ""}
+        return {"dataset": "", "data_source": "simulated", "n": 1, "d": 0, **asked}
+    head, first = evidence.spec.headline, evidence.results.iloc[0]
+    asked = {"epsilon": head.epsilon, "delta": delta_at(head.delta, head.n), "delta_rule": head.delta}
+    return {**first[["dataset", "data_source"]], "n": head.n, "d": int(first["d"]), **asked}

@@ -11,24 +11,12 @@ _NAMED = 3  # estimators in a block's title
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Cells of one study that share their data: of one panel, one size and a range of replicates.
-
-    Attributes
-    ----------
-    replicates : Replicates
-        Which data are drawn.
-    problem : Problem
-        The panel's problem.
-    data_source : str
-        ``"real"``, ``"stand-in"`` or ``"simulated"``.
-    work : int
-        A rough measure of the work in it, for the order of execution and the remaining time.
-    """
+    """Cells of one study that share their data: of one panel, one size and a range of replicates."""
 
     replicates: Replicates
     problem: Problem
-    data_source: str
-    work: int
+    data_source: str  # "real", "stand-in" or "simulated"
+    work: int  # a rough measure, for the order of execution and the remaining time
     cells: tuple[Cell, ...]
 
     @property

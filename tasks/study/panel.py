@@ -1,7 +1,8 @@
 """A panel of a study: a problem, estimators with their public keywords, a grid of sizes and budgets."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -13,12 +14,12 @@ from dpalgos.params import check_settings
 from tasks.problems.kinds import AnyKind
 from tasks.rules import delta_at, evaluate_all
 from tasks.strict import Strict
+from tasks.work_units import Cell
 
 Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 DeltaRule = Annotated[str, BeforeValidator(lambda value: _delta_text(value))]
 
-_STEPS = "T"  # what rules, forms and figures call an estimator's number of steps
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
 
@@ -109,7 +110,19 @@ class EstimatorSpec(Strict):
 
     def keywords(self, sizes: Mapping[str, int], steps: int | None = None) -> dict[str, Any]:
         """Return the public keywords at some sizes, and at a number of steps where it has several."""
-        return evaluate_all(self.params, sizes if steps is None else {**sizes, _STEPS: steps})
+        return evaluate_all(self.params, sizes if steps is None else {**sizes, "T": steps})
+
+    def cells(
+        self, panel: str, sizes: Mapping[str, int], steps: int | None, s: int | None, grid: Grid
+    ) -> Iterator[Cell]:
+        """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ."""
+        same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form, "steps": steps}
+        same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes, steps)}
+        if not self.calibrations:
+            yield Cell(**same, calibration="none", epsilon=None, delta=None, delta_rule="")
+        for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):
+            delta = delta_at(rule, sizes["n"])
+            yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
 
 
 class Panel(Strict):

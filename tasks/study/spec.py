@@ -1,7 +1,7 @@
 """The schema of ``flows/studies/*.toml``, and the expansion of a study into blocks of cells."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -16,7 +16,6 @@ from tasks.problems.abilities import ChecksEstimators, ChoosesSmokeSizes, Delete
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.guesses import Guesses
 from tasks.problems.problem import DatasetProblem, modules_of
-from tasks.rules import delta_at
 from tasks.strict import Strict
 from tasks.study.block import Block
 from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
@@ -132,11 +131,7 @@ class StudySpec(Strict):
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
             self._check_problem(panel)
             self._check_estimators(panel)
-        if self.headline.panel not in names:
-            allowed = ", ".join(names)
-            raise ValueError(
-                f"headline.panel must be one of the study's ({allowed}), got {self.headline.panel!r}"
-            )
+        _check_named("panel", self.headline.panel, names)
         if self.head_panel.real_data:
             raise ValueError(
                 f"headline.panel must be one that always runs, got {self.headline.panel!r}, "
@@ -148,23 +143,18 @@ class StudySpec(Strict):
                 "which has smoke = false; leave that out"
             )
         grid = self.grid_of(self.head_panel)
-        for name, values in (("n", grid.n), ("epsilon", grid.epsilon), ("delta", grid.delta)):
-            value = getattr(self.headline, name)
-            if value not in values:
-                allowed = ", ".join(map(str, values))
-                raise ValueError(f"headline.{name} must be one of the study's ({allowed}), got {value!r}")
-        if self.headline.s not in (grid.s or (None,)):
-            allowed = ", ".join(map(str, grid.s)) or "none: leave it out"
-            raise ValueError(f"headline.s must be one of the study's ({allowed}), got {self.headline.s!r}")
+        for name in ("n", "epsilon", "delta"):
+            _check_named(name, getattr(self.headline, name), getattr(grid, name))
+        if grid.s or self.headline.s is not None:
+            _check_named("s", self.headline.s, grid.s)
         return self
 
     def _check_steps(self) -> None:
         """Check that all panels have steps on the horizontal axis, or none has."""
         named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
         steps = self.headline.steps
-        if named and steps not in named:
-            allowed = ", ".join(map(str, sorted(named)))
-            raise ValueError(f"headline.steps must be one of the study's ({allowed}), got {steps!r}")
+        if named:
+            _check_named("steps", steps, sorted(named))
         if steps is not None and not named:
             raise ValueError(f"headline.steps must be left out where no estimator has steps, got {steps}")
         for panel in self.panels if named else ():
@@ -199,17 +189,8 @@ class StudySpec(Strict):
                 raise ValueError(f"{where}: {error}") from None
 
     def check_data(self) -> None:
-        """Refuse datasets that do not suit the panels.
-
-        Raises
-        ------
-        SpecError
-            In words, or `DataError` where a dataset or column is unknown.
-        """
-        for panel in self.panels:
-            problem = panel.problem
-            if not isinstance(problem, DatasetProblem):
-                continue
+        """Refuse datasets that do not suit the panels."""
+        for panel, problem in self._on_data():
             try:
                 problem.check_data(max(self.grid_of(panel).n))
             except DataError:
@@ -258,9 +239,11 @@ class StudySpec(Strict):
         """The datasets that the study reads; none if all data are simulated."""
         return self.datasets_at("paper")
 
-    @property
-    def _dataset_problems(self) -> list[DatasetProblem]:
-        return [panel.problem for panel in self.panels if isinstance(panel.problem, DatasetProblem)]
+    def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetProblem]]:
+        """Yield the panels that read datasets, with their problems."""
+        for panel in self.panels_at(profile):
+            if isinstance(panel.problem, DatasetProblem):
+                yield panel, panel.problem
 
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
         """Return the panels that a profile runs."""
@@ -268,21 +251,14 @@ class StudySpec(Strict):
 
     def datasets_at(self, profile: Profile) -> tuple[str, ...]:
         """Return the datasets that a profile reads; none if all their data are simulated."""
-        problems = [panel.problem for panel in self.panels_at(profile)]
-        return tuple(dict.fromkeys(each.source for each in problems if isinstance(each, DatasetProblem)))
+        return tuple(dict.fromkeys(problem.source for _, problem in self._on_data(profile)))
 
     def about(self, dataset: str) -> Dataset:
         """Return what is public about a dataset that the study reads."""
-        return next(each.about for each in self._dataset_problems if each.source == dataset)
+        return next(problem.about for _, problem in self._on_data() if problem.source == dataset)
 
     def check_rows(self, table: DatasetRef) -> None:
-        """Refuse sizes beyond the rows (or users) that are left of the analyst's own table.
-
-        Raises
-        ------
-        SpecError
-            In words.
-        """
+        """Refuse sizes beyond the rows (or users) that are left of the analyst's own table."""
         for panel in self.panels:
             largest = max(self.grid_of(panel).n)
             if panel.problem.source == table.name and largest > table.n_units:
@@ -294,8 +270,8 @@ class StudySpec(Strict):
 
     def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:
         """Return the panels on a dataset if all of them need the real one, else none."""
-        own = [panel for panel in self.panels if panel.problem.source == dataset]
-        return tuple(panel.name for panel in own) if all(panel.real_data for panel in own) else ()
+        reading = [panel for panel in self.panels if panel.problem.source == dataset]
+        return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
 
     def without_panels(self, names: Collection[str]) -> "StudySpec":
         """Return the study without some panels."""
@@ -303,9 +279,9 @@ class StudySpec(Strict):
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""
-        found = set()
+        found: set[str] = set()
         for panel in self.panels:
-            found |= set(modules_of(panel.problem, {item.name for item in self.estimators_of(panel)}))
+            found.update(modules_of(panel.problem, (item.name for item in self.estimators_of(panel))))
         return sorted(found)
 
     def panel(self, name: str) -> Panel:
@@ -352,13 +328,9 @@ class StudySpec(Strict):
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
-        wanted = [
-            problem.stand_in_rows(profile)
-            for problem in (panel.problem for panel in self.panels_at(profile))
-            if isinstance(problem, DatasetProblem) and problem.source == dataset
-        ]
-        some = [rows for rows in wanted if rows is not None]
-        return max(some) if len(some) == len(wanted) else None
+        reading = [problem for _, problem in self._on_data(profile) if problem.source == dataset]
+        some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
+        return max(some) if len(some) == len(reading) else None
 
     def blocks(
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
@@ -370,24 +342,16 @@ class StudySpec(Strict):
         found = []
         for panel in self.panels_at(profile):
             grid, problem = self.grid_at(panel, profile), panel.problem
+            source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
-                real = (data_sources or {}).get(problem.source, "real")
+                same: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
+                same |= {"of": replicates, "n_cells": len(cells)}
                 for first, count, work in problem.ranges(n, len(cells), replicates):
-                    drawn = Replicates(
-                        study=self.name,
-                        panel=panel.name,
-                        n=n,
-                        first=first,
-                        count=count,
-                        of=replicates,
-                        n_cells=len(cells),
-                        seed=seed,
-                    )
                     block = Block(
-                        replicates=drawn,
+                        replicates=Replicates(**same, first=first, count=count),
                         problem=problem,
-                        data_source=real if isinstance(problem, DatasetProblem) else "simulated",
+                        data_source=source if isinstance(problem, DatasetProblem) else "simulated",
                         work=work,
                         cells=cells,
                     )
@@ -397,40 +361,22 @@ class StudySpec(Strict):
     def headline_cells(self, blocks: list[Block]) -> list[Cell]:
         """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
         head = self.headline
-        own = [block for block in blocks if block.replicates.panel == head.panel]
-        nearest = min(own, key=lambda block: abs(block.replicates.n - head.n))
-        at_head = [
-            cell for cell in nearest.cells if cell.epsilon == head.epsilon and cell.delta_rule == head.delta
-        ]
-        return [cell for cell in at_head if cell.s == head.s]
+        of_panel = [block for block in blocks if block.replicates.panel == head.panel]
+        nearest = min(of_panel, key=lambda block: abs(block.replicates.n - head.n))
+        wanted = (head.epsilon, head.delta, head.s)
+        return [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == wanted]
 
-    def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> list[Cell]:
-        cells = []
+    def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> Iterator[Cell]:
         for s in grid.s or (None,):
-            for estimator in self.estimators_of(panel):
-                several: list[int | None] = [step for step in estimator.steps if step in steps]
+            sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
+            for item in self.estimators_of(panel):
+                several: list[int | None] = [step for step in item.steps if step in steps]
                 for step in several or [None]:
-                    cells += self._cells_of(panel, estimator, step, n, s, grid)
-        return cells
+                    yield from item.cells(panel.name, sizes, step, s, grid)
 
-    def _cells_of(
-        self, panel: Panel, estimator: EstimatorSpec, step: int | None, n: int, s: int | None, grid: Grid
-    ) -> list[Cell]:
-        sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
-        shared: dict[str, Any] = {
-            "estimator": estimator.name,
-            "panel": panel.name,
-            "form": estimator.form,
-            "steps": step,
-            "n": n,
-            "params": estimator.keywords(sizes, step),
-            "s": s,
-        }
-        if not estimator.calibrations:
-            return [Cell(**shared, calibration="none", epsilon=None, delta=None, delta_rule="")]
-        return [
-            Cell(**shared, calibration=calibration, epsilon=epsilon, delta=delta_at(rule, n), delta_rule=rule)
-            for calibration in estimator.calibrations
-            for epsilon in grid.epsilon
-            for rule in grid.delta
-        ]
+
+def _check_named(key: str, value: object, allowed: Collection[object]) -> None:
+    """Check that a key of the headline is one of the study's."""
+    if value not in allowed:
+        words = ", ".join(map(str, allowed)) or "none: leave it out"
+        raise ValueError(f"headline.{key} must be one of the study's ({words}), got {value!r}")

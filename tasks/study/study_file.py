@@ -1,8 +1,10 @@
-"""Read a study file, or say what is wrong with it."""
+"""Read a study file, with the analyst's table that it may declare, or say what is wrong with it."""
 
 import difflib
 import hashlib
+import re
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,10 @@ from pydantic_core import ErrorDetails
 
 from data.store.folders import read_small
 from tasks.faults import SpecError
-from tasks.field_faults import field_fault
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.guesses import Guesses
 from tasks.problems.kinds import kinds
-from tasks.study.analyst_study import with_analyst_table
+from tasks.strict import field_fault
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
 
@@ -34,16 +35,18 @@ _PARTS: dict[str, type[BaseModel]] = {
 }
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
+# A declaration that its owner has yet to make: "?" stands in its place.
+_UNDECLARED_LINE = re.compile(r"""^\s*([\w-]+)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
+
+
+class _DataOfFile(BaseModel):
+    """The study file's ``[data]``, so that errors name their place in it."""
+
+    data: AnalystTable
 
 
 def load_study(path: Path) -> StudySpec:
-    """Read and check a study file; its name is the file's unless it says another.
-
-    Raises
-    ------
-    SpecError
-        With all faults of the file.
-    """
+    """Read and check a study file; its name is the file's unless it says another."""
     try:
         content = read_small(path)
         plain = tomllib.loads(content.decode())
@@ -56,7 +59,7 @@ def load_study(path: Path) -> StudySpec:
         raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
     plain = _of_this_version(plain, path.name)
     try:
-        whole = with_analyst_table({"name": path.stem, **plain}, path, content.decode())
+        whole = _with_analyst_table({"name": path.stem, **plain}, path, content.decode())
         return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
     except ValidationError as error:
         faults = list(dict.fromkeys(_sentence(each, plain) for each in _independent(error.errors(), plain)))
@@ -72,16 +75,15 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
             f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; write version = "
             f"{STUDY_FILE_VERSION}, or write the file anew with dpcost init"
         )
-    if version > STUDY_FILE_VERSION:
-        raise SpecError(
-            f"{file}: version {version} is of a newer dpcost, this one reads version {STUDY_FILE_VERSION}; "
-            "update dpcost, or write the file anew with dpcost init"
+    if version != STUDY_FILE_VERSION:
+        age, remedy = (
+            "an older",
+            "write the file anew with dpcost init under another name, and copy your declarations",
         )
-    if version < STUDY_FILE_VERSION:
-        raise SpecError(
-            f"{file}: version {version} is of an older dpcost, this one reads version {STUDY_FILE_VERSION}; "
-            "write the file anew with dpcost init under another name, and copy your declarations"
-        )
+        if version > STUDY_FILE_VERSION:
+            age, remedy = "a newer", "update dpcost, or write the file anew with dpcost init"
+        reads = f"this one reads version {STUDY_FILE_VERSION}"
+        raise SpecError(f"{file}: version {version} is of {age} dpcost, {reads}; {remedy}")
     return plain
 
 
@@ -144,3 +146,56 @@ def _nearest_key(place: tuple[int | str, ...]) -> str:
     known = [*(parts[-1] if parts else StudySpec).model_fields]
     nearest = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
     return f"; did you mean {nearest[0]!r}?" if nearest else f"; choose one of: {', '.join(known)}"
+
+
+def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
+    """Return a study file's content, its own table (if any) copied into the problems.
+
+    Problems without a dataset read that table: all its columns but the response, if they name no covariates;
+    a column of categories stands for its columns of 0 and 1.
+    """
+    if not isinstance(plain.get("data"), dict):
+        return plain
+    refuse_unfinished(path.name, text)
+    declared = _DataOfFile(data=plain["data"]).data
+    table = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
+    found = {key: value for key, value in plain.items() if key != "data"} | {"analyst_table": table}
+    if isinstance(plain.get("panels"), list):
+        found["panels"] = [_filled(panel, plain["name"], table, path.name) for panel in plain["panels"]]
+    return found
+
+
+def refuse_unfinished(file: str, text: str) -> None:
+    """Refuse a file in which its owner has yet to declare something, and say what, in which lines."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    hints: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _UNDECLARED_LINE.match(line):
+            lines[match[1]].append(str(number))
+            hints.setdefault(match[1], f" ({match[2].strip()})" if match[2] else "")
+    if lines:
+        listed = "; ".join(
+            f"{name}{hints[name]} in line{'s' * (len(at) > 1)} {', '.join(at)}" for name, at in lines.items()
+        )
+        raise SpecError(f'{file}: where "?" stands is yours to declare: {listed}')
+
+
+def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:
+    problem = panel.get("problem") if isinstance(panel, dict) else None
+    if not isinstance(problem, dict) or "dataset" in problem:
+        return panel
+    response, covariates = problem.get("response", ""), problem.get("covariates")
+    if not covariates:
+        covariates = [column.name for column in analyst_table.columns if column.name != response]
+    ingested = analyst_table.ingested(response) if isinstance(response, str) else ()
+    if len(ingested) > 1 and problem.get("family") == "multinomial":
+        ingested = (response,)
+    if isinstance(response, str) and len(ingested) > 1:
+        raise SpecError(
+            f"{file}: response must be a column of numbers or of two categories, got {response!r} with "
+            f"{len(ingested) + 1}; choose another, or family = 'multinomial'"
+        )
+    if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
+        covariates = [column for each in covariates for column in analyst_table.ingested(each)]
+    filled = {**problem, "dataset": name, "analyst_table": analyst_table, "covariates": covariates}
+    return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}

@@ -25,7 +25,7 @@ from flows.studies.find_study import find_study
 from flows.studies.steps import refreshing
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
-from tasks.run.remote import computed
+from tasks.run.resources import computed
 from tasks.study.block import Block
 from tests.bench.goals import Goal, Measurement
 from tests.bench.orchestration import MANY, SEED, STUDY, WORKERS, running_server

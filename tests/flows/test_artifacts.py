@@ -9,7 +9,7 @@ from flows.record import artifacts
 from flows.record.artifacts import LastResults, ProgressArtifact
 from flows.studies.find_study import find_study
 from reports.analysis.results import to_parquet_bytes
-from tasks.report.spent_budget import spent_budget
+from tasks.report.artifact import spent_budget
 
 HOUSING = find_study("housing")
 

@@ -12,7 +12,7 @@ import dask as dask_library
 from distributed import LocalCluster
 
 from flows.server import dask_workers as dask
-from tasks.run.remote import computed
+from tasks.run.resources import computed
 
 pytestmark = pytest.mark.slow
 

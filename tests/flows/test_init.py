@@ -13,7 +13,7 @@ import dpalgos
 from data.ledger import open_ledger
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
-from tasks.bring.analyst_parquet import analyst_parquet
+from tasks.bring.parquet import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.config import ReleaseConfig, read_config
 from tasks.release.draw import release

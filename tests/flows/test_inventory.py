@@ -31,9 +31,8 @@ def key(letter):
 def stocked(home):
     """A home with a current, a stale and a damaged result, a replaced report and an error of a failed run."""
     blocks = home / "cache" / "blocks"
-    times = written(UNCACHED, blocks / "a.timings.parquet", b"times")["sha256"]
-    beside = {"a.timings.parquet": times}
-    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows", beside=beside))
+    beside = {"a.timings.parquet": b"times"}
+    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows", beside))
     store(
         home,
         key("b"),
@@ -44,9 +43,8 @@ def stocked(home):
     (blocks / "c.parquet").write_bytes(b"cut")
     store(home, key("d"), written(UNCACHED, home.parent / "out" / "results.parquet", b"rows"))
     (home.parent / "out" / "results.parquet").write_bytes(b"of a later run")
-    page = home.parent / "out" / "small" / "figures" / "main.svg"
-    beside = {"figures/main.svg": written(UNCACHED, page, b"<svg/>")["sha256"]}
-    report = written(UNCACHED, page.parents[1] / "report.html", b"<html>", beside=beside)
+    page = home.parent / "out" / "small" / "report.html"
+    report = written(UNCACHED, page, b"<html>", {"figures/main.svg": b"<svg/>"})
     store(home, key("e").replace("block", "page"), report)
     (home / "cache" / "records" / "7156a137c9b244ab9cf6b872bcc3edb0").write_text("gASV")
     (blocks / "unnamed.parquet").write_bytes(b"rows")

@@ -17,8 +17,7 @@ DAY = 86_400
 def stocked(in_shared_store, home):
     """A shared store: two current results, one of other code, two damaged, a file without a record."""
     blocks = home / "cache" / "blocks"
-    times = written(UNCACHED, blocks / "a.timings.parquet", b"times")["sha256"]
-    written(CacheKey("block-a"), blocks / "a.parquet", b"rows", beside={"a.timings.parquet": times})
+    written(CacheKey("block-a"), blocks / "a.parquet", b"rows", {"a.timings.parquet": b"times"})
     written(CacheKey("block-b"), blocks / "b.parquet", b"more rows")
     record = written(UNCACHED, blocks / "c.parquet", b"rows")
     older = record | {"code": {"modules": ["data.store.folders"], "of_page": False, "sha256": "older"}}

@@ -21,7 +21,7 @@ from tasks.bring.fetch import fetch
 from tasks.bring.parquet import parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import located
-from tasks.problems.problem import DatasetProblem, is_protected
+from tasks.problems.problem import DatasetProblem
 from tasks.run.prepare import prepare
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by
@@ -66,7 +66,7 @@ def check(block, prepared, events_of):
             assert (excess >= -ROUNDING * expected - 1e-9).all(), (cell, stated, expected)
             assert (excess <= ROUNDING * expected + GRID).all(), (cell, stated, expected)
         certified = its_rows["certified_epsilon"].unique()
-        assert certified == (stated if is_protected(block.problem) else np.inf), cell
+        assert certified == (stated if block.problem.protected else np.inf), cell
     return len(private)
 
 

@@ -203,7 +203,7 @@ APPLICATION_FAULTS = {
     },
     "tasks/run/block.py": {
         "a private preparation is taken for granted": Fault(
-            "compute_block", call("is_protected", "True"), ("tests/tasks/test_block.py",)
+            "compute_block", name(".protected", "True"), ("tests/tasks/test_block.py",)
         ),
     },
     "tasks/run/collect.py": {

@@ -1,8 +1,22 @@
-"""Blocks for tests of what is computed in them."""
+"""Cells, blocks and reports for tests of what is computed in them."""
 
+import dpalgos
+from tasks.cache.keys import UNCACHED
 from tasks.problems.problem import DatasetProblem
+from tasks.report.manifest import build_manifest
+from tasks.report.render import write_report
+from tasks.run.collect import collect
+from tasks.run.run_block import run_block
 from tasks.study.block import Block
-from tasks.work_units import Replicates
+from tasks.work_units import Cell, Replicates
+
+
+def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration="tight", form="", **params):
+    """Return a cell; ε, δ and calibration are those of private estimators."""
+    asked = {"calibration": "none", "epsilon": None, "delta": None, "delta_rule": ""}
+    if dpalgos.get_estimator(estimator).private:
+        asked = {"calibration": calibration, "epsilon": epsilon, "delta": delta, "delta_rule": f"{delta:g}"}
+    return Cell(estimator=estimator, panel=panel, form=form, n=n, params=params, **asked)
 
 
 def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine", panel="one", seed=7):
@@ -19,3 +33,19 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
     )
     source = "real" if isinstance(problem, DatasetProblem) else "simulated"
     return Block(replicates=drawn, problem=problem, data_source=source, work=1, cells=cells)
+
+
+def context(study, **given):
+    """Return what a run tells the manifest of a study."""
+    plain = {"study": str(study), "out": None, "profile": "standard", "replicates": 3, "seed": 1}
+    return {**plain, "command": "dpcost run", "started": "2026-01-01T00:00:00+00:00", **given}
+
+
+def written_report(study, folder, replicates):
+    """Run a study on simulated data; write its report below a folder, and return its record."""
+    blocks = study.blocks("standard", replicates=replicates, seed=1)
+    paths = [str(folder / f"{number}.parquet") for number in range(len(blocks))]
+    parts = [run_block.fn(UNCACHED, block, None, path) for block, path in zip(blocks, paths, strict=True)]
+    results = collect.fn(UNCACHED, parts, [], str(folder / "out"))
+    manifest = build_manifest(study, [], results, context(f"{study.name}.toml", replicates=replicates))
+    return write_report(study, folder / "out" / "results.parquet", manifest)

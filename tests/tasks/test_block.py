@@ -8,28 +8,15 @@ from data.prepare.prepared_table import PreparedTable
 from reports.analysis.results import validate_results
 from tasks.problems.subsamples import Subsamples
 from tasks.run.block import compute_block
-from tasks.work_units import Cell, derive_seed
-from tests.tasks.blocks import made_block
+from tasks.work_units import derive_seed
+from tests.tasks.blocks import made_block, made_cell
 
 PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}
 
 
-def cell(estimator, **changes):
-    private = dpalgos.get_estimator(estimator).private
-    return (
-        Cell(
-            estimator=estimator,
-            panel="public",
-            calibration="tight" if private else "none",
-            epsilon=1.0 if private else None,
-            delta=1e-3 if private else None,
-            delta_rule="1e-3" if private else "",
-            n=40,
-            params=PRIVATE if private else {},
-        )
-        if not changes
-        else replace(cell(estimator), **changes)
-    )
+def cell(estimator):
+    params = PRIVATE if dpalgos.get_estimator(estimator).private else {}
+    return made_cell(estimator, n=40, panel="public", **params)
 
 
 def block(*cells, replicates=4):

@@ -20,16 +20,8 @@ from tasks.run.block import compute_block
 from tasks.run.collect import collect
 from tasks.run.exhibit import FILE, exhibit
 from tasks.run.run_block import run_block
+from tests.tasks.blocks import context
 
-CONTEXT = {
-    "study": "swarm",
-    "out": None,
-    "profile": "smoke",
-    "replicates": 2,
-    "seed": 1,
-    "command": "dpcost run swarm",
-    "started": "2026-01-01T00:00:00+00:00",
-}
 SMALL = 192
 
 
@@ -60,7 +52,7 @@ def made(tmp_path_factory):
     part = run_block.fn(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
     results = collect.fn(UNCACHED, [part], [], str(folder / "out"))
     exhibit.fn(UNCACHED, block, ref, None, [part], str(folder / "out"))
-    manifest = build_manifest(spec, [ref], results, CONTEXT)
+    manifest = build_manifest(spec, [ref], results, context("swarm", profile="smoke", replicates=2))
     write_report(spec, folder / "out" / "results.parquet", manifest)
     return folder / "out", ref, part, block
 

@@ -8,8 +8,7 @@ import dpalgos
 from data.prepare.prepared_table import PreparedTable
 from reports.exhibits import performance_profile as exhibit
 from tasks.problems.held_out_regression import EXCESS_RISK, HeldOutRegression
-from tasks.work_units import Cell
-from tests.tasks.blocks import made_block
+from tests.tasks.blocks import made_block, made_cell
 
 COVARIATES = ("median_income", "population")
 PROBLEM = HeldOutRegression(
@@ -19,17 +18,7 @@ PROBLEM = HeldOutRegression(
     covariates=COVARIATES,
     units="public",
 )
-OLS = Cell(
-    estimator="ols",
-    panel="houses",
-    calibration="none",
-    epsilon=None,
-    delta=None,
-    delta_rule="",
-    n=200,
-    params={},
-    s=None,
-)
+OLS = made_cell("ols", n=200, panel="houses")
 
 
 def drawn(n=300, replicates=4):

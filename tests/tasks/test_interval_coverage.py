@@ -17,8 +17,7 @@ from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, In
 from tasks.problems.problem import DatasetProblem
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
-from tasks.work_units import Cell
-from tests.tasks.blocks import made_block
+from tests.tasks.blocks import made_block, made_cell
 
 STUDY = find_study("intervals")
 
@@ -27,9 +26,7 @@ def draw(target):
     return IntervalDraw(
         sample=dpalgos.Sample(np.zeros((2, len(target)))),
         first=0,
-        replicates=1,
         target=np.array(target),
-        batched=False,
     )
 
 
@@ -78,16 +75,7 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
         covariates=("households", "population"),
         units="public",
     )
-    cell = Cell(
-        estimator="ols",
-        panel="v",
-        calibration="none",
-        epsilon=None,
-        delta=None,
-        delta_rule="",
-        n=300,
-        params={"interval": 0.95},
-    )
+    cell = made_cell("ols", n=300, panel="v", interval=0.95)
     block = made_block(problem, cell, n=300, replicates=60, panel="v", seed=1)
     drawn = list(problem.draws(block.replicates, table))
     assert len({d.sample.X.tobytes() for d in drawn}) == 60

@@ -7,8 +7,7 @@ from data.simulations import simulator
 from flows.studies.find_study import find_study
 from tasks.problems.kinds import kinds
 from tasks.run.block import compute_block
-from tasks.work_units import Cell
-from tests.tasks.blocks import made_block
+from tests.tasks.blocks import made_block, made_cell
 
 PROBLEM = {
     "kind": "local_regression",
@@ -21,17 +20,7 @@ PROBLEM = {
 
 
 def cell(estimator, **params):
-    private = estimator.startswith("ldp")
-    return Cell(
-        estimator=estimator,
-        panel="people",
-        calibration="tight" if private else "none",
-        epsilon=4.0 if private else None,
-        delta=1e-6 if private else None,
-        delta_rule="1e-06" if private else "",
-        n=2000,
-        params=params,
-    )
+    return made_cell(estimator, n=2000, panel="people", epsilon=4.0, delta=1e-6, **params)
 
 
 def block(*cells, replicates=2):

@@ -12,16 +12,11 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.roc import auc_ceiling, gaussian_auc_ceiling
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
-from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
-from tasks.problems.attack_metrics import RATES, rate_metric, rate_of
-from tasks.problems.membership import GroupTracing
+from tasks.problems.membership import RATES, GroupTracing
 from tasks.report.attack_facts import attack_facts
-from tasks.report.manifest import build_manifest
-from tasks.report.render import write_report
 from tasks.run.block import compute_block
-from tasks.run.collect import collect
-from tasks.run.run_block import run_block
+from tests.tasks.blocks import written_report
 
 STUDY = """
 title = "Who was there?"
@@ -84,14 +79,6 @@ problem = { kind = "tracing", attack = "logistic", model = "prior_logistic", d =
 name = "glm"
 params = { family = "logistic" }
 """
-CONTEXT = {
-    "out": None,
-    "profile": "standard",
-    "replicates": 6,
-    "seed": 1,
-    "command": "dpcost run who",
-    "started": "2026-01-01T00:00:00+00:00",
-}
 
 
 def load(tmp_path, text=STUDY):
@@ -113,7 +100,7 @@ def test_a_block_has_a_row_per_metric_and_replicate_and_is_always_the_same(tmp_p
             {"dense": 400, "sparse": 80, "regression": 10, "logistic": 4}[block.replicates.panel]
         }
         # 240 non-members: ten of them lie above a threshold from a rate of .042 on.
-        resolved = {rate_of(metric) for metric in rows["metric"]} - {None}
+        resolved = {RATES[metric] for metric in rows["metric"] if metric in RATES}
         assert resolved == {0.05, 0.1, 0.2, 0.5}
 
 
@@ -136,11 +123,8 @@ def test_members_are_who_the_estimator_saw_and_others_are_not(tmp_path):
 
 
 def test_rates_are_named_by_their_decimals():
-    assert rate_metric("01") == "tpr_at_fpr_01"  # the contract's
-    assert [rate_of(rate_metric(digits)) for digits in RATES] == [
-        *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-    ]
-    assert rate_of("auc") is None
+    assert RATES["tpr_at_fpr_01"] == 0.01  # the contract's
+    assert [*RATES.values()] == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
 
 
 def test_people_have_one_role_each():
@@ -168,14 +152,7 @@ def test_a_group_is_traced_through_its_own_frequencies():
 
 
 def test_the_report(tmp_path, home):
-    study = load(tmp_path)
-    parts = [
-        run_block.fn(UNCACHED, block, None, str(tmp_path / f"{i}.parquet"))
-        for i, block in enumerate(study.blocks("standard", replicates=6, seed=1))
-    ]
-    results = collect.fn(UNCACHED, parts, [], str(tmp_path / "out"))
-    manifest = build_manifest(study, [], results, CONTEXT | {"study": str(tmp_path / "who.toml")})
-    record = write_report(study, tmp_path / "out" / "results.parquet", manifest)
+    record = written_report(load(tmp_path), tmp_path, replicates=6)
     assert record["headline"].startswith(
         "Without privacy an attacker tells members from others with an AUC of"
     )

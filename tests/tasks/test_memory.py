@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tasks.problems.simulation import Simulation
-from tasks.run.memory import Room
+from tasks.run.resources import Room
 from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parents[2] / "flows" / "studies"

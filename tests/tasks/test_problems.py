@@ -15,29 +15,12 @@ from tasks.problems.group_differences import GroupDifferences, groups_bytes, loa
 from tasks.problems.problem import DatasetProblem
 from tasks.problems.simulation import Simulation
 from tasks.run.block import compute_block
-from tasks.work_units import Cell, derive_seed
-from tests.tasks.blocks import made_block
+from tasks.work_units import derive_seed
+from tests.tasks.blocks import made_block, made_cell
 
 MEAN = Simulation(kind="simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
-PLAIN = Cell(
-    estimator="sparse_sample_mean",
-    panel="sparse",
-    calibration="none",
-    epsilon=None,
-    delta=None,
-    delta_rule="",
-    n=50,
-    params={"sparsity": 3},
-)
-PRIVATE = replace(
-    PLAIN,
-    estimator="dp_sparse_mean",
-    calibration="tight",
-    epsilon=1.0,
-    delta=1e-3,
-    delta_rule="1e-3",
-    params={"sparsity": 3, "value_bound": 12.0},
-)
+PLAIN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
+PRIVATE = made_cell("dp_sparse_mean", n=50, panel="sparse", sparsity=3, value_bound=12.0)
 BLOCK = made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=4, panel="sparse")
 
 

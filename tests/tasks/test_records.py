@@ -9,7 +9,6 @@ from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 
 from data.errors import StoreError
-from data.store.folders import sha256_file
 from tasks.cache.keys import UNCACHED, CacheKey, cache_key
 from tasks.cache.policy import ByKey, RecordFolder
 from tasks.cache.records import (
@@ -30,8 +29,7 @@ CONTEXT = Mock()
 
 def test_a_record_is_whole_while_its_files_are(tmp_path):
     beside = tmp_path / "page.html"
-    beside.write_bytes(b"page")
-    record = written(UNCACHED, tmp_path / "a.json", b"{}", beside={"page.html": sha256_file(beside)}, rows=3)
+    record = written(UNCACHED, tmp_path / "a.json", b"{}", {"page.html": b"page"}, rows=3)
     assert record["rows"] == 3
     assert intact(record)
     beside.write_bytes(b"edited")
@@ -134,10 +132,7 @@ def shared(home, tmp_path, monkeypatch):
     """A record with a file beside its own, in a shared store alone."""
     monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
     blocks = home / "cache" / "blocks"
-    blocks.mkdir(parents=True)
-    (blocks / "a.times").write_bytes(b"times")
-    beside = {"a.times": sha256_file(blocks / "a.times")}
-    record = written(CacheKey("block-1"), blocks / "a.parquet", b"rows", beside=beside)
+    record = written(CacheKey("block-1"), blocks / "a.parquet", b"rows", {"a.times": b"times"})
     shutil.rmtree(home)
     return record
 

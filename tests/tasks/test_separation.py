@@ -56,14 +56,7 @@ def test_a_level_of_anes96_that_no_democrat_has_costs_its_column_alone():
     assert found.columns.tolist() == [True, True, False, True]
     unit = np.eye(3, 4)
     draw = partial_estimation(
-        Estimation(
-            sample=dpalgos.Sample(X, y),
-            first=0,
-            replicates=1,
-            batched=False,
-            target=unit @ found.coef,
-            to_target=unit,
-        ),
+        Estimation(sample=dpalgos.Sample(X, y), first=0, target=unit @ found.coef, to_target=unit),
         found,
     )
     assert draw.measure(found.coef)[0] == pytest.approx(0)

@@ -4,11 +4,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from tasks.cache.keys import UNCACHED
-from tasks.report.manifest import build_manifest
-from tasks.report.render import write_report
-from tasks.run.collect import collect
-from tasks.run.run_block import run_block
+from tests.tasks.blocks import written_report
 
 STUDY = """
 title = "Means"
@@ -58,27 +54,13 @@ what = "σ = 1"
 value = "1"
 source = "the design"
 """
-CONTEXT = {
-    "out": None,
-    "profile": "standard",
-    "replicates": 3,
-    "seed": 1,
-    "command": "dpcost run means",
-    "started": "2026-01-01T00:00:00+00:00",
-}
 
 
 @pytest.fixture
 def out(tmp_path, home):
     (tmp_path / "means.toml").write_text(STUDY)
     study = find_study(str(tmp_path / "means.toml"))
-    blocks = study.blocks("standard", replicates=3, seed=1)
-    parts = [
-        run_block.fn(UNCACHED, block, None, str(tmp_path / f"{i}.parquet")) for i, block in enumerate(blocks)
-    ]
-    results = collect.fn(UNCACHED, parts, [], str(tmp_path / "out"))
-    manifest = build_manifest(study, [], results, CONTEXT | {"study": str(tmp_path / "means.toml")})
-    write_report(study, tmp_path / "out" / "results.parquet", manifest)
+    written_report(study, tmp_path, replicates=3)
     return tmp_path / "out"
 
 

@@ -24,8 +24,9 @@ from tasks.report.manifest import build_manifest
 from tasks.report.render import write_index
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
+from tasks.run.deletion_limit import data_limit
 from tasks.run.prepare import prepare
-from tasks.run.run_block import data_limit, run_block
+from tasks.run.run_block import run_block
 
 
 @pytest.fixture

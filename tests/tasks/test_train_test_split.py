@@ -14,8 +14,7 @@ from tasks.faults import SpecError
 from tasks.problems.problem import Draw
 from tasks.problems.train_test_split import BATCH, CLASSIFICATION, TrainTestSplit, classification
 from tasks.run.block import compute_block
-from tasks.work_units import Cell
-from tests.tasks.blocks import made_block
+from tests.tasks.blocks import made_block, made_cell
 
 PROBLEM = TrainTestSplit(kind="train_test_split", dataset="swarm", family="logistic", units="public")
 
@@ -32,18 +31,8 @@ def frames(n=600, seed=0):
 
 
 def cell(name="iht_glm", **params):
-    private = name not in ("iht_glm", "zero")
-    return Cell(
-        estimator=name,
-        panel="public",
-        calibration="tight" if private else "none",
-        epsilon=2.0 if private else None,
-        delta=1e-4 if private else None,
-        delta_rule="1e-4" if private else "",
-        n=300,
-        params=params,
-        s=params.get("sparsity"),
-    )
+    found = made_cell(name, n=300, panel="public", epsilon=2.0, delta=1e-4, **params)
+    return replace(found, s=params.get("sparsity"))
 
 
 IHT = cell(family="logistic", sparsity=2, n_iterations=20, step_size=2.0)

@@ -12,11 +12,9 @@ from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.grid_users import GriddedTable, GridUsers
-from tasks.problems.user_regression_simulation import UserRegressionSimulation
 from tasks.problems.user_selection import UserSelection
-from tasks.problems.user_simulation import UserSimulation
-from tasks.work_units import Cell
-from tests.tasks.blocks import made_block
+from tasks.problems.user_simulation import UserRegressionSimulation, UserSimulation
+from tests.tasks.blocks import made_block, made_cell
 
 SIMULATED = UserSimulation(kind="user_simulation", users="2*n", samples=25, d=3)
 MAP = GridUsers(
@@ -189,16 +187,16 @@ def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_d
 def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_as_none(prepared):
     made, path, *_ = prepared
     cells = tuple(
-        Cell(
-            estimator="user_level_mean",
+        made_cell(
+            "user_level_mean",
+            n=5,
             panel="map",
             form=form,
-            calibration="tight",
             epsilon=0.1,
             delta=1e-6,
-            delta_rule="1e-6",
-            n=5,
-            params={"value_bound": bound, "concentration_radius": 1.0, "aggregation": "clipped"},
+            value_bound=bound,
+            concentration_radius=1.0,
+            aggregation="clipped",
         )
         for form, bound in (("wide", 1e3), ("narrow", 1e-3))
     )

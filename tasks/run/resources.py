@@ -1,0 +1,91 @@
+"""What a block may use: threads and memory of this process, or a worker process of the run's Dask cluster.
+
+Prefect's tasks stay in threads of the run's process, which wait for the cluster. A worker needs this project,
+but neither Prefect's server nor its settings, so a standing cluster serves any number of runs with servers of
+their own.
+"""
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHARE = 0.5  # of the machine's memory, for data
+
+
+def one_blas_thread() -> None:
+    """Limit this process's matrix products to one thread each, so that results don't depend on the machine.
+
+    The number of threads decides in which order BLAS adds, so the last bits depend on it. The limit is the
+    process's, not the thread's: one that ended with a block would be lifted while others compute beside it.
+    """
+    threadpool_limits(1)
+
+
+class Room:
+    """Memory, of ``capacity`` bytes, for the data of blocks that run in threads of one process."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self._taken = capacity, 0
+        self._running, self.most = 0, math.inf
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Wait until ``size`` bytes are free and reserve them; a larger request runs alone."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._fits(size))
+            self._taken += size
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= size
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _fits(self, size: int) -> bool:
+        enough = self._taken == 0 or self._taken + size <= self._capacity
+        return enough and self._running < self.most
+
+
+_ROOM = Room(int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+
+
+def room_for(size: int) -> AbstractContextManager[None]:
+    """Reserve memory in this process; a function, since locks cannot be sent to other processes."""
+    return _ROOM.hold(size)
+
+
+def run_at_most(count: int | None) -> None:
+    """Let this process compute at most so many blocks at a time; None: as many as it has threads."""
+    _ROOM.most = count or math.inf
+
+
+_clusters: list[Any] = []  # the distributed.Client of this process's run, or nothing
+
+
+@contextmanager
+def on_cluster(client: Any) -> Iterator[None]:
+    """Let `computed` use a cluster, named by its `distributed.Client`."""
+    _clusters.append(client)
+    try:
+        yield
+    finally:
+        _clusters.remove(client)
+
+
+def computed(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function and return what it returns; any of the cluster's workers may do it."""
+    if not _clusters:
+        return function(*args, **kwargs)
+    result: T = _clusters[-1].submit(function, *args, **kwargs, pure=False).result()
+    return result
