@@ -163,13 +163,8 @@ def first_message(config: Path) -> PublicMessage:
         rows = load_numbers(config.parent / protocol.public_rows, asked.columns.x)
         keywords["public_X"] = rows.to_numpy().tolist()
     settings = {
-        "estimator": protocol.estimator,
-        "epsilon": protocol.epsilon,
-        "delta": protocol.delta,
-        "people": protocol.people,
-        "x": list(asked.columns.x),
-        "y": asked.columns.y,
-        "id": asked.columns.id,
+        **protocol.model_dump(exclude={"public_rows"}),
+        **asked.columns.model_dump(mode="json"),
         "keywords": {k: list(v) if isinstance(v, tuple) else v for k, v in keywords.items()},
     }
     message = PublicMessage(settings=settings, state=_plain(first_state(len(asked.columns.x))))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from reports.analysis.results import validate_results
+from reports.analysis.results import COLUMNS, validate_results
 from tasks.scorecard.claims import Claim, Judgment, load_scorecard
 from tasks.scorecard.evidence import Evidence, Place, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, verdict_table, write_scorecard
@@ -28,44 +28,22 @@ def results(
     epsilon=None,
 ):
     """Return a results table: errors is estimator → size → mean error."""
-    head, rows = spec.headline, []
-    epsilon = epsilon or head.epsilon
-    noise = np.random.default_rng(5).normal(size=replicates)
+    head, parts = spec.headline, []
+    noise = 0.05 * np.random.default_rng(5).normal(size=replicates)
+    everywhere = {"study": spec.name, "dataset": "gaussian_mean", "panel": panel, "metric": metric, "d": 20}
+    everywhere |= {"data_source": "stand-in" if spec.datasets else "simulated", "status": "ok", "seed": 1}
     for estimator, by_size in errors.items():
-        private = estimator.startswith(("dp", "karwa"))
+        same = {"estimator": estimator, "calibration": "none", "privacy_model": "none", "delta_rule": ""}
+        if estimator.startswith(("dp", "karwa")):
+            same |= {"calibration": calibration, "privacy_model": "central", "delta_rule": head.delta}
+            same |= {"epsilon": epsilon or head.epsilon, "delta": 1e-4}
+            same |= {"certified_epsilon": certified, "estimator_epsilon": certified}
         for n, mean in by_size.items():
-            suffix = f":{calibration}:eps={epsilon}:delta={head.delta}:n={n}" if private else f":n={n}"
-            rows += [
-                {
-                    "study": spec.name,
-                    "dataset": "gaussian_mean",
-                    "data_source": "stand-in" if spec.datasets else "simulated",
-                    "estimator": estimator,
-                    "panel": panel,
-                    "form": "",
-                    "steps": pd.NA,
-                    "cell": f"{estimator}:{panel}{suffix}",
-                    "calibration": calibration if private else "none",
-                    "privacy_model": "central" if private else "none",
-                    "epsilon": epsilon if private else np.nan,
-                    "delta": 1e-4 if private else np.nan,
-                    "delta_rule": head.delta if private else "",
-                    "certified_epsilon": certified if private else np.nan,
-                    "estimator_epsilon": certified if private else np.nan,
-                    "audited_epsilon": np.nan,
-                    "n": head.n if spec.axis == "s" else n,
-                    "d": 20,
-                    "s": n if spec.axis == "s" else pd.NA,
-                    "replicate": r,
-                    "seed": 1,
-                    "metric": metric,
-                    "value": mean * (1 + 0.05 * noise[r]),
-                    "status": "ok",
-                    "message": "",
-                }
-                for r in range(replicates)
-            ]
-    return validate_results(pd.DataFrame(rows))
+            size = {"n": head.n, "s": n} if spec.axis == "s" else {"n": n}
+            rows = pd.DataFrame({"replicate": range(replicates), "value": mean * (1 + noise)})
+            cell = ":".join(map(str, (*same.values(), n)))
+            parts.append(rows.assign(**everywhere, **same, **size, cell=cell, form="", message=""))
+    return validate_results(pd.concat(parts).reindex(columns=list(COLUMNS)))
 
 
 def verdict(test, errors, *, calibration="tight", **settings):

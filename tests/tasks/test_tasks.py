@@ -27,6 +27,7 @@ from tasks.run.collect import collect
 from tasks.run.deletion_limit import data_limit
 from tasks.run.prepare import prepare
 from tasks.run.run_block import run_block
+from tests.tasks.blocks import context
 
 
 @pytest.fixture
@@ -157,28 +158,18 @@ def test_a_design_survives_the_disk(ready):
 
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     monkeypatch.setattr("tasks.report.manifest.budget_split", lambda spec: {})
-    context = {
-        "study": "housing",
-        "out": None,
-        "profile": "smoke",
-        "replicates": 3,
-        "seed": 1,
-        "command": "dpcost run housing --profile smoke",
-        "started": "2026-01-01T00:00:00+00:00",
-    }
+    asked = context("housing", profile="smoke")
     table = DatasetRef(
         name="housing",
         path=str(home / "store" / "parquet" / "x.parquet"),
         sha256="5",
-        source_sha256="",
-        source_url="",
-        layout="",
+        **dict.fromkeys(("source_sha256", "source_url", "layout"), ""),
         origin="store",
         data_source="real",
         n_rows=1,
         rows_read=1,
     )
-    plain = build_manifest(find_study("housing"), [table], {"sha256": "6"}, context)
+    plain = build_manifest(find_study("housing"), [table], {"sha256": "6"}, asked)
     assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
     assert plain["study"]["file"] == "flows/studies/housing.toml"
@@ -188,7 +179,7 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     assert ":n=20600" in rerun or ":n=100" in rerun  # a cell of this profile
     assert report == "dpcost report housing"
     mine = build_manifest(
-        find_study("housing"), [table], {"sha256": "6"}, context | {"study": "a b/mine.toml", "out": "my out"}
+        find_study("housing"), [table], {"sha256": "6"}, asked | {"study": "a b/mine.toml", "out": "my out"}
     )
     assert mine["study"]["file"] == "mine.toml"
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
