@@ -1,6 +1,8 @@
 """Base class of the parts of files that people write, and sentences about what is wrong in them."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import ErrorDetails
 
 
@@ -8,6 +10,16 @@ class Strict(BaseModel):
     """A part of a study file, or of another file that a person writes: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"each entry must be there once, got {value!r} twice; take one out")
+    return values
+
+
+DISTINCT = AfterValidator(_each_once)  # of the entries of a tuple
 
 
 def field_fault(where: str, error: ErrorDetails) -> str:

@@ -4,6 +4,7 @@ import json
 from abc import ABC
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from tasks.problems.declared_rows import DeclaredRows
 from tasks.problems.guesses import Guesses
 from tasks.problems.problem import DatasetProblem
 from tasks.problems.separation import ReferenceAnswer, reference_answer
+from tasks.strict import DISTINCT
 
 
 class RegisteredTableProblem(DatasetProblem, ABC):
@@ -45,18 +47,10 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     """
 
     response: str = ""
-    covariates: tuple[str, ...] = ()
+    covariates: Annotated[tuple[str, ...], DISTINCT] = ()
     family: str = ""
     units: Units
     analyst_table: AnalystTable | None = Field(default=None, exclude=True)
-
-    @field_validator("covariates")
-    @classmethod
-    def _distinct(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"each entry must be there once, got {name!r} twice; take one out")
-        return names
 
     @field_validator("family")
     @classmethod

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
@@ -13,43 +13,44 @@ from dpalgos.api import build_params
 from dpalgos.params import check_settings
 from tasks.problems.kinds import AnyKind
 from tasks.rules import delta_at, evaluate_all
-from tasks.strict import Strict
+from tasks.strict import DISTINCT, Strict
 from tasks.work_units import Cell
-
-Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
-Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
-DeltaRule = Annotated[str, BeforeValidator(lambda value: _delta_text(value))]
 
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
 
 
+def _positive(epsilon: float) -> float:
+    check_budget(epsilon, 0.5)
+    return epsilon
+
+
+def _delta_text(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        check_budget(1.0, value)
+        return repr(value)
+    return value
+
+
+def _delta_rule(rule: str) -> str:
+    delta_at(rule, 10**6)
+    return rule
+
+
+Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
+Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+Epsilon = Annotated[Number, AfterValidator(_positive)]
+Counts = Annotated[tuple[Count, ...], DISTINCT]
+DeltaRule = Annotated[str, BeforeValidator(_delta_text), AfterValidator(_delta_rule)]
+
+
 class Grid(Strict):
     """Sizes and budgets, and sparsities where a study varies them; every combination is a cell."""
 
-    n: tuple[Count, ...] = Field(min_length=1)
-    epsilon: tuple[Number, ...] = Field(min_length=1)
-    delta: tuple[DeltaRule, ...] = Field(min_length=1)
-    s: tuple[Count, ...] = ()
-
-    @field_validator("n", "epsilon", "delta", "s")
-    @classmethod
-    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return each_once(values)
-
-    @field_validator("epsilon")
-    @classmethod
-    def _positive(cls, values: tuple[float, ...]) -> tuple[float, ...]:
-        for value in values:
-            check_budget(value, 0.5)
-        return values
-
-    @field_validator("delta")
-    @classmethod
-    def _rule(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
-        for rule in rules:
-            delta_at(rule, 10**6)
-        return rules
+    n: Counts = Field(min_length=1)
+    epsilon: Annotated[tuple[Epsilon, ...], DISTINCT] = Field(min_length=1)
+    delta: Annotated[tuple[DeltaRule, ...], DISTINCT] = Field(min_length=1)
+    s: Counts = ()
 
     @model_validator(mode="after")
     def _deltas_fit(self) -> "Grid":
@@ -77,12 +78,7 @@ class EstimatorSpec(Strict):
     calibrations: tuple[Literal["tight", "paper"], ...] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
-    steps: tuple[Count, ...] = ()
-
-    @field_validator("steps")
-    @classmethod
-    def _distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
-        return each_once(values)
+    steps: Counts = ()
 
     @model_validator(mode="after")
     def _fits_the_catalog(self) -> "EstimatorSpec":
@@ -155,18 +151,3 @@ class Panel(Strict):
                 f"a panel's name must be lower-case letters, digits, blanks and hyphens, got {name!r}"
             )
         return name
-
-
-def _delta_text(value: object) -> object:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        check_budget(1.0, value)
-        return repr(value)
-    return value
-
-
-def each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values, or refuse duplicates."""
-    for value in values:
-        if values.count(value) > 1:
-            raise ValueError(f"each entry must be there once, got {value!r} twice; take one out")
-    return values

@@ -18,7 +18,7 @@ from tasks.problems.guesses import Guesses
 from tasks.problems.problem import DatasetProblem, modules_of
 from tasks.strict import Strict
 from tasks.study.block import Block
-from tasks.study.panel import Count, DeltaRule, EstimatorSpec, Grid, Number, Panel, each_once
+from tasks.study.panel import Count, Counts, DeltaRule, EstimatorSpec, Grid, Number, Panel
 from tasks.work_units import Cell, Replicates
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -88,7 +88,7 @@ class StudySpec(Strict):
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
-    deleted_rows: tuple[Count, ...] = ()
+    deleted_rows: Counts = ()
     grid: Grid | None = None
     replicates: dict[Profile, Annotated[Count, Field(le=MAX_REPLICATES)]]
     audit_trials: dict[Profile, Annotated[int, Field(ge=1000, le=MAX_TRIALS)]] = Field(default_factory=dict)
@@ -110,11 +110,6 @@ class StudySpec(Strict):
                 f"got {name!r}; rename the file, or add e.g. name = 'my_study'"
             )
         return name
-
-    @field_validator("deleted_rows")
-    @classmethod
-    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return each_once(values)
 
     @model_validator(mode="after")
     def _fits_together(self) -> "StudySpec":
