@@ -46,7 +46,7 @@ shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With 
 tenth of them, the answer may be worse than a constant.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -54,33 +54,26 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_glm import check_has_interval
 from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
-from dpalgos.mechanisms.clip_levels import counts_needed, search_level
+from dpalgos.mechanisms.glm_levels import GLMLevels, with_one
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.normal_curvature import newton_step
-from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
+from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice, count
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, counts_above
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
-_ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
-_BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest residual
-_UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
-_FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
-_RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
 _ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.15
 _N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
 _N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 2.0  # with an interval
-_REFERENCE_SIZE = 489  # nμ of `preconditioned_regression`, whose rule for the rows' level is used here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +174,11 @@ def witnesses(
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     family, budget, n_rows = params.made(), params.budget(), sample.n_rows
-    levels = _Levels(sample, params, budget, transcript)
+    levels = GLMLevels(sample, params.clip, family, budget, transcript)
 
     sample.check_response()
     whitening = private_whitening(
-        transcript, sample, _with_one, levels.rows(), noise_multiplier=budget.gaussian_multiplier("moments")
+        transcript, sample, with_one, levels.rows(), noise_multiplier=budget.gaussian_multiplier("moments")
     )
     transcript.note("unresolved_directions", whitening.unresolved)
     center = _center(whitening.moments, whitening.matrix)
@@ -249,10 +242,6 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, averaged))
 
 
-def _with_one(group: Group) -> FloatArray:
-    return np.column_stack([group.X, np.ones(len(group.X))])
-
-
 def _center(moments: FloatArray, whitening: FloatArray) -> FloatArray:
     """Return the mean of the white rows, at most 1 long as their second moments say, (d, R)."""
     weight = np.maximum(moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
@@ -272,73 +261,3 @@ def _predictor(family: Family, mean: FloatArray) -> FloatArray:
 
 def _shortened(step: FloatArray) -> FloatArray:
     return np.asarray(step / np.maximum(np.linalg.norm(step, axis=0), 1))
-
-
-class _Levels:
-    """Clip levels: public, by rule, or by private binary search; and where responses lie."""
-
-    def __init__(
-        self, sample: Sample, params: PreconditionedGLMParams, budget: Budget, transcript: Transcript
-    ) -> None:
-        self._sample, self._params, self._budget, self._transcript = sample, params, budget, transcript
-        self.mu = gaussian_mu(params.epsilon, params.delta)
-        self._scale = sample.n_rows * self.mu / _REFERENCE_SIZE
-        self._scores: FloatArray = np.empty(0)
-
-    def rows(self) -> FloatArray:
-        """Return the level C_A for the rows [x, 1], (R,)."""
-        clip, root = self._params.clip, np.sqrt(self._sample.n_features + 1)
-        if clip != "private":
-            return np.full(self._sample.n_replicates, clip[0] if isinstance(clip, tuple) else 2 * root)
-        norms = self._sample.grouped(
-            lambda group: np.linalg.norm(_with_one(group), axis=1)[:, None] * group.weights
-        )
-        wanted = 100 * np.sqrt(self._sample.n_features) / self.mu * self._scale**-0.25
-        wanted = np.minimum(wanted, 0.5 * self._sample.n_rows)
-        return self._searched(
-            root * _ROW_LEVELS, wanted, partial(counts_above, norms), "rows", "rows above a level"
-        )
-
-    def scores(self, at: ScoresAt, step: int) -> FloatArray:
-        """Return the level C for step ``step``, (R,)."""
-        clip, family = self._params.clip, self._params.made()
-        root = np.sqrt(self._sample.n_features)
-        if isinstance(clip, tuple):
-            return np.full(self._sample.n_replicates, clip[1])
-        if clip == "rule":
-            zero = np.zeros((1, *family.classes, 1))
-            variance = np.trace(family.second_derivative(zero).reshape(zero.size, zero.size))
-            return np.asarray(1.5 * root * np.sqrt(variance) * self._scale**0.25)
-        if step > 1:
-            return self._scores
-        bound = family.residual_bound
-        first = root * (bound * _BOUNDED_LEVELS if np.isfinite(bound) else _UNBOUNDED_LEVELS)
-        candidates = first if step == 0 else self._scores * _FINE_LEVELS[:, None]
-        n_coordinates = self._sample.n_features * int(np.prod(family.classes))
-        wanted = np.minimum(16 * np.sqrt(n_coordinates) / self.mu, 0.25 * self._sample.n_rows)
-        in_all = counts_needed(len(first)) + counts_needed(len(_FINE_LEVELS))
-        self._scores = self._searched(
-            candidates, wanted, at.counts_above, "scores", "scores above a level", in_all
-        )
-        return self._scores
-
-    def typical_response(self) -> FloatArray:
-        """Return about the upper quartile of the responses, at least 1, (R,)."""
-        above = partial(counts_above, self._sample.grouped(lambda group: group.y[:, None] * group.weights))
-        quarter = 0.25 * self._sample.n_rows
-        return 0.5 + self._searched(_RESPONSE_LEVELS, quarter, above, "start", "responses above a level")
-
-    def _searched(
-        self,
-        candidates: FloatArray,
-        wanted: FloatArray,
-        counts_above: Callable[[FloatArray], FloatArray],
-        part: str,
-        label: str,
-        counts_in_all: int | None = None,
-    ) -> FloatArray:
-        releases = counts_in_all or counts_needed(len(candidates))
-        multiplier = self._budget.gaussian_multiplier(part, releases)
-        return search_level(
-            self._transcript, candidates, wanted, counts_above, noise_multiplier=multiplier, label=label
-        )

@@ -67,8 +67,7 @@ from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
 from dpalgos.models.families import Family, check_labels
 from dpalgos.models.family_params import PrivateFamilyParams
-from dpalgos.models.ridge import RidgeRisk, minimize_by_products
-from dpalgos.models.risk import Risk, minimize
+from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
@@ -82,7 +81,6 @@ _OUTPUT_SHARE = 0.01
 _INTERVAL_EPSILON, _CURVATURE_RELEASE = 0.3, 0.6  # of ε, and of what of it is the interval's
 _LARGEST_EPSILON, _LARGEST_TUNED = 1e6, 4.0
 _FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
-_FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,36 +192,6 @@ def objective_perturbation_glm(
     if params.sparsity is not None:
         released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
-
-
-def reached_minimum(
-    family: Family,
-    sample: Sample,
-    tolerance: FloatArray,
-    *,
-    row_bound: float,
-    ridge: FloatArray,
-    tilt: FloatArray,
-    n_iterations: int,
-    step_size: float = 1.0,
-) -> FloatArray:
-    """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
-    coef: FloatArray
-    if sample.n_features <= _FEW_COLUMNS:
-        risk = Risk(family, sample, row_bound=row_bound, ridge=ridge, tilt=tilt)
-        coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
-        gradient = risk.gradient(coef)
-    else:
-        wide = RidgeRisk(family, sample, row_bound=row_bound, ridge=ridge, tilt=tilt)
-        coef, gradient = minimize_by_products(
-            wide, np.zeros_like(tilt), tolerance, most_steps=n_iterations, step_size=step_size
-        )
-    if not (np.linalg.norm(gradient, axis=0) <= tolerance).all():
-        raise InputError(
-            f"n_iterations must let the solver reach the public tolerance, got {n_iterations} with "
-            f"step_size {step_size:g}, and nothing is released; raise n_iterations, with step_size=1.0"
-        )
-    return coef
 
 
 def proved_delta(epsilon: float, noise: PerturbationNoise, *, one_sided: bool) -> float:

@@ -9,9 +9,8 @@ unbiased report z̃ in R^p, E z̃ = z. The laws of the reports of any two z are 
 
 The first two have, relative to a law that does not depend on z, a density of e^ε units in a region that z
 decides and of one unit outside of it, so that any two z differ by e^ε and no more. A vector shorter than r
-is first replaced by r v or −r v, v = z/‖z‖, with probabilities ½ ± ‖z‖/(2r): unbiased, and mixtures of laws
-that differ by e^ε at most do so too. One that is shorter than 10⁻⁶⁰ r is taken for zero, whose v is the first
-axis: squares of shorter ones underflow, so that v would be no unit vector, and its region another one.
+is first replaced by r v or −r v, v = z/‖z‖ (:func:`dpalgos.local.secret_draws.random_directions`): unbiased,
+and mixtures of laws that differ by e^ε at most do so too.
 
 ``exact`` draws from the operating system, and leaks nothing through the last bits of floats: a point of the
 sphere (or a Gaussian vector) is drawn without knowing z, which decides by one comparison only whether it is
@@ -27,8 +26,6 @@ Feldman & Talwar (2022), Optimal algorithms for mean estimation under local diff
 PrivUnitG.
 """
 
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil
@@ -39,11 +36,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_ndtr, ndtr, ndtri
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
+from dpalgos.local.secret_draws import random_directions, secret_coins, secret_normals, secret_uniforms
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 
-ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
-_SHORTEST = 1e-60  # of a vector that has a direction, in radii
 _LARGEST_THRESHOLD = 12.0
 _RAREST_CAP = 1e-3  # Q, of caps that are drawn by rejection
 _GRID = 2.0**16  # points per unit, for caps that are drawn by inversion
@@ -117,7 +113,7 @@ class HalfSpaceRandomizer:
         if noise.silent:
             return _all_replicates(values, noise)
         m, p, _ = values.shape
-        along = _directions(values, self, lambda chances: noise.uniform(m) < chances)
+        along = random_directions(values, self.radius, self.size, lambda chances: noise.uniform(m) < chances)
         reports = noise.normal(m, p)
         on_side = np.einsum("mpr,mpr->mr", reports, along) > 0
         keep = on_side == (noise.uniform(m) < expit(self.epsilon))
@@ -126,12 +122,12 @@ class HalfSpaceRandomizer:
 
     def exact(self, values: FloatArray) -> FloatArray:
         """Draw a report for each vector, (m, p), from the operating system's randomness."""
-        along = _directions(values, self, _secret_coins)
-        drawn = _secret_normals(*values.shape)
+        along = random_directions(values, self.radius, self.size, secret_coins)
+        drawn = secret_normals(*values.shape)
         drawn *= (self.scale / np.linalg.norm(drawn, axis=1))[:, None]
         # A point is as likely as its opposite, whatever the sampler of normals does.
-        drawn = np.where(_secret_coins(np.full(len(drawn), 0.5))[:, None], -drawn, drawn)
-        wrong_side = _secret_coins(np.full(len(drawn), expit(-self.epsilon)))
+        drawn = np.where(secret_coins(np.full(len(drawn), 0.5))[:, None], -drawn, drawn)
+        wrong_side = secret_coins(np.full(len(drawn), expit(-self.epsilon)))
         on_side = np.einsum("mp,mp->m", drawn, along) > 0
         return np.where((on_side == wrong_side)[:, None], -drawn, drawn)
 
@@ -181,7 +177,7 @@ class CapRandomizer:
         if noise.silent:
             return _all_replicates(values, noise)
         m, p, _ = values.shape
-        along = _directions(values, self, lambda chances: noise.uniform(m) < chances)
+        along = random_directions(values, self.radius, self.size, lambda chances: noise.uniform(m) < chances)
         reports = noise.normal(m, p)
         inside = noise.uniform(m) < expit(self._cap_log_odds)
         component = self._component(np.maximum(noise.uniform(m), np.finfo(float).tiny), inside)
@@ -190,8 +186,8 @@ class CapRandomizer:
 
     def exact(self, values: FloatArray) -> FloatArray:
         """Draw a report for each vector, (m, p), from the operating system's randomness."""
-        along = _directions(values, self, _secret_coins)
-        inside = ~_secret_coins(np.full(len(values), expit(-self._cap_log_odds)))
+        along = random_directions(values, self.radius, self.size, secret_coins)
+        inside = ~secret_coins(np.full(len(values), expit(-self._cap_log_odds)))
         reports = np.empty_like(along)
         draw = self._rejected if ndtr(-self.threshold) >= _RAREST_CAP else self._inverted
         for wanted in (True, False):
@@ -206,7 +202,7 @@ class CapRandomizer:
         found, pending = np.empty_like(along), np.arange(m)
         while len(pending):
             some = pending[:at_once]
-            drawn = _secret_normals(len(some) * tries, p).reshape(len(some), tries, p)
+            drawn = secret_normals(len(some) * tries, p).reshape(len(some), tries, p)
             fits = (np.einsum("mkp,mp->mk", drawn, along[some]) >= self.threshold) == inside
             hit = fits.any(axis=1)
             found[some[hit]] = drawn[hit, fits[hit].argmax(axis=1)]
@@ -215,8 +211,8 @@ class CapRandomizer:
 
     def _inverted(self, along: FloatArray, inside: bool) -> FloatArray:
         """Draw the component along ``along`` by inversion, and round to a grid that is the same for all."""
-        drawn = _secret_normals(*along.shape)
-        component = self._component(_secret_uniforms(len(along)), np.asarray(inside))
+        drawn = secret_normals(*along.shape)
+        component = self._component(secret_uniforms(len(along)), np.asarray(inside))
         component -= np.einsum("mp,mp->m", drawn, along)
         return np.asarray(np.rint((drawn + component[:, None] * along) * _GRID) / _GRID)
 
@@ -314,44 +310,3 @@ def _pure_event(
 
 def _all_replicates(values: FloatArray, noise: Noise) -> FloatArray:
     return np.array(np.broadcast_to(values, (*values.shape[:2], noise.n_replicates)))
-
-
-def _directions(
-    values: FloatArray,
-    randomizer: HalfSpaceRandomizer | CapRandomizer,
-    coins: Callable[[FloatArray], BoolArray],
-) -> FloatArray:
-    """Return random unit vectors of mean z/r: ± z/‖z‖, and ± the first axis where z counts as 0.
-
-    Vectors are (m, p) or (m, p, R); one that was not clipped is refused, for its report would prove nothing.
-    ``coins`` maps probabilities to coins that are True with them.
-    """
-    radius = randomizer.radius
-    if values.shape[1] != randomizer.size:
-        raise ValueError(f"vectors must have {randomizer.size} entries, got shape {values.shape}")
-    norms = np.sqrt(np.einsum("mp...,mp...->m...", values, values))
-    if not (norms <= radius * ROUNDING).all():
-        raise ValueError(f"vectors must have an ℓ2 norm of at most radius = {radius:g}; clip them first")
-    norms = np.where(norms > _SHORTEST * radius, norms, 0.0)
-    sign = np.where(coins(np.minimum(0.5 + norms / (2 * radius), 1.0)), 1.0, -1.0)
-    along = values * (sign / np.where(norms > 0, norms, np.inf))[:, None]
-    along[:, 0] += np.where(norms > 0, 0.0, sign)
-    return np.asarray(along)
-
-
-def _secret_coins(probabilities: FloatArray) -> BoolArray:
-    """Return coins that are True with these probabilities, rounded up to 2⁻⁶⁴, from the operating system."""
-    drawn = np.frombuffer(secrets.token_bytes(8 * len(probabilities)), dtype=np.uint64).tolist()
-    coins = [bits < ceil(chance * 2**64) for bits, chance in zip(drawn, probabilities, strict=True)]
-    return np.array(coins, dtype=bool)
-
-
-def _secret_uniforms(n: int) -> FloatArray:
-    """Return n uniform numbers in (0, 1), of 52 random bits each, from the operating system."""
-    bits = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64) >> np.uint64(12)
-    return np.asarray((bits.astype(float) + 0.5) * 2.0**-52)
-
-
-def _secret_normals(m: int, p: int) -> FloatArray:
-    """Return (m, p) standard normal numbers from the operating system."""
-    return np.asarray(ndtri(_secret_uniforms(m * p)).reshape(m, p))

@@ -14,7 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpalgos.errors import InputError
 from dpalgos.models.families import Family
+from dpalgos.models.risk import Risk, minimize
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_factor
@@ -24,6 +26,7 @@ _MOST_PRODUCTS = 1000
 _MOST_HALVINGS = 40
 _LOOSEST, _TIGHTEST = 0.1, 1e-4  # how far Newton's equations are solved; the latter is safe in float32
 _ROUNDING = 1e-13
+_FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
 class RidgeRisk:
@@ -71,6 +74,36 @@ class RidgeRisk:
             return curved + self._ridge * direction
 
         return product
+
+
+def reached_minimum(
+    family: Family,
+    sample: Sample,
+    tolerance: FloatArray,
+    *,
+    row_bound: float,
+    ridge: FloatArray,
+    tilt: FloatArray,
+    n_iterations: int,
+    step_size: float = 1.0,
+) -> FloatArray:
+    """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
+    coef: FloatArray
+    if sample.n_features <= _FEW_COLUMNS:
+        risk = Risk(family, sample, row_bound=row_bound, ridge=ridge, tilt=tilt)
+        coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
+        gradient = risk.gradient(coef)
+    else:
+        wide = RidgeRisk(family, sample, row_bound=row_bound, ridge=ridge, tilt=tilt)
+        coef, gradient = minimize_by_products(
+            wide, np.zeros_like(tilt), tolerance, most_steps=n_iterations, step_size=step_size
+        )
+    if not (np.linalg.norm(gradient, axis=0) <= tolerance).all():
+        raise InputError(
+            f"n_iterations must let the solver reach the public tolerance, got {n_iterations} with "
+            f"step_size {step_size:g}, and nothing is released; raise n_iterations, with step_size=1.0"
+        )
+    return coef
 
 
 def minimize_by_products(

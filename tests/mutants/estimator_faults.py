@@ -65,11 +65,6 @@ ESTIMATOR_FAULTS = {
             replayed("dp_sparse_mean: s by noise level-tight"),
         ),
     },
-    "dpalgos/central/preconditioned_glm.py": {
-        "the searches for the scores' level cost one count": Fault(
-            "_Levels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
-        ),
-    },
     "dpalgos/central/preconditioned_regression.py": {
         "a second whitening is not paid for": Fault(
             "_Schedule.step_shares",
@@ -277,10 +272,16 @@ ESTIMATOR_FAULTS = {
             "_interval", call("_standard_error", "{all} / 2"), _INTERVALS
         ),
     },
-    "dpalgos/local/randomizers.py": {
+    "dpalgos/local/secret_draws.py": {
         "the direction of a vector whose squares underflow is no unit vector": Fault(
             "_SHORTEST", value("0.0"), _RANDOMIZERS
         ),
+        "a vector of zeros has no direction": Fault("random_directions", name("inf", "np.nan"), _RANDOMIZERS),
+        "a secret coin whose probability is below its resolution never shows": Fault(
+            "secret_coins", call("ceil", "int({0})"), _RANDOMIZERS
+        ),
+    },
+    "dpalgos/local/randomizers.py": {
         "a half-space report is half as long as it must be": Fault(
             "HalfSpaceRandomizer.scale", returns("{all} / 2"), _RANDOMIZERS
         ),
@@ -290,7 +291,6 @@ ESTIMATOR_FAULTS = {
         "a cap of research is taken with log-odds that are .3 too high": Fault(
             "CapRandomizer.perturb", argument("expit", 0, "{all} + 0.3"), _RANDOMIZERS
         ),
-        "a vector of zeros has no direction": Fault("_directions", name("inf", "np.nan"), _RANDOMIZERS),
         "a device's coin for the cap has log-odds that are .3 too high": Fault(
             "CapRandomizer.exact", argument("expit", 0, "{all} - 0.3"), _RANDOMIZERS
         ),
@@ -307,9 +307,6 @@ ESTIMATOR_FAULTS = {
         ),
         "reports of large epsilon keep the last bits of the vector": Fault(
             "CapRandomizer._inverted", call("rint", "{0}"), _RANDOMIZERS
-        ),
-        "a secret coin whose probability is below its resolution never shows": Fault(
-            "_secret_coins", call("ceil", "int({0})"), _RANDOMIZERS
         ),
     },
     "dpalgos/tuning/choices.py": {

@@ -80,6 +80,11 @@ MECHANISM_FAULTS = {
             "_made_up", argument("full", 1, "float(min(n_rows, 1000))"), _HARDENED_RELEASE
         ),
     },
+    "dpalgos/mechanisms/glm_levels.py": {
+        "the searches for the scores' level cost one count": Fault(
+            "GLMLevels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
+        ),
+    },
     "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault(
             "search_level",
