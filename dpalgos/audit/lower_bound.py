@@ -89,11 +89,9 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """``violated``, or ``no violation found``."""
         return "violated" if self.violated else "no violation found"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data."""
         return {**dataclasses.asdict(self), "verdict": self.verdict}
 
 

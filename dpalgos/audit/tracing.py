@@ -103,7 +103,6 @@ class MeanAttack:
 
     @property
     def unbiased_sum(self) -> float:
-        """σ² |S|, the sum of the attacked entries' variances."""
         return float(self._variance[_support(self.support)].sum())
 
     @property
@@ -153,7 +152,6 @@ class LinearModelAttack:
 
     @property
     def unbiased_sum(self) -> float:
-        """σ² |S| for regression, |S| for a true score."""
         return self.score_sum * len(self.coef[_support(self.support)])
 
     def _error(self, estimate: FloatArray) -> FloatArray:

@@ -36,7 +36,6 @@ class BatchNoise(Noise):
 
     @property
     def n_replicates(self) -> int:
-        """Number of trials."""
         return self._n_replicates
 
     def select(self, replicates: slice) -> "BatchNoise":
@@ -83,7 +82,6 @@ class Pair:
 
     @property
     def swapped(self) -> "Pair":
-        """The pair with D' first."""
         return Pair(self.label, self.other_X, self.other_y, self.X, self.y)
 
 

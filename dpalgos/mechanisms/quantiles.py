@@ -18,8 +18,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpalgos.accounting.events import BoundedRangeEvent
-from dpalgos.errors import InputError
-from dpalgos.release.checks import check_positive, check_probability, check_rows
+from dpalgos.release.checks import check_positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -36,81 +35,60 @@ def exponential_quantiles(
     values: FloatArray,
     *,
     levels: Sequence[float],
-    lower: float | FloatArray,
-    upper: float | FloatArray,
+    lower: float,
+    upper: float,
     epsilon: float,
     label: str,
     row_mask: BoolArray | None = None,
     columns: IntArray | None = None,
 ) -> FloatArray:
-    """Release quantiles of columns on public ranges.
+    """Release quantiles of columns on a public range, (m, Q, R).
+
+    Drawn independently, so two may come back reversed; see :func:`ordered_interval`.
 
     Parameters
     ----------
-    transcript : Transcript
-        Where they are released and recorded.
-    values : (n,) or (n, m) array
-        Private values; truncated to the ranges.
+    values : (n, m) array
+        Private, finite; truncated to the range.
     levels : sequence of Q floats
         In (0, 1).
-    lower, upper : float or (m,) array
-        Public ranges of the columns, lower < upper.
     epsilon : float
         Of each quantile of each column: Q m events of this bounded range.
-    label : str
-        Names the quantiles in the record.
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses.
     columns : (k, R) int array, optional
         Released indices of the k different columns that each replicate asks about; then m is k in all that
         is said here of costs and of the result. All columns if omitted.
-
-    Returns
-    -------
-    (Q, R) array for one column given as (n,), else (m, Q, R)
-        Drawn independently, so two may come back reversed; see :func:`ordered_interval`.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range or a shape is wrong.
-
-    Notes
-    -----
-    One normal draw per quantile. Without noise, the median of the density above.
     """
     n_replicates = transcript.n_replicates
-    rows, weights = check_rows(values, row_mask, n_replicates, n_dimensions=(1, 2))
-    matrix, chosen = rows.reshape(len(rows), -1), _check_levels(levels)
-    low, high = _check_range(lower, upper, matrix.shape[1])
+    weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)
     epsilon = check_positive("epsilon", epsilon)
     if columns is None:
-        columns = np.asarray(np.repeat(np.arange(matrix.shape[1])[:, None], n_replicates, axis=1))
+        columns = np.asarray(np.repeat(np.arange(values.shape[1])[:, None], n_replicates, axis=1))
     m = len(columns)
     asked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column's ranks, for which places and replicates
     for j in np.unique(columns):
         place, replicate = np.nonzero(columns == j)
         used = weights if weights.shape[1] == 1 else weights[:, replicate]
-        asked.append((_Ranks(matrix[:, j], used, low[j], high[j]), place, replicate))
+        asked.append((_Ranks(values[:, j], used, lower, upper), place, replicate))
 
     def draw() -> FloatArray:
-        uniforms = ndtr(transcript.noise.normal(m, len(chosen)))
+        uniforms = ndtr(transcript.noise.normal(m, len(levels)))
         drawn = np.empty_like(uniforms)
         for ranks, places, replicates in asked:
-            for q, level in enumerate(chosen):
+            for q, level in enumerate(levels):
                 drawn[places, q, replicates] = ranks.draw(level, epsilon, uniforms[places, q, replicates])
         return drawn
 
     # Scores at a few public points stand for the score function in the record.
-    probes = np.empty((m, len(chosen), len(_PROBES), n_replicates))
+    probes = np.empty((m, len(levels), len(_PROBES), n_replicates))
     for ranks, places, replicates in asked:
-        for q, level in enumerate(chosen):
+        for q, level in enumerate(levels):
             probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
     event = BoundedRangeEvent(
-        label=label, epsilon=epsilon, sensitivity=rank_sensitivity(), count=m * len(chosen)
+        label=label, epsilon=epsilon, sensitivity=rank_sensitivity(), count=m * len(levels)
     )
-    released = transcript.publish(probes.reshape(-1, n_replicates), draw, event)
-    return released[0] if rows.ndim == 1 else released
+    return transcript.publish(probes.reshape(-1, n_replicates), draw, event)
 
 
 def ordered_interval(
@@ -161,21 +139,3 @@ class _Ranks:
 
     def _scores(self, level: float) -> FloatArray:
         return np.asarray(-np.abs(self._below - level * self._below[-1]))
-
-
-def _check_levels(levels: Sequence[float]) -> list[float]:
-    if isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray) or len(levels) == 0:
-        raise InputError(f"levels must be a list of numbers in (0, 1), got {levels!r}; pass e.g. [0.5]")
-    return [check_probability("levels", level) for level in levels]
-
-
-def _check_range(lower: object, upper: object, m: int) -> tuple[FloatArray, FloatArray]:
-    try:
-        low, high = (np.broadcast_to(np.asarray(end, dtype=float), (m,)) for end in (lower, upper))
-    except (TypeError, ValueError):
-        raise InputError(
-            f"lower and upper must be numbers, or one per column ({m}), got {lower!r} and {upper!r}"
-        ) from None
-    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
-        raise InputError(f"lower must be below upper, both finite, got {lower!r} and {upper!r}")
-    return low, high

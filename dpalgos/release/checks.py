@@ -7,7 +7,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.errors import InputError
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import FloatArray
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
@@ -121,26 +121,3 @@ def check_columns(name: str, values: FloatArray, n_replicates: int) -> FloatArra
     if array.dtype.kind not in "iufb" or not np.isfinite(array).all():
         raise InputError(f"{name} must be finite numbers; clip or repair them first")
     return array.astype(float, copy=False)
-
-
-def check_rows(
-    values: object, row_mask: BoolArray | None, n_replicates: int, *, n_dimensions: tuple[int, ...]
-) -> tuple[FloatArray, FloatArray]:
-    """Return values by row, and the rows that each replicate uses as 0/1: (n, R), or (n, 1) if all do."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iufb" or array.ndim not in n_dimensions or 0 in array.shape:
-        shapes = " or ".join("(n,)" if k == 1 else "(n, m)" for k in n_dimensions)
-        raise InputError(
-            f"values must be numbers of shape {shapes}, not empty; got {array.dtype} {array.shape}"
-        )
-    if not np.isfinite(array).all():
-        raise InputError("values must be finite, got NaN or infinite ones; drop or repair those rows first")
-    if row_mask is None:
-        return array.astype(float, copy=False), np.ones((len(array), 1))
-    mask = np.asarray(row_mask)
-    if mask.dtype != np.bool_ or mask.shape != (len(array), n_replicates):
-        raise InputError(
-            f"row_mask must be a boolean array of shape (n, replicates) = {(len(array), n_replicates)}, "
-            f"got {mask.dtype} {mask.shape}"
-        )
-    return array.astype(float, copy=False), mask.astype(float)

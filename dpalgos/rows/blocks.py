@@ -117,13 +117,11 @@ class HeldRows(Rows):
         self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield views of the array."""
         for start in range(0, len(self), self.block_size):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
 
     def array(self) -> FloatArray:
-        """Return the array itself."""
         return self._array
 
 
@@ -253,7 +251,6 @@ class StreamedRows(Rows):
             )
 
     def array(self) -> FloatArray:
-        """Raise :class:`StreamRefused`."""
         raise StreamRefused(
             "X must be an array in memory for this estimator, got a stream of blocks; "
             "only estimators that pass over the rows take one"

@@ -27,23 +27,18 @@ class Gaussian(Family):
 
     @property
     def residual_bound(self) -> float:
-        """``response_bound``, or infinite."""
         return float("inf") if self.response_bound is None else self.response_bound
 
     def allows(self, y: FloatArray) -> np.ndarray:
-        """Every finite number."""
         return np.isfinite(y)
 
     def log_partition(self, u: FloatArray) -> FloatArray:
-        """u²/2."""
         return np.asarray(np.square(u) / 2)
 
     def mean(self, u: FloatArray) -> FloatArray:
-        """u."""
         return np.asarray(u)
 
     def second_derivative(self, u: FloatArray) -> FloatArray:
-        """1."""
         return np.ones_like(u)
 
     def loss(self, u: FloatArray, y: FloatArray) -> FloatArray:
@@ -56,7 +51,6 @@ class Gaussian(Family):
         return np.asarray(inside * (residual - inside / 2) - np.square(y) / 2)
 
     def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:
-        """(y − u)²."""
         return np.asarray(np.square(y - u))
 
 

@@ -24,27 +24,21 @@ class Logistic(Family):
 
     @property
     def residual_bound(self) -> float:
-        """1."""
         return 1.0
 
     def allows(self, y: FloatArray) -> np.ndarray:
-        """0 and 1."""
         return np.asarray((y == 0) | (y == 1))
 
     def log_partition(self, u: FloatArray) -> FloatArray:
-        """log(1 + e^u)."""
         return np.asarray(np.logaddexp(np.zeros((), dtype=u.dtype), u))
 
     def mean(self, u: FloatArray) -> FloatArray:
-        """sigmoid(u)."""
         return np.asarray(expit(u))
 
     def second_derivative(self, u: FloatArray) -> FloatArray:
-        """sigmoid(u) sigmoid(−u)."""
         return np.asarray(expit(u) * expit(-u))
 
     def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:
-        """2 (ψ(u) − y u)."""
         return 2 * self.loss(u, y)
 
     def residual(self, u: FloatArray, y: FloatArray) -> FloatArray:

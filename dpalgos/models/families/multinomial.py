@@ -33,16 +33,13 @@ class Multinomial(Family):
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """(K,)."""
         return (self.n_classes,)
 
     @property
     def residual_bound(self) -> float:
-        """√2."""
         return float(np.sqrt(2))
 
     def allows(self, y: FloatArray) -> np.ndarray:
-        """0 … K − 1."""
         return np.asarray((y >= 0) & (y < self.n_classes) & (y == np.floor(y)))
 
     def encode(self, y: FloatArray) -> FloatArray:
@@ -51,11 +48,9 @@ class Multinomial(Family):
         return np.asarray(label == np.arange(self.n_classes), dtype=label.dtype)[:, :, None]
 
     def log_partition(self, u: FloatArray) -> FloatArray:
-        """log Σ_k e^{u_k}, (n, R)."""
         return np.asarray(logsumexp(u, axis=1))
 
     def mean(self, u: FloatArray) -> FloatArray:
-        """softmax(u), (n, K, R)."""
         weights = np.exp(u - u.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -76,7 +71,6 @@ class Multinomial(Family):
         return 2 * self.loss(u, y)
 
     def residual(self, u: FloatArray, y: FloatArray) -> FloatArray:
-        """p − e_y, (n, K, R)."""
         return np.asarray(self.mean(u) - y)
 
     def predictor_norm(self, coef: FloatArray, order: float) -> FloatArray:
@@ -98,7 +92,6 @@ class Multinomial(Family):
         return np.asarray(np.sqrt(missing * (missing + 1 / (1 + others * decay))))
 
     def identified(self, coef: FloatArray) -> FloatArray:
-        """Subtract the mean over classes."""
         return np.asarray(coef - coef.mean(axis=1, keepdims=True))
 
 

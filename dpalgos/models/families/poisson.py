@@ -27,24 +27,19 @@ class Poisson(Family):
 
     @property
     def residual_bound(self) -> float:
-        """``response_bound``, or infinite."""
         return float("inf") if self.response_bound is None else self.response_bound
 
     def allows(self, y: FloatArray) -> np.ndarray:
-        """0, 1, 2, …"""
         return np.asarray((y >= 0) & (y == np.floor(y)))
 
     def log_partition(self, u: FloatArray) -> FloatArray:
-        """e^u."""
         return self.mean(u)
 
     def mean(self, u: FloatArray) -> FloatArray:
-        """e^u."""
         largest = np.log(np.finfo(u.dtype).max) / 2
         return np.asarray(np.exp(np.minimum(u, u.dtype.type(largest))))
 
     def second_derivative(self, u: FloatArray) -> FloatArray:
-        """e^u."""
         return self.mean(u)
 
     def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:

@@ -203,13 +203,13 @@ def test_quantiles_whose_law_no_event_states(overspent):
             )
         return exponential_quantiles(
             honest,
-            sample.X[:, 0],
+            sample.X[:, :1],
             levels=[0.99],
             lower=-1.0,
             upper=1.0,
             epsilon=params.epsilon * overspent,
             label="quantile",
-        )
+        )[0]
 
     result = audit_toy(quantile, ([[-0.95]], [[0.95]]), n_trials=20_000)
     assert result.violated == (overspent > 1), result
