@@ -1,4 +1,4 @@
-"""Errors of data, by what a user or the orchestrator should do next.
+"""Errors of data and of the ledger, by what a user or the orchestrator should do next.
 
 Messages name files, columns, kinds of fault and counts; never the content of a cell.
 """
@@ -7,13 +7,16 @@ Messages name files, columns, kinds of fault and counts; never the content of a 
 class DataError(ValueError):
     """Something about the data that the user can mend; the message is one sentence.
 
-    Attributes
+    Parameters
     ----------
+    message : str
     transient : bool
-        True only where the same request may succeed a moment later.
+        Whether the same request may succeed a moment later.
     """
 
-    transient: bool = False
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
 
 
 class StoreError(DataError):
@@ -23,20 +26,12 @@ class StoreError(DataError):
 class Unreachable(DataError):
     """No place delivered the file: offline, not mirrored, no network, not found, timed out.
 
-    Parameters
-    ----------
-    message : str
-        One sentence.
-    reasons : tuple of str
-        One entry per place tried, and why it did not deliver.
-    transient : bool
-        True if at least one place may answer a moment later (timeout, 5xx, broken connection).
+    ``reasons`` holds one entry per place tried, and why it did not deliver.
     """
 
     def __init__(self, message: str, *, reasons: tuple[str, ...] = (), transient: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(message, transient=transient)
         self.reasons = reasons or (message,)
-        self.transient = transient
 
 
 class CorruptSource(DataError):
@@ -45,3 +40,31 @@ class CorruptSource(DataError):
 
 class CorruptTable(DataError):
     """A stored Parquet table is missing or was changed after it was written."""
+
+
+class LedgerError(DataError):
+    """Something about the ledger, or a request to it, that the user can mend."""
+
+
+class BudgetExhausted(LedgerError):
+    """The request exceeds the remaining budget of the dataset; nothing was charged."""
+
+
+class ContentRefused(LedgerError):
+    """The data are known under another name, or the name is known with other data."""
+
+
+class AnswerLost(LedgerError):
+    """The request was charged, but its process ended without an answer; another try costs again."""
+
+
+class AnswerPending(LedgerError):
+    """Another process or thread is still working on the answer to the same request."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger cannot be read or written: locked, read-only, full, damaged, forbidden or away."""
+
+
+class LedgerBroken(LedgerError):
+    """An entry was edited, removed, inserted or moved by something that is not the ledger."""

@@ -26,10 +26,7 @@ head that `verify` prints, and hand it to a later `verify`, which then can); sto
 >>> charge.release
 """
 
-from data.ledger.book import Ledger, open_ledger
-from data.ledger.charges import Charge, Request, TotalBudget, Verdict
-from data.ledger.content import Fingerprint, Fingerprinter
-from data.ledger.errors import (
+from data.errors import (
     AnswerLost,
     AnswerPending,
     BudgetExhausted,
@@ -38,7 +35,10 @@ from data.ledger.errors import (
     LedgerError,
     LedgerUnavailable,
 )
-from data.ledger.verify import VerifyReport
+from data.ledger.book import Ledger, open_ledger
+from data.ledger.chain import VerifyReport
+from data.ledger.charges import Charge, Request, TotalBudget, Verdict
+from data.ledger.content import Fingerprint, Fingerprinter
 
 __all__ = [
     "AnswerLost",

@@ -17,12 +17,10 @@ from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
-from data.errors import StoreError
+from data.errors import LedgerBroken, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import secret
-from data.ledger.chain import START, Chain
+from data.ledger.chain import START, Chain, VerifyReport, verify_chain
 from data.ledger.database import ENTRIES, HEAD, Database, SQLiteDatabase
-from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
-from data.ledger.verify import VerifyReport, verify_chain
 from data.store.folders import atomic_write, private_folder, read_json
 
 FORMAT = "dpcost ledger, backup 1"
@@ -33,24 +31,10 @@ _HEAD = ("n_entries", "hash", "key_id", "mac")
 
 @dataclass(frozen=True)
 class LedgerBackup:
-    """The content of a backup.
+    """The content of a backup: when it was taken, the key, the head's row and the entries' rows in order."""
 
-    Attributes
-    ----------
-    taken : str
-        When; UTC, ISO 8601.
-    key : str
-        The ledger's key, in hexadecimal digits.
-    head : list
-        The head's row.
-    entries : list of list
-        The entries' rows, in order.
-    format : str
-        Tells it from other files.
-    """
-
-    taken: str
-    key: str
+    taken: str  # UTC, ISO 8601
+    key: str  # hexadecimal digits
     head: list[object]
     entries: list[list[object]]
     format: str = FORMAT

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from data.errors import AnswerPending, LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger import charging_rules as rules
 from data.ledger import content, secret
 from data.ledger.backup import restore_backup, write_backup
-from data.ledger.chain import Chain
+from data.ledger.chain import Chain, VerifyReport, verify_chain
 from data.ledger.charges import (
     Charge,
     Request,
@@ -26,8 +27,6 @@ from data.ledger.charges import (
     require_privacy,
 )
 from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
-from data.ledger.errors import AnswerPending, LedgerBroken, LedgerError, LedgerUnavailable
-from data.ledger.verify import VerifyReport, verify_chain
 from data.store import folders as store
 
 URL_VARIABLE = "DPCOST_LEDGER_URL"
@@ -181,8 +180,9 @@ class Ledger:
                     return new
             if waited:
                 raise AnswerPending(
-                    f"the same request is being answered by process {pending.holder.pid} since "
-                    f"{pending.charged}, longer than {self._answer_timeout:g} s; wait for it, or end it"
+                    f"the same request is being answered by process {pending.holder.process.pid} since "
+                    f"{pending.charged}, longer than {self._answer_timeout:g} s; wait for it, or end it",
+                    transient=True,
                 )
             self._wait_for(pending, started + self._answer_timeout)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,9 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from data.errors import LedgerBroken, LedgerError
 from data.ledger.charges import canonical_json
 from data.ledger.database import ENTRIES, HEAD
-from data.ledger.errors import LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
 
 Kind = Literal["open", "bind", "charge", "release", "lost"]
@@ -33,23 +34,16 @@ START = "0" * 64
 _HASHED = [ENTRIES.c[name] for name in ("seq", "kind", "dataset", "subject", "digest", "previous")]
 _ROW = [*_HASHED, ENTRIES.c.hash, ENTRIES.c.body]
 _BATCH = 500  # rows in memory at a time
+MAX_PROBLEMS = 20
+QUESTION = ("dataset", "content", "estimator", "parameters", "epsilon", "delta")
 
 
 @dataclass(frozen=True)
 class Entry:
     """One line of the ledger.
 
-    Attributes
-    ----------
-    seq : int
-        Its number, from 1.
-    kind : str
-        ``open`` (a budget), ``bind`` (data to a name), ``charge``, ``release`` (an answer) or ``lost``.
-    dataset : str
-    subject : str
-        What it is about: nothing; content; request id; charge id; charge id.
-    body : dict
-        What it says.
+    A kind is ``open`` (a budget), ``bind`` (data to a name), ``charge``, ``release`` (an answer) or ``lost``.
+    Its subject is nothing; content; request id; charge id; charge id.
     """
 
     seq: int
@@ -60,26 +54,7 @@ class Entry:
 
 
 class Chain:
-    """The chain within one transaction.
-
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection or None
-        The transaction; ``None`` for a ledger that was never written, which is empty.
-    home : Path
-        The folder of the key.
-    place : str
-        What to call the ledger in a sentence.
-    is_new : bool
-        Whether this transaction created the tables and has to write the first head.
-
-    Raises
-    ------
-    LedgerError
-        The key is missing, or is not the one that the ledger was written with.
-    LedgerBroken
-        There is not exactly one head.
-    """
+    """The chain within one transaction, or the empty chain of a ledger that was never written."""
 
     def __init__(
         self, connection: sa.Connection | None, home: Path, place: str, *, is_new: bool = False
@@ -147,13 +122,7 @@ class Chain:
         self._connection.execute(sa.update(HEAD).values(n_entries=seq, hash=own, mac=mac))
 
     def entries(self, kind: Kind, **wanted: str) -> list[Entry]:
-        """Return the entries of a kind about a ``dataset`` or a ``subject``, in order, each one checked.
-
-        Raises
-        ------
-        LedgerBroken
-            One was edited or moved.
-        """
+        """Return the entries of a kind about a ``dataset`` or a ``subject``, in order, each one checked."""
         found = sa.select(*_ROW).filter_by(kind=kind, **wanted).order_by(ENTRIES.c.seq)
         rows = self._rows(found)
         for row in rows:
@@ -201,6 +170,125 @@ class Chain:
             f"the ledger {self._place} is not as it was written: {what}; nothing was written: "
             "run dpcost ledger verify, and restore a backup"
         )
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """The result of verifying the chain; at most 20 problems, one sentence each.
+
+    Who keeps the head elsewhere can later find out that an older ledger was put back.
+    """
+
+    ok: bool
+    n_entries: int = 0
+    n_datasets: int = 0
+    n_charges: int = 0
+    n_releases: int = 0
+    head: str = START
+    problems: tuple[str, ...] = ()
+
+
+def verify_chain(chain: Chain, noted: str | None) -> VerifyReport:
+    """Recompute every hash and replay every entry of one state of the ledger.
+
+    ``noted`` is a head from an earlier report, which the chain must still contain.
+    """
+    problems: list[str] = []
+    history = _History()
+    expected, last, seen_noted, n_stored = 1, START, noted in (None, START), 0
+    for n_stored, row in enumerate(chain.stored_rows(), start=1):  # noqa: B007
+        seq, previous, own = row[0], row[5], row[6]
+        if seq != expected:
+            problems.append(f"entry {expected} should come next, and entry {seq} does: removed or inserted")
+        elif previous != last:
+            problems.append(f"entry {seq} does not follow the one before it")
+        if chain.is_genuine(row):
+            problems += history.replay(as_entry(row))
+        else:
+            problems.append(
+                f"entry {seq} was edited, moved or inserted: its hash is not that of what it says"
+            )
+        seen_noted = seen_noted or own == noted
+        last = own
+        expected = seq + 1 if isinstance(seq, int) else expected + 1
+    if not chain.head_is_genuine:
+        problems.append("the head was edited: its hash is not that of what it says")
+    elif n_stored != chain.n_entries:
+        problems.append(f"{chain.n_entries} entries were written, and {n_stored} are there")
+    elif last != chain.head:
+        problems.append("the last entry is not the one that was written last")
+    if not seen_noted:
+        problems.append(
+            f"the head noted earlier, {noted}, is not in the chain: an older ledger, or another one"
+        )
+    return VerifyReport(
+        not problems,
+        n_stored,
+        history.counts["open"],
+        history.counts["charge"],
+        history.counts["release"],
+        last,
+        tuple(problems[:MAX_PROBLEMS]),
+    )
+
+
+class _History:
+    """The state after the entries so far; finds entries that break the ledger's rules."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._names: dict[str, str] = {}  # dataset of each content
+        self._attempts: Counter[str] = Counter()
+        self._charges: dict[str, str] = {}  # dataset of each charge
+        self._opened: set[str] = set()
+        self._released: set[str] = set()
+
+    def replay(self, entry: Entry) -> list[str]:
+        """Apply one more entry, and return its fault, if any."""
+        self.counts[entry.kind] += 1
+        check = getattr(self, f"_{entry.kind}", None)
+        fault = check(entry) if check else "is of a kind that does not exist"
+        return [f"entry {entry.seq} {fault}"] if fault else []
+
+    def _open(self, entry: Entry) -> str:
+        again = entry.dataset in self._opened
+        self._opened.add(entry.dataset)
+        return f"opens {entry.dataset!r} a second time" if again else ""
+
+    def _bind(self, entry: Entry) -> str:
+        if entry.dataset not in self._opened:
+            return f"binds data to {entry.dataset!r}, which has no budget"
+        if (name := self._names.setdefault(entry.subject, entry.dataset)) != entry.dataset:
+            return f"binds data of {name!r} to {entry.dataset!r}"
+        return ""
+
+    def _charge(self, entry: Entry) -> str:
+        question = {name: entry.body[name] for name in QUESTION}
+        self._attempts[entry.subject] += 1
+        self._charges[f"{entry.subject}-{self._attempts[entry.subject]}"] = entry.dataset
+        if entry.body["attempt"] != self._attempts[entry.subject]:
+            return "is counted wrongly among the charges for its request"
+        if hashlib.sha256(canonical_json(question).encode()).hexdigest() != entry.subject:
+            return "charges another request than it says"
+        if self._names.get(question["content"]) != entry.dataset:
+            return f"charges {entry.dataset!r} for data that are not bound to it"
+        return ""
+
+    def _release(self, entry: Entry) -> str:
+        if self._charges.get(entry.subject) != entry.dataset:
+            return "releases an answer that was not charged"
+        if entry.subject in self._released:
+            return "releases a second answer for one charge"
+        self._released.add(entry.subject)
+        request_id, _, attempt = entry.subject.rpartition("-")
+        if int(attempt) != self._attempts[request_id]:
+            return "releases an answer that was charged again since"
+        return ""
+
+    def _lost(self, entry: Entry) -> str:
+        if self._charges.get(entry.subject) != entry.dataset or entry.subject in self._released:
+            return "gives up an answer that was not charged, or is there"
+        return ""
 
 
 def as_entry(row: Row) -> Entry:

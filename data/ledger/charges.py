@@ -1,4 +1,4 @@
-"""Budgets, requests, charges and verdicts: frozen records, and their one notation as JSON."""
+"""Budgets, requests, charges, their holders and verdicts: frozen records, and their one notation as JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import hashlib
 import json
 import math
 import numbers
+import os
+import socket
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from data.errors import LedgerError
 from data.ledger.content import Fingerprint
-from data.ledger.errors import LedgerError
-from data.ledger.holder import Holder
+from data.store.processes import ProcessIdentity
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
@@ -21,22 +24,12 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 @dataclass(frozen=True)
 class TotalBudget:
-    """The total privacy loss that the owner of a dataset allows.
-
-    Attributes
-    ----------
-    name : str
-        The name that the owner gave the dataset.
-    epsilon, delta : float
-        The total, for everything that is ever released from it.
-    opened : str
-        When it was opened; UTC, ISO 8601.
-    """
+    """The total privacy loss that the owner of a dataset allows for all that is ever released from it."""
 
     name: str
     epsilon: float
     delta: float
-    opened: str
+    opened: str  # UTC, ISO 8601
 
 
 @dataclass(frozen=True)
@@ -59,11 +52,6 @@ class Request:
     accounting : mapping
         What `fits` needs to compose this charge with others, e.g. ``{"rho": 0.02}``; it is written down with
         the charge and is no part of the question.
-
-    Raises
-    ------
-    LedgerError
-        A part is not what it must be; nothing has been charged.
     """
 
     dataset: str
@@ -78,6 +66,9 @@ class Request:
         require_name("dataset", self.dataset)
         require_name("estimator", self.estimator)
         epsilon, delta = require_privacy(self.epsilon, self.delta)
+        for name in ("parameters", "accounting"):
+            if not isinstance(given := getattr(self, name), Mapping):
+                raise LedgerError(f"{name} must be a mapping, got {type(given).__name__}; pass a dict")
         values = {
             "epsilon": epsilon,
             "delta": delta,
@@ -86,9 +77,6 @@ class Request:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        for name in ("parameters", "accounting"):
-            if not isinstance(values[name], dict):
-                raise LedgerError(f"{name} must be a mapping, got {type(values[name]).__name__}; pass a dict")
 
     @property
     def id(self) -> str:
@@ -106,6 +94,40 @@ class Request:
             "epsilon": self.epsilon,
             "delta": self.delta,
         }
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The thread of a process that was charged, and alone may store the answer."""
+
+    process: ProcessIdentity
+    thread: int
+
+    @classmethod
+    def here(cls) -> Holder:
+        """Return the thread that asks."""
+        return cls(ProcessIdentity.of(os.getpid()), threading.get_ident())
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it runs on another machine, where its state is unknown here."""
+        return self.process.host != socket.gethostname()
+
+    @property
+    def is_this_process(self) -> bool:
+        return self.process == ProcessIdentity.of(os.getpid())
+
+    def may_answer(self) -> bool:
+        """Return whether another thread or process may still be drawing the answer.
+
+        The asking thread itself is not: it would not ask. Of another machine nothing is known, so: yes.
+        """
+        if self.is_remote:
+            return True
+        if self.is_this_process:
+            others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+            return self.thread in others
+        return self.process.is_alive()
 
 
 @dataclass(frozen=True)
@@ -145,14 +167,8 @@ class Charge:
 class Verdict:
     """Whether one more charge fits into a budget, and the figures that a refusal shows.
 
-    Attributes
-    ----------
-    accepted : bool
-        Whether it fits.
-    spent_epsilon, spent_delta : float
-        What the charges so far cost together, by the caller's composition.
-    left_epsilon, left_delta : float or None
-        What could still be asked, if there is a simple figure for it.
+    Spent is what the charges so far cost together, by the caller's composition; left is what could still be
+    asked, if there is a simple figure for it.
     """
 
     accepted: bool
@@ -164,12 +180,8 @@ class Verdict:
 
 def require_name(what: str, name: str) -> None:
     """Refuse a name that is empty, too long, padded with blanks or not visible."""
-    if (
-        not isinstance(name, str)
-        or not 0 < len(name) <= MAX_NAME_LENGTH
-        or not name.isprintable()
-        or name != name.strip()
-    ):
+    fits = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
+    if not fits or not name.isprintable() or name != name.strip():
         raise LedgerError(
             f"{what} must be 1 to {MAX_NAME_LENGTH} visible characters without blanks at the ends, "
             f"got {name!r}; choose another name"

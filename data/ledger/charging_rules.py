@@ -8,11 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
 from data.ledger.chain import Chain, Entry
-from data.ledger.charges import Charge, Request, TotalBudget, Verdict
-from data.ledger.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
-from data.ledger.holder import Holder
+from data.ledger.charges import Charge, Holder, Request, TotalBudget, Verdict
 from data.store.processes import ProcessIdentity
+
+# The fields that a charge takes over from its request.
+_ASKED = ("dataset", "estimator", "parameters", "epsilon", "delta", "accounting")
+# The fields of a charge that are shown, in that order.
+_SHOWN = ("id", "estimator", "parameters", "epsilon", "delta", "accounting", "charged")
 
 
 def find_budget(chain: Chain, name: str) -> TotalBudget | None:
@@ -105,18 +109,8 @@ def bind(chain: Chain, request: Request, *, allow_new_content: bool, time: str) 
 
 def new_charge(request: Request, *, attempt: int, time: str) -> Charge:
     """Return a charge to the asking thread, not written yet."""
-    return Charge(
-        id=f"{request.id}-{attempt}",
-        request_id=request.id,
-        dataset=request.dataset,
-        estimator=request.estimator,
-        parameters=request.parameters,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        accounting=request.accounting,
-        charged=time,
-        holder=Holder.here(),
-    )
+    asked = {name: getattr(request, name) for name in _ASKED}
+    return Charge(f"{request.id}-{attempt}", request.id, **asked, charged=time, holder=Holder.here())
 
 
 def require_fits(
@@ -131,12 +125,11 @@ def require_fits(
         raise TypeError(f"fits must return a Verdict, got {type(verdict).__name__}")
     if verdict.accepted is True:
         return
-    left = (
-        ""
-        if verdict.left_epsilon is None
-        else f"; left is epsilon {max(0.0, verdict.left_epsilon):g}"
-        + ("" if verdict.left_delta is None else f", delta {max(0.0, verdict.left_delta):g}")
-    )
+    left = ""
+    if verdict.left_epsilon is not None:
+        left = f"; left is epsilon {max(0.0, verdict.left_epsilon):g}"
+        if verdict.left_delta is not None:
+            left += f", delta {max(0.0, verdict.left_delta):g}"
     raise BudgetExhausted(
         f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
         f"epsilon {verdict.spent_epsilon:g}, delta {verdict.spent_delta:g} in {len(previous)} charges; asked "
@@ -159,10 +152,11 @@ def write_charge(chain: Chain, request: Request, charge: Charge) -> None:
 
 def require_unanswered(chain: Chain, charge: Charge) -> None:
     """Check that this process holds the charge, and that it was neither given up nor charged again."""
-    if not charge.holder.is_this_process():
+    if not charge.holder.is_this_process:
+        holder = charge.holder.process
         raise LedgerError(
-            f"charge {charge.id} was made to process {charge.holder.pid} on {charge.holder.process.host}, "
-            "which alone may answer it; charge the request in this process"
+            f"charge {charge.id} was made to process {holder.pid} on {holder.host}, which alone may answer "
+            "it; charge the request in this process"
         )
     if chain.entries("lost", subject=charge.id):
         raise LedgerError(f"charge {charge.id} was given up; charge the request again")
@@ -190,17 +184,7 @@ def overview(chain: Chain, name: str) -> dict[str, Any]:
         "delta_charged": math.fsum(charge.delta for charge in charged),
         "contents": [entry.body for entry in chain.entries("bind", dataset=name)],
         "charges": [
-            {
-                "id": charge.id,
-                "estimator": charge.estimator,
-                "parameters": charge.parameters,
-                "epsilon": charge.epsilon,
-                "delta": charge.delta,
-                "accounting": charge.accounting,
-                "charged": charge.charged,
-                "state": state(charge),
-            }
-            for charge in charged
+            {name: getattr(charge, name) for name in _SHOWN} | {"state": state(charge)} for charge in charged
         ],
     }
 

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from data.ledger.errors import LedgerError
+from data.errors import LedgerError
 
 if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, and pyarrow takes a while
     from collections.abc import Sequence
@@ -25,14 +25,10 @@ ROW_BYTES = 32
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The fingerprint of a table that the ledger stores.
+    """The fingerprint of a table that the ledger stores, 64 hexadecimal digits each.
 
-    Attributes
-    ----------
-    content : str
-        The same for the same rows in any order, with the columns in any order; 64 hexadecimal digits.
-    order : str
-        The same only if the rows stand in the same order, too.
+    ``content`` is the same for the same rows in any order, with the columns in any order; ``order`` is the
+    same only if the rows stand in the same order, too.
     """
 
     content: str
@@ -51,17 +47,8 @@ class Fingerprinter:
     little, nor data with another row, column name, unit or notation of dates. Who charges those to a second
     name spends more than the first one allows, and the ledger cannot know.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The columns, all different.
-    key : bytes
-        `Ledger.fingerprinter` passes the ledger's. Guesses about the data cannot be tested without it.
-
-    Raises
-    ------
-    LedgerError
-        If the names cannot be compared.
+    The names of the columns are all different. `Ledger.fingerprinter` passes the ledger's key: without it, no
+    guess about the data can be tested.
     """
 
     def __init__(self, names: Sequence[str], key: bytes) -> None:
@@ -75,13 +62,7 @@ class Fingerprinter:
         self._sum = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Read more rows.
-
-        Raises
-        ------
-        LedgerError
-            If a column holds lists or records.
-        """
+        """Read more rows; refuse columns of lists or records."""
         import numpy as np
 
         cells = memoryview(np.hstack([self._column(batch, name) for name in self._names]).tobytes())
@@ -96,13 +77,7 @@ class Fingerprinter:
         self._n_rows += batch.num_rows
 
     def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of the rows read so far.
-
-        Raises
-        ------
-        LedgerError
-            If there are no rows or no columns.
-        """
+        """Return the fingerprint of the rows read so far."""
         if not self._n_rows or not self._names:
             raise LedgerError(
                 f"the table has {self._n_rows} rows and {len(self._names)} columns and needs one of each; "

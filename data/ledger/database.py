@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from data.ledger.errors import LedgerError, LedgerUnavailable
+from data.errors import LedgerError, LedgerUnavailable
 from data.store.folders import private_folder
 from data.store.local_disk import require_local_disk
 
@@ -82,15 +82,7 @@ _POSTGRESQL_FAULTS = {  # by SQLSTATE
 
 
 class Database(ABC):
-    """A place for the two tables.
-
-    Attributes
-    ----------
-    place : str
-        What to call it in a sentence; never holds a password.
-    name : str
-        What it is called next to the key; stays the same when the home folder moves.
-    """
+    """A place for the two tables. Its operations raise `LedgerUnavailable`, which says what to do."""
 
     place: str
     name: str
@@ -105,11 +97,6 @@ class Database(ABC):
         """Exclude every other writer; commit at the end, or undo everything after an error.
 
         The tables are created if there are none; the second value says so.
-
-        Raises
-        ------
-        LedgerUnavailable
-            The database cannot be reached or written; the message says what to do.
         """
         with self._transaction(write=True) as connection:
             is_new = not sa.inspect(connection).has_table(ENTRIES.name)
@@ -120,13 +107,7 @@ class Database(ABC):
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection | None]:
-        """Show one state of the ledger, or ``None`` where none was ever written.
-
-        Raises
-        ------
-        LedgerUnavailable
-            The database cannot be reached or read; the message says what to do.
-        """
+        """Show one state of the ledger, or ``None`` where none was ever written."""
         with self._transaction(write=False) as connection:
             yield connection if sa.inspect(connection).has_table(ENTRIES.name) else None
 
@@ -173,14 +154,7 @@ class Database(ABC):
 
 
 class SQLiteDatabase(Database):
-    """The tables in a file; it and its folder are created by the first writing.
-
-    Parameters
-    ----------
-    path : Path
-    lock_timeout : float
-        For how many seconds to wait for other writers.
-    """
+    """The tables in a file; it and its folder are created by the first writing."""
 
     _triggers = tuple(
         f"CREATE TRIGGER {table}_no_{event} BEFORE {event} ON {table} "
@@ -283,20 +257,7 @@ class SQLiteDatabase(Database):
 
 
 class PostgreSQLDatabase(Database):
-    """The tables in a PostgreSQL database.
-
-    Parameters
-    ----------
-    url : str
-        ``postgresql://user:password@host:port/database``; a driver's name after a plus sign is ignored.
-    lock_timeout : float
-        For how many seconds to wait for other writers.
-
-    Raises
-    ------
-    LedgerError
-        The URL is not one, or the driver is not installed.
-    """
+    """The tables in a PostgreSQL database; a driver's name in the URL is ignored."""
 
     _triggers = (
         "CREATE FUNCTION dpcost_ledger_append_only() RETURNS trigger LANGUAGE plpgsql AS "

@@ -15,23 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.ledger.errors import LedgerBroken, LedgerError, LedgerUnavailable
-from data.store.folders import private_folder
+from data.errors import LedgerBroken, LedgerError, LedgerUnavailable
+from data.store.folders import flush_folder, private_folder
 
 KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Keys that are derived from the ledger's key, one for each use.
-
-    Attributes
-    ----------
-    chain, fingerprint : bytes
-        For the hashes of the entries, and of the data.
-    id : str
-        Tells one key from another and discloses nothing about it.
-    """
+    """Keys that are derived from the ledger's key, one for each use; the id discloses nothing about it."""
 
     chain: bytes
     fingerprint: bytes
@@ -142,11 +134,7 @@ def _create(path: Path, digits: str) -> None:
             os.fsync(handle.fileno())
         with suppress(FileExistsError):
             os.link(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        flush_folder(path.parent)
     except OSError as error:
         raise LedgerUnavailable(
             f"cannot write {path} ({error.strerror}); make its folder writable, "

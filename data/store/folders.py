@@ -226,7 +226,7 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(temporary, path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     except OSError as error:
         if error.errno in _WRITE_FAULTS:
             raise StoreError(
@@ -272,7 +272,7 @@ def remove_leftovers(folder: Path) -> int:
     return freed
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

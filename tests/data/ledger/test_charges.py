@@ -13,9 +13,9 @@ from data.ledger import (
     Ledger,
     LedgerError,
     Request,
-    holder,
     open_ledger,
 )
+from data.ledger.charges import Holder
 from data.store import processes
 from data.store.processes import ProcessIdentity
 
@@ -275,10 +275,10 @@ def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger,
 
 def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
     with subprocess.Popen(["sleep", "60"]) as process:
-        here = holder.Holder.here()
+        here = Holder.here()
         other = replace(here, process=ProcessIdentity.of(process.pid))
         assert other.may_answer()
-        assert not other.is_this_process()
+        assert not other.is_this_process
         for change in ({"start_time": here.process.start_time + "0"}, {"boot_id": "an earlier boot"}):
             assert not replace(other, process=replace(other.process, **change)).may_answer()
         process.kill()
