@@ -156,7 +156,7 @@ class Dataset:
     columns : tuple of Column
         In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
     table_sha256 : str
-        `data.formats.table.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
+        `data.fetch.tables.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
     kind : {"table", "genotypes", "frames"}
         A table of numbers, the calls of people at SNPs, or labeled frames of a flock.
     n_snps : int
@@ -204,7 +204,6 @@ class Dataset:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns, in the order of the table."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -213,13 +212,7 @@ class Dataset:
         return tuple(f"{name}{m}" for m in range(1, self.n_boids + 1) for name in self.column_names)
 
     def column(self, name: str) -> Column:
-        """Return a column by name.
-
-        Raises
-        ------
-        DataError
-            No such column; the nearest name is suggested.
-        """
+        """Return a column by name, or refuse an unknown one with the nearest name."""
         for column in self.columns:
             if column.name == name:
                 return column

@@ -22,13 +22,7 @@ def load_registry() -> dict[str, Dataset]:
 
 
 def get_dataset(name: str) -> Dataset:
-    """Return one dataset of the registry.
-
-    Raises
-    ------
-    DataError
-        No such dataset, then the nearest name is suggested; or its file is broken.
-    """
+    """Return one dataset of the registry; refuse a broken file, and an unknown name with the nearest one."""
     if name not in _names():
         raise DataError(f"dataset {name!r} is not in the registry; {nearest(name, _names())}")
     module = datasets.load(name)

@@ -7,7 +7,9 @@ in any order); and ``stand_in(n_rows, rng)``, which makes up a table of the same
 
 import importlib
 import traceback
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,12 +17,8 @@ from data.errors import DataError
 
 
 def load(name: str) -> ModuleType:
-    """Return the module ``data.datasets.<name>``.
-
-    Raises
-    ------
-    DataError
-        There is no such file, or it is broken; all faults of a part of its ``DATASET`` are told.
+    """Return the module ``data.datasets.<name>``, or refuse one that is broken with all faults of its
+    ``DATASET``.
     """
     module, file = f"{__name__}.{name}", f"data/datasets/{name}.py"
     try:
@@ -34,3 +32,11 @@ def load(name: str) -> ModuleType:
         last = traceback.extract_tb(error.__traceback__)[-1]
         line = error.lineno if isinstance(error, SyntaxError) else last.lineno
         raise DataError(f"{file} is left out: {type(error).__name__}: {error} (line {line})") from None
+
+
+def parser(name: str, layout: str) -> Callable[..., Any]:
+    """Return the function that reads a layout of a dataset."""
+    parsers: dict[str, Callable[..., Any]] = load(name).PARSERS
+    if layout not in parsers:
+        raise DataError(f"data/datasets/{name}.py has no parser for layout {layout!r}; add it to PARSERS")
+    return parsers[layout]

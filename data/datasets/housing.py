@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from data.dataset import Column, Dataset, Source
-from data.formats.delimited import read_delimited, read_member
+from data.formats.archives import read_delimited, read_member
 
 _GEOGRAPHY = "geography: California's extent, rounded outwards"
 _HOUSING_MEDIAN_AGE = (
@@ -106,15 +106,6 @@ def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
 
     Used: about 500 households of three people and five rooms in a block group, household incomes near
     35,000 dollars and skewed, values near 200,000 dollars that rise with income and are capped at 500,001.
-
-    Parameters
-    ----------
-    n_rows : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    pandas.DataFrame
     """
     households = np.clip(rng.lognormal(np.log(420), 0.6, n_rows), 5, 9000).round()
     income = np.clip(rng.lognormal(np.log(3.6), 0.45, n_rows), 0.5, 15.0001).round(4)

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from data.dataset import Dataset, GenotypeGroup, Source
-from data.formats.cohort import Cohort
+from data.formats.cohort import Cohort, hardy_weinberg
 from data.formats.geo import parse_series_matrix
-from data.standins.genotypes import hardy_weinberg
 
 DATASET = Dataset(
     name="snp_gse106818",

@@ -8,9 +8,8 @@ import numpy as np
 
 from data.dataset import Dataset, GenotypeGroup, Source
 from data.errors import CorruptSource
-from data.formats.cohort import Cohort, label_people
+from data.formats.cohort import Cohort, hardy_weinberg, label_people
 from data.formats.plink import companion, open_plink, read_bytes
-from data.standins.genotypes import hardy_weinberg
 
 DATASET = Dataset(
     name="snp_penncath",

@@ -7,8 +7,8 @@ others.
 from functools import partial
 
 from data.dataset import Column, Dataset, Source
-from data.formats.delimited import open_zip_member
-from data.standins.flock import FRAMES, simulate
+from data.formats.archives import open_zip_member
+from data.simulations.flock import FRAMES, simulate
 
 _X_PLACE = (
     "bounds: the published range, rounded outwards; center 0; scale: uniform on the published range, 1414/√3"

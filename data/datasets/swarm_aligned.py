@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import partial
 
 from data.datasets import swarm
-from data.formats.delimited import open_zip_member
-from data.standins.flock import FRAMES, simulate
+from data.formats.archives import open_zip_member
+from data.simulations.flock import FRAMES, simulate
 
 DATASET = replace(
     swarm.DATASET,

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from data.dataset import Source
 from data.datasets import swarm
-from data.standins.flock import FRAMES, simulate
+from data.simulations.flock import FRAMES, simulate
 
 DATASET = replace(
     swarm.DATASET,

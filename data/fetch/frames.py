@@ -2,127 +2,84 @@
 
 A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Text is read in pieces of a few
 megabytes and written in row groups of 4,096 frames, so that memory is that of one row group whatever the
-file's size. The Parquet file says in its metadata where its rows come from, with a digest of its content.
+file's size. Faults are named by row and column, never by value.
 """
 
 import hashlib
-import json
-import logging
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from data import datasets
 from data.dataset import FRAME_LABEL, Dataset
-from data.errors import CorruptSource, DataError
+from data.errors import CorruptSource
 from data.fetch.raw_files import RawFile
-from data.formats.delimited import damaged
-from data.formats.frames_csv import Matrix, read_csv
-from data.formats.table import MAX_DROPPED_FRACTION, describe
+from data.formats.archives import LINE_BYTES, damaged, read_line
 from data.store.folders import atomic_write
-from data.store.references import FramesRef, Repair
+from data.store.references import MAX_DROPPED_FRACTION, FramesRef, Repair, describe
 
 ROW_GROUP = 4096
+PIECE_BYTES = 1 << 23
 
-Opener = Callable[[Path], AbstractContextManager[BinaryIO]]
+Matrix = npt.NDArray[np.float32]
 
-_log = logging.getLogger(__name__)
+_MISSING = ["", "NaN", "nan"]
 
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
-    """Read, check and write a dataset's frames.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Of kind ``"frames"``.
-    raw : RawFile
-        From `data.fetch.raw_files`; of origin ``"stand-in"`` a flock is simulated.
-    path : pathlib.Path
-        The Parquet file.
-    seed : int
-        Of the simulation.
-    n_rows : int
-        Frames of the simulation.
-
-    Returns
-    -------
-    FramesRef
-        Without the checksum of the Parquet file.
+    """Read a dataset's frames, or simulate ``n_rows`` of them, and check and write them.
 
     Raises
     ------
     CorruptSource
-        The file is damaged, of another layout, or not the published one; rows and columns are named, values
-        never.
-    StoreError
-        The store cannot be written.
+        The file is damaged, of another layout, or not the published one.
     """
-    facts: dict[str, Any] = {}
-    atomic_write(path, lambda handle: facts.update(_write(handle, dataset, raw, seed, n_rows)))
-    if facts["repairs"]:
-        dropped = facts["rows_read"] - facts["n_rows"]
-        _log.warning("%s: %d rows dropped (%s)", dataset.name, dropped, describe(facts["repairs"]))
-    return FramesRef(
-        name=dataset.name,
-        path=str(path),
-        sha256="",
-        source_sha256=raw.sha256,
-        source_url=raw.source_url,
-        layout=raw.layout,
-        origin=raw.origin,
-        data_source="stand-in" if raw.origin == "stand-in" else "real",
-        reasons=raw.reasons,
-        **facts,
-    )
-
-
-def _write(handle: BinaryIO, dataset: Dataset, raw: RawFile, seed: int, n_rows: int) -> dict[str, Any]:
-    """Write row groups as they fill, and return the metadata that is complete only at the end."""
+    module = datasets.load(dataset.name)
+    if raw.is_stand_in:
+        source, published, length = _simulated(module, n_rows, seed), 0, module.FRAMES_PER_SIMULATION
+    else:
+        source, published, length = _read(dataset, raw), dataset.n_rows, 0
+    checked = _Checked(dataset)
     names = (*dataset.frame_columns, FRAME_LABEL)
     schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (FRAME_LABEL, pa.int8())])
-    made_up = raw.origin == "stand-in"
-    module = datasets.load(dataset.name)
-    checked = _Checked(dataset)
-    digest, n_written, ones = hashlib.sha256(" ".join(names).encode()), 0, 0
+    digest, counts = hashlib.sha256(" ".join(names).encode()), np.zeros(2, dtype=np.int64)
     options: Any = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
-    with pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer:
-        source = _simulated(module, n_rows, seed) if made_up else _read(dataset, raw, module)
-        for block in _row_groups(checked.of(source)):
-            digest.update(np.ascontiguousarray(block.T, dtype="<f4").tobytes())
-            arrays = [*map(pa.array, block[:-1]), pa.array(block[-1].astype(np.int8))]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            n_written += block.shape[1]
-            ones += int(block[-1].sum())
-        checked.finish(published=0 if made_up else dataset.n_rows)
-        facts: dict[str, Any] = {
-            "n_rows": n_written,
-            "rows_read": checked.rows_read,
-            "repairs": tuple(checked.repairs()),
-            "label_counts": (n_written - ones, ones),
-            "frames_per_simulation": module.FRAMES_PER_SIMULATION if made_up else 0,
-            "table_sha256": digest.hexdigest(),
-        }
-        about = {
-            **{key: facts[key] for key in ("table_sha256", "rows_read", "frames_per_simulation")},
-            "dataset": dataset.name,
-            "kind": dataset.kind,
-            "data_source": "stand-in" if made_up else "real",
-            "source_sha256": raw.sha256,
-            "source_url": raw.source_url,
-            "layout": raw.layout,
-            "repairs": json.dumps([asdict(repair) for repair in facts["repairs"]]),
-        }
-        writer.add_key_value_metadata({f"dpcost.{key}": str(value) for key, value in about.items()})
-    return facts
+    refs = []
+
+    def write(handle: BinaryIO) -> None:
+        with pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer:
+            for block in _row_groups(checked.of(source)):
+                digest.update(np.ascontiguousarray(block.T, dtype="<f4").tobytes())
+                labels = block[-1].astype(np.int8)
+                arrays = [*map(pa.array, block[:-1]), pa.array(labels)]
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+                counts[:] += np.bincount(labels, minlength=2)
+            checked.finish(published)
+            ref = FramesRef(
+                **raw.provenance(path),
+                n_rows=int(counts.sum()),
+                rows_read=checked.rows_read,
+                repairs=checked.repairs(),
+                label_counts=(int(counts[0]), int(counts[1])),
+                frames_per_simulation=length,
+                table_sha256=digest.hexdigest(),
+            )
+            extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
+            writer.add_key_value_metadata(ref.metadata(**extra))
+            refs.append(ref)
+
+    atomic_write(path, write)
+    return refs[0]
 
 
 class _Checked:
@@ -131,8 +88,7 @@ class _Checked:
     def __init__(self, dataset: Dataset) -> None:
         self.rows_read = 0
         self._dataset = dataset
-        self._names = dataset.frame_columns
-        self._dropped: dict[str, int] = {}
+        self._dropped: Counter[str] = Counter()
         self._outside = np.zeros(len(dataset.columns), dtype=np.int64)
 
     def of(self, blocks: Iterable[Matrix]) -> Iterator[Matrix]:
@@ -152,16 +108,16 @@ class _Checked:
             if (low < lower).any() or (high > upper).any():
                 outside = (features < lower[:, None]) | (features > upper[:, None])
                 self._outside += outside.sum(axis=(0, 2))
-            if not np.isin(kept[-1], (0, 1)).all():
+            if others := int((~np.isin(kept[-1], (0, 1))).sum()):
                 raise CorruptSource(
                     f"{self._dataset.name}: the label {self._dataset.label!r} must be 0 or 1, it is not in "
-                    f"{int((~np.isin(kept[-1], (0, 1))).sum()):,} rows; get the file again"
+                    f"{others:,} rows; get the file again"
                 )
             yield kept
 
-    def finish(self, *, published: int) -> None:
+    def finish(self, published: int) -> None:
         """Refuse a table that has too few frames, or values beyond their public bounds."""
-        name, dropped = self._dataset.name, sum(self._dropped.values())
+        name, dropped = self._dataset.name, self._dropped.total()
         if published and self.rows_read != published:
             raise CorruptSource(
                 f"{name}: the file has {self.rows_read:,} rows, {published:,} were published; "
@@ -181,15 +137,14 @@ class _Checked:
             )
             raise CorruptSource(f"{name}: {faults}; get the file again or mend the bounds in the registry")
 
-    def repairs(self) -> list[Repair]:
-        """Return how many rows were dropped, by reason."""
-        return [Repair(reason, count) for reason, count in self._dropped.items()]
+    def repairs(self) -> tuple[Repair, ...]:
+        return tuple(Repair(reason, count) for reason, count in self._dropped.items())
 
     def _drop(self, frame: Matrix) -> None:
         place = int(np.flatnonzero(~np.isfinite(frame))[0])
         kind = "blank or NaN in column" if np.isnan(frame[place]) else "infinity in column"
-        name = self._names[place] if place < len(self._names) else self._dataset.label
-        self._dropped[f"{kind} {name}"] = self._dropped.get(f"{kind} {name}", 0) + 1
+        names = (*self._dataset.frame_columns, self._dataset.label)
+        self._dropped[f"{kind} {names[place]}"] += 1
 
 
 def _simulated(module: Any, n_rows: int, seed: int) -> Iterator[Matrix]:
@@ -213,15 +168,89 @@ def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
         yield last
 
 
-def _read(dataset: Dataset, raw: RawFile, module: Any) -> Iterator[Matrix]:
-    parsers: dict[str, Opener] = module.PARSERS
-    if raw.layout not in parsers:
-        raise DataError(
-            f"data/datasets/{dataset.name}.py has no parser for layout {raw.layout!r}; add it to PARSERS"
-        )
+def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:
+    opener: Callable[[Path], AbstractContextManager[BinaryIO]] = datasets.parser(dataset.name, raw.layout)
     path = Path(raw.path)
     try:
-        with parsers[raw.layout](path) as stream:
+        with opener(path) as stream:
             yield from read_csv(stream, (*dataset.frame_columns, dataset.label), file=path.name)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         raise damaged(path) from None
+
+
+def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator[Matrix]:
+    """Read comma-separated numbers under a header as float32, (columns, rows) piece by piece, NaN for blanks.
+
+    Raises
+    ------
+    CorruptSource
+        The header is another one, a row is too long or too short, or a field is not a number: row (the first
+        after the header is 1) and column are named.
+    """
+    _check_header(read_line(stream, file), names, file)
+    convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING)
+    read = pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES)
+    rows = 0
+    for piece in _whole_lines(stream, file):
+        try:
+            table = pa_csv.read_csv(pa.BufferReader(piece), read, convert_options=convert)
+        except pa.ArrowInvalid:
+            raise _fault(piece, rows, names, file) from None
+        block = np.empty((len(names), len(table)), dtype=np.float32)
+        for row, column in zip(block, table.itercolumns(), strict=True):
+            row[:] = column.to_numpy()
+        rows += len(table)
+        yield block
+    if not rows:
+        raise CorruptSource(f"{file} has no rows; get the file again")
+
+
+def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
+    found = [name.strip().strip('"').strip() for name in line.decode("utf-8-sig", "replace").split(",")]
+    if len(found) != len(names):
+        fault = f"{len(found):,} columns, {len(names):,} are expected"
+    elif found != list(names):
+        place = next(i for i, name in enumerate(names) if found[i] != name)
+        # What stands there is not shown: it may be data, if the file has no header.
+        fault = f"column {place + 1:,} is not headed {names[place]!r}"
+    else:
+        return
+    raise CorruptSource(f"{file} has another layout: {fault}; get the published file")
+
+
+def _whole_lines(stream: BinaryIO, file: str) -> Iterator[bytes]:
+    rest = b""
+    while piece := stream.read(PIECE_BYTES):
+        end = piece.rfind(b"\n") + 1
+        if whole := rest + piece[:end] if end else b"":
+            rest = piece[end:]
+            yield whole
+        else:
+            rest += piece
+            if len(rest) > LINE_BYTES:
+                raise CorruptSource(
+                    f"{file} has a line of more than {LINE_BYTES:,} bytes; get the file again"
+                )
+    if rest.strip():
+        yield rest
+
+
+def _fault(piece: bytes, rows: int, names: tuple[str, ...], file: str) -> CorruptSource:
+    """Find the first faulty field of a piece that follows so many rows."""
+    for line in piece.decode("utf-8", "replace").splitlines():
+        if not line.strip():
+            continue
+        rows += 1
+        fields = line.split(",")
+        if len(fields) != len(names):
+            return CorruptSource(
+                f"{file}: row {rows:,} has {len(fields):,} fields, {len(names):,} are expected; "
+                "get the file again"
+            )
+        for name, field in zip(names, fields, strict=True):
+            try:
+                float(field.strip() or "nan")
+            except ValueError:
+                where = f"row {rows:,}, column {name!r}"
+                return CorruptSource(f"{file}: {where} holds text instead of a number; get the file again")
+    return CorruptSource(f"{file} cannot be read as numbers after row {rows:,}; get the file again")

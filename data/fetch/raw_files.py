@@ -4,7 +4,6 @@ A source may be several files that belong together; they are delivered all or no
 is verified under a temporary name before it becomes visible, see `data.store.folders`.
 """
 
-import fcntl
 import gzip
 import logging
 import os
@@ -12,18 +11,18 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
+
+from pydantic.dataclasses import dataclass
 
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, DataError, Unreachable
-from data.formats.unpacking import check_archive
+from data.formats.archives import check_archive
 from data.store.folders import atomic_write, sha256_file, store_dir
 
 ATTEMPTS = 3
@@ -32,8 +31,6 @@ RETRY_WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that ship with the package
-
-_BESIDE = ".fetch-"
 
 Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
 
@@ -44,24 +41,22 @@ _log = logging.getLogger(__name__)
 class RawFile:
     """A verified raw file in the store, or the fact that there is none.
 
+    It can be made of its own dictionary, in which it travels between two tasks.
+
     Attributes
     ----------
     dataset : str
         Name of the dataset.
-    path : str
-        Absolute path in the store; ``""`` for a stand-in.
-    sha256 : str
-        Of the file's bytes; ``""`` for a stand-in.
+    path, sha256, layout : str
+        Absolute path in the store, checksum, and name of the parser; ``""`` for a stand-in.
     source_url : str
         The official address of this file, wherever it came from; ``""`` for a stand-in.
-    layout : str
-        Name of its parser; ``""`` for a stand-in.
     origin : {"store", "mirror", "embedded", "official", "stand-in"}
         Where this call found it.
     reasons : tuple of str
         For a stand-in: each place tried and why it did not deliver.
     companions : tuple of RawFile
-        The other files of the set, if it has any; each may also be given as its dictionary.
+        The other files of the set, if it has any.
     """
 
     dataset: str
@@ -73,13 +68,23 @@ class RawFile:
     reasons: tuple[str, ...] = ()
     companions: tuple["RawFile", ...] = ()
 
-    def __post_init__(self) -> None:
-        # `dataclasses.asdict` turned them into dictionaries, on the way between two tasks.
-        files = tuple(
-            RawFile(**{**file, "reasons": tuple(file["reasons"])}) if isinstance(file, dict) else file
-            for file in self.companions
-        )
-        object.__setattr__(self, "companions", files)
+    @property
+    def is_stand_in(self) -> bool:
+        return self.origin == "stand-in"
+
+    def provenance(self, table: Path) -> dict[str, Any]:
+        """Return what a reference to a table made of this file says of its origin."""
+        return {
+            "name": self.dataset,
+            "path": str(table),
+            "sha256": "",
+            "source_sha256": self.sha256,
+            "source_url": self.source_url,
+            "layout": self.layout,
+            "origin": self.origin,
+            "data_source": "stand-in" if self.is_stand_in else "real",
+            "reasons": self.reasons,
+        }
 
 
 def mirror_from_environment() -> Path | None:
@@ -89,29 +94,20 @@ def mirror_from_environment() -> Path | None:
 
 
 def fetch(
-    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
+    dataset: Dataset,
+    *,
+    home: Path,
+    mirror: Path | None,
+    offline: bool,
+    progress: bool = False,
+    again: bool = False,
 ) -> RawFile:
     """Return the dataset's raw file, verified, looking first where it costs least.
 
     The store comes first (a damaged copy there is thrown away with a warning), then the mirror, then the
     files that ship with the package, then each official address, which is tried up to three times if the
-    fault may pass. Of a set of files, each place is asked for what the ones before it lack.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    home : pathlib.Path
-        ``DPCOST_HOME``; the file ends up below it.
-    mirror : pathlib.Path or None
-        A folder of raw data files, see `mirror_from_environment`.
-    offline : bool
-        Never use the network.
-    progress : bool, default False
-        Show a progress bar on standard error while downloading.
-
-    Returns
-    -------
-    RawFile
+    fault may pass. Of a set of files, each place is asked for what the ones before it lack. With ``again``
+    the store is not looked at, and keeps each file that no other place delivers.
 
     Raises
     ------
@@ -124,22 +120,20 @@ def fetch(
     """
     raw_dir = store_dir(home) / "raw"
     held: dict[str, str] = {}  # checksums of the files that the store has by now
-    for source in dataset.sources:
+    for source in () if again else dataset.sources:
         for file in source.files:
             if sha256 := _stored(file, raw_dir / file.file):
                 held[file.file] = sha256
         if _is_whole(source, held):
             return _raw_file(dataset, source, raw_dir, held, "store")
 
-    bring_from_mirror = partial(_bring_from_mirror, mirror=mirror)
-    bring_official = partial(_bring_official, offline=offline, progress=progress)
-    places: tuple[tuple[Origin, Callable[..., str]], ...] = (
-        ("mirror", bring_from_mirror),
-        ("embedded", _bring_embedded),
-        ("official", bring_official),
-    )
+    places: dict[Origin, Callable[[Source, Path], str]] = {
+        "mirror": partial(_bring_from_mirror, mirror=mirror),
+        "embedded": _bring_embedded,
+        "official": partial(_bring_official, offline=offline, progress=progress),
+    }
     faults: list[DataError] = []
-    for origin, bring in places:
+    for origin, bring in places.items():
         for source in dataset.sources:
             for file in source.files:
                 if file.file not in held and (origin != "embedded" or file.embedded):
@@ -154,51 +148,10 @@ def fetch(
     raise _summary(dataset, faults)
 
 
-def fetch_anew(
-    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
-) -> RawFile:
-    """Fetch again without using the store; the stored file stays if no source answers.
-
-    Parameters, result and errors are those of `fetch`.
-    """
-    store_dir(home).mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=store_dir(home), prefix=_BESIDE) as beside, _locked(Path(beside)):
-        raw = fetch(dataset, home=Path(beside), mirror=mirror, offline=offline, progress=progress)
-        moved = []
-        for file in (raw, *raw.companions):
-            stored = store_dir(home) / Path(file.path).relative_to(store_dir(Path(beside)))
-            stored.parent.mkdir(parents=True, exist_ok=True)
-            Path(file.path).replace(stored)
-            moved.append(replace(file, path=str(stored), companions=()))
-    return replace(moved[0], companions=tuple(moved[1:]))
-
-
-def remove_abandoned_fetches(home: Path) -> None:
-    """Delete temporary files of `fetch_anew` whose process was killed; files in use are locked."""
-    for beside in store_dir(home).glob(f"{_BESIDE}*"):
-        with suppress(OSError), _locked(beside):
-            shutil.rmtree(beside, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
-    """Move files that differ from the published ones out of the store, so that they are fetched again.
+    """Move files that differ from the published ones out of the store, and return where they are now.
 
     Those whose whole checksum is known stay: they are what was published.
-
-    Returns
-    -------
-    tuple of pathlib.Path
-        Where they are now; earlier ones of the same name are replaced.
     """
     raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
     known_in_full = {file.file for source in dataset.sources for file in source.files if file.sha256}
@@ -213,22 +166,18 @@ def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]
     return tuple(moved)
 
 
-def fetch_or_stand_in(
-    dataset: Dataset, *, home: Path, mirror: Path | None, offline: bool, progress: bool = False
-) -> RawFile:
+def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any) -> RawFile:
     """Return the dataset's raw file, or a `RawFile` of origin ``"stand-in"`` if no place has it.
 
-    Parameters and other errors are those of `fetch`; wrong bytes are still refused.
+    ``places`` are the arguments of `fetch`; wrong bytes are still refused. Unless this is the last try, a
+    fault that may pass is raised.
     """
     try:
-        return fetch(dataset, home=home, mirror=mirror, offline=offline, progress=progress)
+        return fetch(dataset, **places)
     except Unreachable as fault:
-        return stand_in(dataset, fault)
-
-
-def stand_in(dataset: Dataset, fault: Unreachable) -> RawFile:
-    """Return the record of a stand-in for a raw file that no source has, with the reasons."""
-    return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
+        if fault.transient and not last_try:
+            raise
+        return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
 def _is_whole(source: Source, held: dict[str, str]) -> bool:
@@ -403,13 +352,13 @@ def _was_reset(error: BaseException) -> bool:
 
 def _verified(path: Path, source: Source, place: str) -> str:
     sha256 = sha256_file(path)
+    fault = ""
     if not source.matches(sha256):
-        fault = (
-            _fault(path)
-            or f"another file: its sha256 begins {sha256[:8]}, expected {source.expected_checksum}"
-        )
-        raise CorruptSource(f"{place} holds {fault}")
-    if source.checksum_is_unknown and (fault := _fault(path)):
+        other = f"another file: its sha256 begins {sha256[:8]}, expected {source.expected_checksum}"
+        fault = _fault(path) or other
+    elif source.checksum_is_unknown:
+        fault = _fault(path)
+    if fault:
         raise CorruptSource(f"{place} holds {fault}")
     return sha256
 

@@ -57,13 +57,7 @@ class Cells:
 
 
 def canonical_cells(column: pa.Array) -> Cells:
-    """Return a column of any type in canonical form.
-
-    Raises
-    ------
-    TypeError
-        The cells are lists, records or the like.
-    """
+    """Return a column of any type in canonical form; raise `TypeError` for lists, records and the like."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return canonical_cells(column.dictionary_decode())

@@ -1,6 +1,6 @@
-"""People with their genotypes as a raw file gives them: calls SNP by SNP, and a label for each person."""
+"""People with their genotypes, read or simulated: calls SNP by SNP, and a label for each person."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,29 +8,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import CorruptSource
-from data.formats.table import MAX_DROPPED_FRACTION
-from data.store.references import Repair
+from data.store.references import MAX_DROPPED_FRACTION, Repair
 
 MISSING = -1  # a call that is not there
 BLOCK_SNPS = 1024
+LOWEST_FREQUENCY = 0.05  # of the first allele of simulated genotypes
 
 Calls = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
 class SnpBlock:
-    """Consecutive SNPs and everybody's calls at them.
+    """Consecutive SNPs and everybody's calls at them: copies of ``allele_1``, or `MISSING`."""
 
-    Attributes
-    ----------
-    snps : pandas.DataFrame
-        The columns `SNP_COLUMNS`.
-    calls : (n_snps, n_people) array of int8
-        Copies of ``allele_1``, or `MISSING`.
-    """
-
-    snps: pd.DataFrame
-    calls: Calls
+    snps: pd.DataFrame  # of columns snp, chromosome, position, allele_1, allele_2
+    calls: Calls  # (n_snps, n_people)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +56,8 @@ def label_people(
 ) -> tuple[npt.NDArray[np.bool_], tuple[str, ...], tuple[Repair, ...]]:
     """Join people with their labels.
 
-    Parameters
-    ----------
-    people : sequence of str
-        Identifiers of those who have genotypes.
-    label_of : dict of str to str
-        From identifier to label, ``""`` if it is blank.
-    labels_file : str
-        What messages call the file of labels.
-    others_expected : bool
-        Whether the labels may name people who have no genotypes; they are passed over.
+    Labels are by identifier, ``""`` where they are blank. Those of people who have no genotypes are passed
+    over if ``others_expected``, and refused otherwise; messages call their file ``labels_file``.
 
     Returns
     -------
@@ -82,11 +66,6 @@ def label_people(
     labels : tuple of str
         Of those who are kept.
     repairs : tuple of Repair
-
-    Raises
-    ------
-    CorruptSource
-        A person is listed twice, labels name people who are not there, or too many have no label.
     """
     if len(set(people)) < len(people):
         raise CorruptSource(
@@ -108,3 +87,50 @@ def label_people(
         )
     repairs = (Repair("person without a label", without),) if without else ()
     return kept, tuple(label for label in found if label), repairs
+
+
+def hardy_weinberg(
+    label_sizes: Mapping[str, int],
+    n_snps: int,
+    rng: np.random.Generator,
+    *,
+    population_of: Mapping[str, str] | None = None,
+    divergence: float = 0.0,
+    missing_rate: float = 0.0,
+) -> Cohort:
+    """Simulate independent SNPs: each person's two alleles are drawn apart, by the population's frequency.
+
+    Frequencies of the first allele are uniform on (.05, .5) in the ancestral population; those of the
+    populations follow the Balding–Nichols model, a Beta distribution around them. A label is a population of
+    its own, unless ``population_of`` gives several labels one. ``divergence`` is the F_ST of each population
+    from the ancestral one; with 0 all are alike. ``missing_rate`` is the share of calls that are missing, at
+    random.
+    """
+    labels = [label for label, size in label_sizes.items() for _ in range(size)]
+    populations = [(population_of or {}).get(label, label) for label in labels]
+    names = sorted(set(populations))
+    index = np.array([names.index(population) for population in populations])
+
+    def blocks() -> Iterator[SnpBlock]:
+        for start in range(0, n_snps, BLOCK_SNPS):
+            size = min(BLOCK_SNPS, n_snps - start)
+            ancestral = rng.uniform(LOWEST_FREQUENCY, 0.5, (size, 1))
+            frequencies = np.broadcast_to(ancestral, (size, len(names)))
+            if divergence > 0:
+                spread = (1 - divergence) / divergence
+                frequencies = rng.beta(frequencies * spread, (1 - frequencies) * spread)
+            calls = rng.binomial(2, frequencies[:, index]).astype(np.int8)
+            calls[rng.random(calls.shape) < missing_rate] = MISSING
+            snps = pd.DataFrame(
+                {
+                    "snp": [f"simulated{start + i + 1}" for i in range(size)],
+                    "chromosome": "",
+                    "position": pd.NA,
+                    "allele_1": "A",
+                    "allele_2": "B",
+                }
+            )
+            yield SnpBlock(snps, calls)
+
+    people = tuple(f"simulated{i + 1}" for i in range(len(labels)))
+    return Cohort(people, tuple(labels), blocks(), len(people))

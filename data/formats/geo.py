@@ -10,7 +10,6 @@ Calls are ``AA``, ``AB``, ``BB``, ``NoCall``, or the codes of Affymetrix CHP fil
 CEL or CHP files of a ``…_RAW.tar`` are not supported, and are refused by name.
 """
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,8 +19,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import CorruptSource
+from data.formats.archives import open_plain, read_line
 from data.formats.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
-from data.formats.unpacking import read_line
 
 _ABSENT = MISSING % 256
 CODES = {
@@ -36,24 +35,10 @@ _BEGIN, _END = "!series_matrix_table_begin", "!series_matrix_table_end"
 
 
 def parse_series_matrix(path: Path, phrases: Sequence[str]) -> Cohort:
-    """Read a series matrix.
+    """Read a series matrix; its calls are read while they are asked for, so that memory stays flat.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-    phrases : sequence of str
-        Lower-case phrases, one of which is found in the characteristics of each sample and becomes the
-        person's label.
-
-    Returns
-    -------
-    Cohort
-        Its blocks are read while they are asked for, so that memory stays flat.
-
-    Raises
-    ------
-    CorruptSource
-        The layout differs; the message says how. Faults below the table's header are raised by `blocks`.
+    ``phrases`` are in lower case. One of them is found in the characteristics of each sample and becomes the
+    person's label. Faults below the table's header are raised by the cohort's blocks.
     """
     lines = _lines(path)
     accessions, labels = _samples(path.name, lines, phrases)
@@ -118,7 +103,7 @@ def _blocks(file: str, lines: Iterator[str], kept: npt.NDArray[np.bool_]) -> Ite
         try:
             rows.append(bytes(map(CODES.__getitem__, cells)))
         except KeyError:
-            raise CorruptSource(_what_else(file, cells)) from None
+            raise CorruptSource(f"{file}: {_what_else(cells)}") from None
         names.append(name)
         if len(rows) == BLOCK_SNPS:
             yield _block(names, rows, kept)
@@ -136,25 +121,20 @@ def _block(names: list[str], rows: list[bytes], kept: npt.NDArray[np.bool_]) -> 
     return SnpBlock(snps, calls)
 
 
-def _what_else(file: str, cells: list[str]) -> str:
-    other = [cell for cell in cells if cell not in CODES]
-    if all(_is_number(cell) for cell in other):
+def _what_else(cells: list[str]) -> str:
+    others = [cell for cell in cells if cell not in CODES]
+    try:
+        for cell in others:
+            float(cell)
+    except ValueError:
         return (
-            f"{file}: its table holds numbers that are no genotype calls (intensities or log ratios?), "
-            f"expected AA, AB, BB, NoCall or 6, 7, 8; {_OTHER_WAY}"
+            f"a row of its table has {len(others):,} of {len(cells):,} entries that are none of AA, AB, BB, "
+            "NoCall, 6, 7, 8; this layout is not supported"
         )
     return (
-        f"{file}: a row of its table has {len(other):,} of {len(cells):,} entries that are none of AA, AB, "
-        "BB, NoCall, 6, 7, 8; this layout is not supported"
+        "its table holds numbers that are no genotype calls (intensities or log ratios?), "
+        f"expected AA, AB, BB, NoCall or 6, 7, 8; {_OTHER_WAY}"
     )
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _fields(line: str) -> list[str]:
@@ -164,9 +144,7 @@ def _fields(line: str) -> list[str]:
 def _lines(path: Path) -> Iterator[str]:
     """Yield the non-blank lines of a text file, compressed or not."""
     try:
-        with open(path, "rb") as handle:
-            compressed = handle.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if compressed else open(path, "rb") as opened:
+        with open_plain(path) as opened:
             start = opened.peek(512) if hasattr(opened, "peek") else b""
             if start[257:262] == b"ustar":
                 raise CorruptSource(

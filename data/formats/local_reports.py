@@ -23,17 +23,10 @@ _MESSAGE, _FILES = b"dpcost.message", b"dpcost.files"
 
 @dataclass(frozen=True, eq=False)
 class ReportTable:
-    """Reports as they were sent.
+    """Reports (n, p) as they were sent, with their ids and the states that they answer.
 
-    Attributes
-    ----------
-    message : bytes
-        What was public when they were made.
-    ids : list of bytes
-    states : list of bytes
-    reports : (n, p) array
-    files : dict
-        Keyed fingerprint of the file that they are made of, and its number of rows; may be empty.
+    ``message`` is what was public when they were made. ``files`` may give the keyed fingerprint of the file
+    that they are made of, and its number of rows.
     """
 
     message: bytes
@@ -68,13 +61,7 @@ def write_reports(path: Path, table: ReportTable) -> None:
 
 
 def read_reports(path: Path) -> ReportTable:
-    """Read a file of reports.
-
-    Raises
-    ------
-    DataError
-        The file is missing, no Arrow file, or its columns are not those of reports.
-    """
+    """Read a file of reports, and refuse another one."""
     try:
         with open_regular(path) as handle:
             arrow = pa.ipc.open_file(handle).read_all()

@@ -3,22 +3,20 @@
 Each may be compressed by gzip. Calls are copies of the bim file's first allele, A1, as coded in the file.
 """
 
-import gzip
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from data.errors import CorruptSource
+from data.formats.archives import is_gzip, open_plain, read_whole
 from data.formats.cohort import BLOCK_SNPS, MISSING, SnpBlock
-from data.formats.unpacking import read_whole
 
 MAGIC = b"\x6c\x1b"
 SNP_MAJOR, SAMPLE_MAJOR = b"\x01", b"\x00"
@@ -29,13 +27,8 @@ BED_READER_MISSING = -127
 class PlinkSet:
     """A checked set of PLINK 1 files.
 
-    Attributes
-    ----------
-    bed : pathlib.Path
-    families, people : tuple of str
-        The fam file's first two columns.
-    snps : pandas.DataFrame
-        The columns `data.fetch.genotypes.SNP_COLUMNS`.
+    ``families`` and ``people`` are the fam file's first two columns; the bim file's columns are those of
+    `SnpBlock.snps`.
     """
 
     bed: Path
@@ -49,7 +42,7 @@ class PlinkSet:
 
         with ExitStack() as stack:
             bed = self.bed
-            if _is_gzip(bed):
+            if is_gzip(bed):
                 bed = Path(stack.enter_context(TemporaryDirectory())) / "calls.bed"
                 bed.write_bytes(read_bytes(self.bed))
             sizes = {"iid_count": len(self.people), "sid_count": len(self.snps)}
@@ -62,14 +55,7 @@ class PlinkSet:
 
 
 def open_plink(bed: Path, bim: Path, fam: Path) -> PlinkSet:
-    """Read the two tables, and check that the three files are whole and belong together.
-
-    Raises
-    ------
-    CorruptSource
-        The bed file has the wrong magic, is sample-major or truncated, or a table is malformed or of
-        another length.
-    """
+    """Read the two tables, and check that the three files are whole and belong together."""
     people = _rows(fam, 6)
     snps = _rows(bim, 6)
     _check_bed(bed, bim, fam, len(people), len(snps))
@@ -90,36 +76,19 @@ def open_plink(bed: Path, bim: Path, fam: Path) -> PlinkSet:
 
 
 def companion(companions: Mapping[str, Path], part: str, file: str) -> Path:
-    """Return one file of a set.
-
-    Raises
-    ------
-    CorruptSource
-        The set lacks it.
-    """
+    """Return one file of a set, or refuse a set that lacks it."""
     if part not in companions:
         raise CorruptSource(f"{file} came without its {part} file; bring all files of the set")
     return companions[part]
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if it is gzip's, whatever its name.
-
-    Raises
-    ------
-    CorruptSource
-        The file is truncated or damaged, or too large.
-    """
+    """Return a file's bytes, decompressed if it is gzip's, whatever its name."""
     try:
-        with gzip.open(path) if _is_gzip(path) else open(path, "rb") as handle:
+        with open_plain(path) as handle:
             return read_whole(handle, path.name)
     except (EOFError, OSError, zlib.error):
         raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
-
-
-def _is_gzip(path: Path) -> bool:
-    with open(path, "rb") as handle:
-        return handle.read(2) == b"\x1f\x8b"
 
 
 def _rows(path: Path, n_fields: int) -> list[list[str]]:
@@ -170,19 +139,12 @@ def _check_bed(bed: Path, bim: Path, fam: Path, n_people: int, n_snps: int) -> N
 
 def _start_and_size(path: Path) -> tuple[bytes, int]:
     """Return the first three bytes, and the number of bytes, of the decompressed file."""
-    if not _is_gzip(path):
-        with open(path, "rb") as handle:
-            return handle.read(3), path.stat().st_size
     try:
-        with gzip.open(path) as opened:
+        with open_plain(path) as opened:
             start = opened.read(3)
-            return start, len(start) + _count(opened)
+            size = len(start)
+            while chunk := opened.read(1 << 20):
+                size += len(chunk)
+            return start, size
     except (EOFError, OSError, zlib.error):
         raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
-
-
-def _count(handle: "BinaryIO | gzip.GzipFile") -> int:
-    total = 0
-    while chunk := handle.read(1 << 20):
-        total += len(chunk)
-    return total

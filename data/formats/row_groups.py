@@ -25,24 +25,7 @@ class RowBlocks:
 
     It is what :class:`dpalgos.Sample` takes in the place of an array. The next piece is read and decoded in a
     thread while the present one is computed with, where there is a second core; two pieces are in memory at a
-    time.
-
-    Parameters
-    ----------
-    path : Path
-    columns : sequence of str
-        In the order of the design's columns.
-    response : str
-        The column of responses, which come in pairs with the rows; empty if there is none.
-
-    Attributes
-    ----------
-    n_rows : int
-
-    Raises
-    ------
-    DataError
-        If a column is not there, or is named twice.
+    time. Where there is a column of responses, they come in pairs with the rows.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:

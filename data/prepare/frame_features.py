@@ -2,7 +2,7 @@
 
 Features are (value − center) / scale, clipped at ±3, so that 3 is a public bound on every entry. With public
 constants per type of feature the guarantee covers that. With each column's own mean and standard deviation,
-as the paper may have done, it does not, and every output says so.
+as the paper may have done, it does not.
 
 A unit of privacy is a frame. Frames of one simulation are alike: with rows split at random they are in both
 parts, which flatters every estimator; splitting by simulation keeps them together.
@@ -20,93 +20,45 @@ import pyarrow.parquet as pq
 
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import DataError
-from data.prepare.prepared_table import INTERCEPT, PreparedTable, Units
+from data.prepare.table_design import INTERCEPT, PreparedTable, Units
 from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
 CLIP = 3.0
 
-_NOTES = {
-    "public": (
-        "Each feature is centered and scaled by public constants of its type and clipped at ±3, so the "
-        "privacy guarantee covers the preparation as well."
-    ),
-    "standardised": (
-        "Each feature is centered and scaled by its mean and standard deviation over all frames and clipped "
-        "at ±3, as the paper may have done; this step is not private and no guarantee covers it."
-    ),
-}
-
 
 @dataclass(frozen=True)
 class Scales:
-    """How the columns of a table of frames become features, small enough to store in the place of them.
-
-    Attributes
-    ----------
-    ref : FramesRef
-    center, scale : tuple of float
-        Per column, without the intercept.
-    variant : {"public", "standardised"}
-    names : tuple of str
-        Of the columns.
-    """
+    """How the columns of a table of frames become features, small enough to store in the place of them."""
 
     ref: FramesRef
     center: tuple[float, ...]
     scale: tuple[float, ...]
-    variant: Units
     names: tuple[str, ...]
-
-    @property
-    def private(self) -> bool:
-        """Whether a guarantee on a fit covers this preparation too."""
-        return self.variant == "public"
-
-    @property
-    def note(self) -> str:
-        """A sentence for the report."""
-        return _NOTES[self.variant]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types that JSON can hold."""
-        plain = {key: list(getattr(self, key)) for key in ("center", "scale", "names")}
         ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
-        return {"ref": ref.to_dict(), "variant": self.variant, **plain}
+        return {**vars(self), "ref": ref.to_dict()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
         """Construct from the result of `to_dict`."""
         lists = {key: tuple(plain[key]) for key in ("center", "scale", "names")}
-        return cls(ref=FramesRef.from_dict(plain["ref"]), variant=plain["variant"], **lists)
+        return cls(ref=FramesRef.from_dict(plain["ref"]), **lists)
 
 
-def scales(ref: FramesRef, dataset: Dataset, variant: Units) -> Scales:
-    """Return the centers and scales of a table's columns.
-
-    Parameters
-    ----------
-    ref : FramesRef
-    dataset : Dataset
-        Supplies the public constants.
-    variant : {"public", "standardised"}
-
-    Raises
-    ------
-    DataError
-        Unknown variant, a column without public constants, or a constant column.
-    CorruptTable
-        The stored table is gone or damaged.
-    """
-    if variant not in get_args(Units):
-        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {variant!r}; pick one")
+def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
+    """Return the centers and scales of a table's columns, public ones or those of the data."""
+    if units not in get_args(Units):
+        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")
     names = dataset.frame_columns
-    if variant == "standardised":
+    if units == "standardised":
         center, scale = _moments(ref)
         if not (scale > 0).all():
             name = names[int(np.argmin(scale))]
             raise DataError(f"column {name!r} of {ref.name} is constant; scale by public constants instead")
-        return Scales(ref, tuple(center.tolist()), tuple(scale.tolist()), variant, names)
+        return Scales(ref, tuple(center.tolist()), tuple(scale.tolist()), names)
     for column in dataset.columns:
         if column.center is None or column.scale is None:
             raise DataError(
@@ -115,17 +67,11 @@ def scales(ref: FramesRef, dataset: Dataset, variant: Units) -> Scales:
             )
     centers = tuple(float(column.center or 0.0) for column in dataset.columns)
     widths = tuple(float(column.scale or 1.0) for column in dataset.columns)
-    return Scales(ref, centers * dataset.n_boids, widths * dataset.n_boids, variant, names)
+    return Scales(ref, centers * dataset.n_boids, widths * dataset.n_boids, names)
 
 
 def load_frames(about: Scales) -> PreparedTable:
-    """Read and scale a table of frames.
-
-    Raises
-    ------
-    CorruptTable
-        The stored table is gone or is not what was written.
-    """
+    """Read and scale a table of frames."""
     ref, d = about.ref, len(about.names)
     X = np.empty((ref.n_rows, d + 1), dtype=np.float32)
     y = np.empty(ref.n_rows)
@@ -147,24 +93,11 @@ def load_frames(about: Scales) -> PreparedTable:
         column_names=(*about.names, INTERCEPT),
         to_standard=None,
         groups=np.arange(ref.n_rows) // length if length else None,
-        private=about.private,
-        note=about.note,
     )
 
 
 def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]]:
-    """Read stored frames row group by row group, verified.
-
-    Yields
-    ------
-    columns : (d, k) array of float32
-    labels : (k,) array of int8
-
-    Raises
-    ------
-    CorruptTable
-        The file is gone or its checksum is not the reference's.
-    """
+    """Yield columns (d, k) and labels (k,) of stored frames, row group by row group, verified."""
     with pq.ParquetFile(verified_path(ref)) as file:
         for i in range(file.num_row_groups):
             yield _columns(file.read_row_group(i))

@@ -1,13 +1,16 @@
-"""Put the columns of a registered table into public units, or standardize them by the full data.
+"""A registered table in public units, or standardized by the full data; and random draws of its rows.
 
-Whatever units a fit uses, errors are measured in standard deviations of all the rows, so that fits compare.
+Public units are the registry's constants, so the guarantee on a fit covers the preparation as well; z-scores
+by the full data are the papers' and not private, and no guarantee covers that step. Whatever units a fit
+uses, errors are measured in standard deviations of all the rows, so that fits compare.
 """
 
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +20,41 @@ import pyarrow.parquet as pq
 
 from data.dataset import Dataset
 from data.errors import DataError
-from data.prepare.prepared_table import INTERCEPT, PreparedTable, Units
 
-_NOTES = {
-    "public": (
-        "Centers and scales are public constants and an intercept is fitted, so the privacy guarantee "
-        "covers the preparation as well."
-    ),
-    "standardised": (
-        "Columns are standardized by the mean and standard deviation of the full data, as in the paper; "
-        "this step is not private and no guarantee covers it."
-    ),
-}
+Units = Literal["public", "standardised"]
+INTERCEPT = "intercept"
 _RESPONSE, _GROUP = "response", "group"
 
 FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedTable:
+    """Rows in stated units, and the way from coefficients to standard deviations.
+
+    Attributes
+    ----------
+    X : (n, d) array of float64, or of float32 for frames
+        C-contiguous; the intercept's column of ones, if any, is the last.
+    y : (n,) array or None
+        Responses; None for a mean.
+    column_names : tuple of str
+        Names of the d columns.
+    to_standard : (k, d) array or None
+        ``to_standard @ coef`` are means or slopes in standard deviations of all the rows, for coefficients
+        ``(d,)`` or ``(d, R)``; the intercept has no part in them. Computed from the data: for measuring
+        errors only. None where no error of coefficients is measured.
+    groups : (n,) int array or None
+        Which group of rows a row is of (alike ones of a flock's simulation, or one user's), ascending; None
+        if there are none or they are not known.
+    """
+
+    X: npt.NDArray[np.floating[Any]]
+    y: FloatArray | None
+    column_names: tuple[str, ...]
+    to_standard: FloatArray | None
+    groups: npt.NDArray[np.int64] | None = None
 
 
 def prepare_table(
@@ -48,7 +71,6 @@ def prepare_table(
     Parameters
     ----------
     table : pandas.DataFrame
-        From `data.store.references.read_table`.
     dataset : Dataset
         Supplies the public centers and scales.
     covariates : sequence of str
@@ -56,8 +78,8 @@ def prepare_table(
         Empty for the mean of the covariates.
     units : {"public", "standardised"}
         ``"public"``: ``(value - center) / scale`` with the registry's constants, and an intercept for a
-        regression. ``"standardised"``: z-scores by the full data (divisor n); not private, and no intercept
-        unless the response is raw.
+        regression. ``"standardised"``: z-scores by the full data (divisor n), and no intercept unless the
+        response is raw.
     raw_response : bool
         Whether responses stay as they are: counts and labels of a generalized linear model.
 
@@ -113,8 +135,6 @@ def prepare_table(
         y=scaled[:, -1].copy() if response else None,
         column_names=(*covariates, INTERCEPT) if intercept else tuple(covariates),
         to_standard=np.eye(d, X.shape[1]) * np.append(factors, np.ones(X.shape[1] - d)),
-        private=units == "public",
-        note=_NOTES[units],
     )
 
 
@@ -124,8 +144,6 @@ def table_bytes(prepared: PreparedTable) -> bytes:
     facts = {
         "column_names": list(prepared.column_names),
         "to_standard": prepared.to_standard.tolist(),
-        "private": prepared.private,
-        "note": prepared.note,
     }
     columns = {str(j): column for j, column in enumerate(prepared.X.T)}
     for name, column in ((_RESPONSE, prepared.y), (_GROUP, prepared.groups)):
@@ -147,6 +165,53 @@ def read_prepared_table(path: Path) -> PreparedTable:
         groups=table[_GROUP].to_numpy().copy() if _GROUP in table.column_names else None,
         column_names=names,
         to_standard=np.array(facts["to_standard"]),
-        private=facts["private"],
-        note=facts["note"],
     )
+
+
+def draw_rows(n_rows: int, m: int, rngs: Sequence[np.random.Generator]) -> npt.NDArray[np.bool_]:
+    """Draw m distinct rows per replicate, uniformly: a mask (n_rows, R), with one contiguous column each.
+
+    Replicate r depends on ``rngs[r]`` alone.
+    """
+    if not 1 <= m <= n_rows:
+        raise DataError(
+            f"m must be between 1 and the {n_rows:,} rows there are, got {m}; choose another size"
+        )
+    # The rows left out are as random as the rows drawn; fewer are cheaper.
+    complement = m > n_rows // 2
+    n_drawn = n_rows - m if complement else m
+    masks = np.full((len(rngs), n_rows), complement)
+    for mask, rng in zip(masks, rngs, strict=True):
+        mask[rng.choice(n_rows, n_drawn, replace=False, shuffle=False)] = not complement
+    return masks.T
+
+
+def draw_training_rows(
+    table: PreparedTable, n: int, rngs: Sequence[np.random.Generator], *, whole_groups: bool
+) -> Mask:
+    """Draw n training rows per replicate, (n_rows, R); the other rows are for the test.
+
+    By groups, as many whole groups are drawn as fit. Replicate r depends on ``rngs[r]`` alone.
+    """
+    n_rows = len(table.X)
+    if not 1 <= n < n_rows:
+        raise DataError(
+            f"n must be between 1 and {n_rows - 1:,}, so that some of the {n_rows:,} rows are left to test "
+            f"on, got {n}; choose another size"
+        )
+    masks = np.zeros((len(rngs), n_rows), dtype=bool)
+    if not whole_groups:
+        for mask, rng in zip(masks, rngs, strict=True):
+            mask[rng.permutation(n_rows)[:n]] = True
+        return masks.T
+    if table.groups is None:
+        raise DataError("groups='simulations' needs simulated frames, these are not; use groups='rows'")
+    count = int(table.groups[-1]) + 1
+    chosen = n * count // n_rows
+    if not 1 <= chosen < count:
+        raise DataError(f"n must leave one of {count:,} groups to either part, got {n}; choose another")
+    for mask, rng in zip(masks, rngs, strict=True):
+        trained = np.zeros(count, dtype=bool)
+        trained[rng.permutation(count)[:chosen]] = True
+        mask[:] = trained[table.groups]
+    return masks.T

@@ -1,11 +1,11 @@
-"""Simulated data of the papers' experiments: one function per model, found by its name."""
+"""Simulated data of the papers' experiments, one function per model, found by its name; and of stand-ins."""
 
 import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from data.errors import DataError
 
 FloatArray = npt.NDArray[np.floating[Any]]
+Shape = Literal["gaussian", "student", "exponential"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +50,19 @@ def models() -> dict[str, str]:
 
 
 def simulator(model: str) -> Callable[..., Simulated]:
-    """Return the function ``(rng, n, d, **settings) -> Simulated`` of a model.
-
-    Raises
-    ------
-    DataError
-        If there is no such model.
-    """
+    """Return the function ``(rng, n, d, **settings) -> Simulated`` of a model."""
     if model not in models():
         raise DataError(f"model must be one of {', '.join(sorted(models()))}, got {model!r}")
     found: Any = getattr(importlib.import_module(models()[model]), model)
     return found  # type: ignore[no-any-return]
+
+
+def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
+    """Draw noise of mean 0 and variance 1; the Student law has 5 degrees of freedom."""
+    if kind == "gaussian":
+        return np.asarray(rng.standard_normal(shape))
+    if kind == "exponential":
+        return np.asarray(rng.standard_exponential(shape) - 1)
+    if kind == "student":
+        return np.asarray(rng.standard_t(5, shape) * np.sqrt(3 / 5))
+    raise DataError(f"noise must be one of gaussian, student, exponential, got {kind!r}")

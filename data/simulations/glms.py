@@ -1,13 +1,13 @@
-"""Generalized linear models of paper B, section 5: uniform designs, unit coefficients, dense or sparse."""
+"""Generalized linear models: of paper B, section 5, and of rows of a stated shape."""
 
 from typing import Literal
 
 import numpy as np
 
 from data.errors import DataError
-from data.simulations import Simulated
+from data.simulations import Shape, Simulated, centered_noise
 
-MODELS = ("uniform_glm",)
+MODELS = ("uniform_glm", "shaped_glm")
 
 Family = Literal["gaussian", "logistic", "poisson"]
 
@@ -23,23 +23,9 @@ def uniform_glm(
 ) -> Simulated:
     """Draw coefficients, rows uniform on [−1, 1]^d, and responses with mean ψ'(x'β).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n, d : int
-        Rows and columns.
-    family : {"gaussian", "logistic", "poisson"}
-        N(x'β, 1); 1 with probability sigmoid(x'β); Poisson with mean exp(x'β).
-    sparsity : int, optional
-        The first ``sparsity`` coefficients are uniform on the unit sphere, the others zero; all are uniform
-        if omitted.
-    single_precision : bool
-        Whether X is float32, of half the memory.
-
-    Raises
-    ------
-    DataError
-        If there is no such family.
+    The responses are N(x'β, 1); 1 with probability sigmoid(x'β); or Poisson with mean exp(x'β). The first
+    ``sparsity`` coefficients are uniform on the unit sphere, the others zero; all are uniform if it is
+    omitted. In single precision X has half the memory.
     """
     support = d if sparsity is None else min(sparsity, d)
     coef = np.zeros(d)
@@ -52,13 +38,7 @@ def uniform_glm(
 
 
 def glm_responses(rng: np.random.Generator, family: str, predictor: np.ndarray) -> np.ndarray:
-    """Draw the responses of a family, given their predictors.
-
-    Raises
-    ------
-    DataError
-        If there is no such family.
-    """
+    """Draw the responses of a family, given their predictors."""
     if family == "gaussian":
         return np.asarray(predictor + rng.standard_normal(len(predictor)))
     if family == "logistic":
@@ -66,3 +46,12 @@ def glm_responses(rng: np.random.Generator, family: str, predictor: np.ndarray) 
     if family == "poisson":
         return np.asarray(rng.poisson(np.exp(predictor)), dtype=float)
     raise DataError(f"family must be one of gaussian, logistic, poisson, got {family!r}")
+
+
+def shaped_glm(
+    rng: np.random.Generator, n: int, d: int, *, family: Family = "logistic", rows: Shape = "gaussian"
+) -> Simulated:
+    """Draw rows of independent entries of standard deviation 1, coefficients of length about ½, responses."""
+    X = centered_noise(rng, rows, (n, d))
+    truth = np.linspace(1, -1, d) / np.sqrt(d)
+    return Simulated(X=X, y=glm_responses(rng, family, X @ truth), truth=truth)

@@ -1,13 +1,10 @@
-"""Means of paper A, section 5: x_i ~ N(μ, I), the mean dense or sparse; or skewed noise in its place."""
-
-from typing import Literal
+"""Means: those of paper A, section 5, dense or sparse; and means whose rows have a stated shape."""
 
 import numpy as np
 
-from data.simulations import Simulated
-from data.simulations.error_laws import centered_noise
+from data.simulations import Shape, Simulated, centered_noise
 
-MODELS = ("gaussian_mean",)
+MODELS = ("gaussian_mean", "shaped_mean")
 
 
 def gaussian_mean(
@@ -17,21 +14,12 @@ def gaussian_mean(
     *,
     sparsity: int | None = None,
     spread: float = 10.0,
-    noise: Literal["gaussian", "exponential"] = "gaussian",
+    noise: Shape = "gaussian",
 ) -> Simulated:
-    """Draw a mean and a sample of it.
+    """Draw a mean μ and rows x_i ~ N(μ, I), or with skewed exponential noise, as in paper A, section 5.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n, d : int
-        Rows and columns.
-    sparsity : int, optional
-        The first ``sparsity`` coordinates of the mean are uniform on ±``spread``, the others zero; all are
-        uniform if omitted.
-    spread : float
-    noise : {"gaussian", "exponential"}
-        Of mean 0 and variance 1; the exponential is skewed.
+    The first ``sparsity`` coordinates of the mean are uniform on ±``spread``, the others zero; all are
+    uniform if it is omitted.
     """
     mean = np.zeros(d)
     support = d if sparsity is None else min(sparsity, d)
@@ -39,3 +27,9 @@ def gaussian_mean(
     X = centered_noise(rng, noise, (n, d))
     X += mean
     return Simulated(X=X, y=None, truth=mean)
+
+
+def shaped_mean(rng: np.random.Generator, n: int, d: int, *, rows: Shape = "gaussian") -> Simulated:
+    """Draw rows of independent entries of standard deviation 1 around means spread evenly over ±½."""
+    truth = np.linspace(-0.5, 0.5, d)
+    return Simulated(X=truth + centered_noise(rng, rows, (n, d)), y=None, truth=truth)

@@ -15,13 +15,7 @@ MODELS = ("bounded_mean", "prior_logistic", "prior_mean", "prior_regression")
 def bounded_mean(rng: np.random.Generator, n: int, d: int, *, value_bound: float = 1.0) -> Simulated:
     """Draw μ = σp, p uniform on ±1, and rows with independent entries ±σ of mean μ (paper A, section 2.3).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n, d : int
-        Rows and columns.
-    value_bound : float
-        σ.
+    σ is ``value_bound``.
     """
     share = rng.random(d)  # of entries +σ
     X = np.where(rng.random((n, d)) < share, value_bound, -value_bound)
@@ -31,14 +25,8 @@ def bounded_mean(rng: np.random.Generator, n: int, d: int, *, value_bound: float
 def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
     """Draw a mean and rows N(μ, I).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n, d : int
-        Rows and columns.
-    sparsity : int, optional
-        s: the ``s`` largest |ν_j|, the others zero, with ν_j independent N(0, γ²) truncated to ±1 and
-        γ² = 1 / (4 log(d/4s)) (paper A, Lemma 3.2). If omitted, μ ~ N(0, I) (paper B).
+    A sparse mean has the ``sparsity`` largest |ν_j|, the others zero, with ν_j independent N(0, γ²) truncated
+    to ±1 and γ² = 1 / (4 log(d/4s)) (paper A, Lemma 3.2). If ``sparsity`` is omitted, μ ~ N(0, I) (paper B).
     """
     mean = rng.standard_normal(d) if sparsity is None else _largest(rng, d, sparsity)
     X = rng.standard_normal((n, d))
@@ -51,16 +39,8 @@ def prior_regression(
 ) -> Simulated:
     """Draw coefficients, a design with entries uniform on ±h, and responses with noise N(0, σ²).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n, d : int
-        Rows and columns.
-    sparsity : int, optional
-        s: the sparse prior of :func:`prior_mean` over √s, and h = 1/√s. If omitted, the coefficients are
-        √d times smaller than N(0, 1) truncated to ±1, and h = 1/√d (paper A, Lemma 4.1).
-    noise_std : float
-        σ.
+    With ``sparsity`` s, the coefficients are the sparse mean of :func:`prior_mean` over √s, and h = 1/√s. If
+    it is omitted, they are √d times smaller than N(0, 1) truncated to ±1, and h = 1/√d (paper A, Lemma 4.1).
     """
     if sparsity is None:
         coef, h = _truncated_normal(rng, d, 1.0) / np.sqrt(d), half_width("literal", d, d)
@@ -78,14 +58,9 @@ def prior_regression(
 def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
     """Draw coefficients, a design with entries uniform on ±1, and responses 0 or 1 (paper B, section 4).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n, d : int
-        Rows and columns.
-    sparsity : int, optional
-        s: the ``s`` largest of independent N(0, 1), over √s, the others zero. If omitted, N(0, I) over √d,
-        so that linear predictors have variance about 1/3 and the likelihood a maximum.
+    With ``sparsity`` s, the coefficients are the s largest of independent N(0, 1), over √s, the others zero.
+    If it is omitted, they are N(0, I) over √d, so that linear predictors have variance about 1/3 and the
+    likelihood a maximum.
     """
     values = rng.standard_normal(d)
     size = d if sparsity is None else min(sparsity, d)

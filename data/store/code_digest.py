@@ -38,34 +38,19 @@ _ORCHESTRATION = {"prefect", "prefect_dask", "fsspec"}  # moves results, compute
 
 @dataclass(frozen=True)
 class ModuleCode:
-    """A module's digest, and what it imports.
+    """A module's digest, and what it imports."""
 
-    Attributes
-    ----------
-    sha256 : str
-        Of the syntax tree without docstrings.
-    imports, in_functions : frozenset of str
-        Modules of the project: imported when the module is, and when some function of it runs.
-    libraries : frozenset of str
-        Top-level names of imported packages of others.
-    """
-
-    sha256: str
-    imports: frozenset[str]
-    in_functions: frozenset[str]
-    libraries: frozenset[str]
+    sha256: str  # of the syntax tree without docstrings
+    imports: frozenset[str]  # modules of the project
+    in_functions: frozenset[str]  # modules of the project that are imported when some function runs
+    libraries: frozenset[str]  # top-level names of other packages
 
 
 def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
     """Return a sha256 over the code that modules depend on, and its libraries' versions.
 
-    Parameters
-    ----------
-    modules : iterable of str
-        Such as ``"tasks.run.run_block"``.
-    of_page : bool
-        Whether the result is a page: then files that are shown count, and what kinds of problems import for
-        reports.
+    Where the result is a page, files that are shown count as well, and what kinds of problems import for
+    reports.
     """
     return _code_digest(tuple(sorted(set(modules))), of_page)
 
@@ -147,14 +132,9 @@ def _imports(node: ast.AST, *, in_function: bool, package: str) -> Iterator[tupl
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body[0] = ast.Pass()
+        kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            node.body[0] = ast.Pass()
     return tree
 
 

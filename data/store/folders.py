@@ -44,13 +44,10 @@ _WRITE_FAULTS = {
 
 
 def home() -> Path:
-    """Return the folder of everything that lasts and is not a report.
+    """Return the folder of everything that lasts and is not a report: ``DPCOST_HOME``, or the default.
 
-    Returns
-    -------
-    pathlib.Path
-        ``DPCOST_HOME`` as an absolute path; by default ``.dpcost`` in a checkout, elsewhere a folder of the
-        platform's for the data of users. It need not exist yet.
+    The default is ``.dpcost`` in a checkout, elsewhere the platform's folder for the data of users. It need
+    not exist yet.
     """
     chosen = os.environ.get("DPCOST_HOME")
     if not chosen:
@@ -70,12 +67,9 @@ def store_dir(home: Path) -> Path:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading.
+    """Open a regular file for reading; raise `OSError` for a device, a pipe, a socket or a folder.
 
-    Raises
-    ------
-    OSError
-        It cannot be read, or is a device, a pipe, a socket or a folder: reading some of them never ends.
+    Reading some of them never ends.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "a file's name cannot hold a null character", str(path))
@@ -91,13 +85,7 @@ def sha256_file(path: Path) -> str:
 
 
 def read_small(path: Path, limit: int = 1_000_000) -> bytes:
-    """Return the content of a regular file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, is no regular file, or has more than `limit` bytes.
-    """
+    """Return the content of a regular file; raise `OSError` for one of more than ``limit`` bytes."""
     with open_regular(path) as handle:
         content = handle.read(limit + 1) or b""
     if len(content) > limit:
@@ -106,15 +94,7 @@ def read_small(path: Path, limit: int = 1_000_000) -> bytes:
 
 
 def read_json(path: Path, limit: int = 100_000_000) -> Any:
-    """Return the JSON document in a regular file.
-
-    Raises
-    ------
-    OSError
-        As of :func:`read_small`.
-    ValueError
-        It is not JSON, or is nested too deeply.
-    """
+    """Return the JSON document in a regular file; raise `ValueError` if it is none."""
     try:
         return json.loads(read_small(path, limit))
     except RecursionError:
@@ -122,22 +102,7 @@ def read_json(path: Path, limit: int = 100_000_000) -> Any:
 
 
 def check_output(path: Path, inputs: Iterable[Path | None], kind: bytes) -> None:
-    """Refuse to write a file over an input, or over a file of another kind.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Where the file is to be written.
-    inputs : iterable of Path or None
-        The files that are read.
-    kind : bytes
-        What all files of the kind to be written begin with.
-
-    Raises
-    ------
-    StoreError
-        In one sentence.
-    """
+    """Refuse to write a file over an input, or over a file that does not begin with the bytes of its kind."""
     try:
         _check_replaceable(path)
         if not path.exists():
@@ -160,13 +125,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def closed_folder(folder: Path) -> Path:
-    """Create a folder that its owner alone can enter, or close one that others can, and return it.
-
-    Raises
-    ------
-    StoreError
-        It is another account's, or its file system is read-only.
-    """
+    """Create a folder that its owner alone can enter, or close one that others can, and return it."""
     mode = private_folder(folder).stat().st_mode
     if mode & 0o077:
         try:
@@ -180,13 +139,7 @@ def closed_folder(folder: Path) -> Path:
 
 
 def close_home() -> None:
-    """Make a home's tables and non-private answers readable by its owner only.
-
-    Raises
-    ------
-    StoreError
-        As of :func:`closed_folder`.
-    """
+    """Make a home's tables and non-private answers readable by its owner only."""
     for folder in (store_dir(home()), home() / "cache"):
         closed_folder(folder)
 
@@ -196,16 +149,8 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
 
     The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
     the folder is flushed as well. After any error the hidden file is gone and `path` is as before.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The final name; its folder is created.
-    content : bytes or callable
-        What to write, or a function that writes it to the open binary file it is given. What the
-        function raises is passed on, so it may also verify what it wrote.
-    private : bool
-        Whether nobody but its owner may read the file.
+    ``content`` may be a function that writes to the open file; it may verify what it wrote, for what it
+    raises is passed on. A private file can be read by its owner alone.
 
     Raises
     ------

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import psutil
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
-    """A process, identified by its number and its start time.
-
-    Attributes
-    ----------
-    pid : int
-        The process number.
-    start_time : str
-        When the process started, in the system's own notation; compared, never interpreted.
-    boot_id : str
-        Which boot of the machine the two above belong to.
-    host : str
-        The machine's name.
-    """
+    """A process, identified by its number and its start time in the system's own notation."""
 
     pid: int
     start_time: str
-    boot_id: str
+    boot_id: str  # which boot of the machine the two above belong to
     host: str
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity:
-        """Return the identity of the process that has this number now.
-
-        Raises
-        ------
-        ProcessLookupError
-            If there is no such process, or it has exited.
-        """
+        """Return the identity of the process that has this number now; refuse one that has exited."""
         start_time = _start_time(pid)
         if start_time is None:
             raise ProcessLookupError(f"no process has the number {pid}")
@@ -60,11 +43,11 @@ def _start_time(pid: int) -> str | None:
         except OSError:
             return None
         return None if fields[0] in "ZX" else fields[19]
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    state, _, started = answer.stdout.strip().partition(" ")
-    return None if not started or state.startswith("Z") else started.strip()
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
+    except psutil.Error:
+        return None
 
 
 @cache

@@ -1,34 +1,38 @@
 """References to what the store holds: small enough to pass between tasks, exact enough to verify."""
 
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import pandas as pd
 import pyarrow.parquet as pq
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from data.errors import CorruptTable
 from data.store.folders import home, sha256_file
 from data.store.shared import bring
 
+MAX_DROPPED_FRACTION = 0.01
+_EXACT = ConfigDict(extra="forbid")  # what was stored has these fields and no others
+
 
 @dataclass(frozen=True)
 class Repair:
-    """Rows that were dropped for one reason.
-
-    Attributes
-    ----------
-    reason : str
-        The kind of fault and its column.
-    count : int
-        Number of rows; a row with several faults is counted under the first.
-    """
+    """Rows that were dropped for one reason; a row with several faults is counted under the first."""
 
     reason: str
     count: int
 
 
-@dataclass(frozen=True)
+def describe(repairs: Sequence[Repair]) -> str:
+    """Return the repairs as one phrase."""
+    return ", ".join(f"{repair.reason}: {repair.count:,}" for repair in repairs)
+
+
+@dataclass(frozen=True, config=_EXACT)
 class DatasetRef:
     """A Parquet table in the store and where it came from; small enough to pass between tasks.
 
@@ -79,23 +83,28 @@ class DatasetRef:
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
         """Return the reference that `to_dict` wrote."""
-        fields: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
+        return cls(**plain)
+
+    def metadata(self, **more: Any) -> dict[str, str]:
+        """Return what the Parquet file says of itself, the same in every run."""
+        about = {
+            "dataset": self.name,
+            **{key: getattr(self, key) for key in ("data_source", "source_sha256", "source_url", "layout")},
+            "rows_read": self.rows_read,
+            "repairs": [asdict(repair) for repair in self.repairs],
+            **more,
         }
-        return cls(**{**fields, "repairs": tuple(Repair(**repair) for repair in plain["repairs"])})
+        return {
+            f"dpcost.{key}": value if isinstance(value, str) else json.dumps(value)
+            for key, value in about.items()
+        }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=_EXACT)
 class UserTableRef(DatasetRef):
-    """A table of which several rows may be one user's; a column holds users as numbers 0, 1, ….
+    """A table of which several rows may be one user's; a column holds users as numbers 0, 1, …."""
 
-    Attributes
-    ----------
-    n_users : int
-        Users with a row that was kept.
-    """
-
-    n_users: int
+    n_users: int  # with a row that was kept
 
     @property
     def n_units(self) -> int:
@@ -103,7 +112,7 @@ class UserTableRef(DatasetRef):
         return self.n_users
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=_EXACT)
 class GenotypeRef(DatasetRef):
     """Genotypes in the store; rows are people, and `repairs` counts the people who were left out.
 
@@ -130,7 +139,7 @@ class GenotypeRef(DatasetRef):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=_EXACT)
 class FramesRef(DatasetRef):
     """Frames of a flock in the store.
 
@@ -182,12 +191,6 @@ def verified_path(ref: DatasetRef) -> Path:
 
 
 def read_table(ref: DatasetRef) -> pd.DataFrame:
-    """Read a stored table, verified.
-
-    Raises
-    ------
-    CorruptTable
-        The file is gone or its checksum is not the reference's.
-    """
+    """Read a stored table, verified as by `verified_path`."""
     table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
     return table

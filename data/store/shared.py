@@ -35,21 +35,14 @@ def shared_address() -> str:
 
 
 def check_shared_store() -> None:
-    """Refuse an address where nothing can be written and read again, before anything is started.
-
-    Raises
-    ------
-    StoreError
-        If so; the message shows no credentials.
-    """
+    """Refuse an address where nothing can be written and read again, before anything is started."""
     if shared_address():
         probe = f"probe-{os.getpid()}"
         write_shared(probe, b"probe")
         if read_shared(probe) != b"probe":
             raise StoreError(f"{_shown()} does not give back what was written; choose another address")
-        with _told():
-            folder, root = _place(shared_address())
-            folder.rm_file(f"{root}/{probe}")
+        with _as_one_sentence():
+            _folder(shared_address()).rm_file(probe)
 
 
 def name_below_home(path: Path) -> str:
@@ -65,16 +58,14 @@ def share(path: Path) -> None:
 
 def share_as(path: Path, name: str) -> None:
     """Copy a file to the shared store under a given name, if one is configured."""
-    if not shared_address():
-        return
-    with _told():
-        folder, root = _place(shared_address())
-        target = f"{root}/{name}"
-        if _is_local(folder):
-            with open(path, "rb") as source:
-                atomic_write(Path(target), lambda handle: shutil.copyfileobj(source, handle))
-        else:
-            folder.put_file(str(path), target)
+    if shared_address():
+        with _as_one_sentence():
+            folder = _folder(shared_address())
+            if local := _local_path(folder, name):
+                with open(path, "rb") as source:
+                    atomic_write(local, lambda handle: shutil.copyfileobj(source, handle))
+            else:
+                folder.put_file(str(path), name)
 
 
 def bring(path: Path, sha256: str) -> bool:
@@ -83,19 +74,15 @@ def bring(path: Path, sha256: str) -> bool:
         return False
 
     def copy(handle: BinaryIO) -> None:
-        with folder.open(f"{root}/{name_below_home(path)}", "rb") as source:
+        with _folder(shared_address()).open(name_below_home(path), "rb") as source:
             shutil.copyfileobj(source, handle)
         handle.flush()
-        handle_sha256 = hashlib.sha256()
         with open(handle.name, "rb") as written:
-            for piece in iter(lambda: written.read(1 << 20), b""):
-                handle_sha256.update(piece)
-        if handle_sha256.hexdigest() != sha256:
-            raise _OtherContent
+            if hashlib.file_digest(written, "sha256").hexdigest() != sha256:
+                raise _OtherContent
 
     try:
-        with _told(reading=True):
-            folder, root = _place(shared_address())
+        with _as_one_sentence(reading=True):
             atomic_write(path, copy)
     except (FileNotFoundError, _OtherContent):
         return False
@@ -104,12 +91,12 @@ def bring(path: Path, sha256: str) -> bool:
 
 def write_shared(name: str, content: bytes) -> None:
     """Write a small file of the shared store."""
-    with _told():
-        folder, root = _place(shared_address())
-        if _is_local(folder):
-            atomic_write(Path(root, name), content)
+    with _as_one_sentence():
+        folder = _folder(shared_address())
+        if local := _local_path(folder, name):
+            atomic_write(local, content)
         else:
-            folder.pipe_file(f"{root}/{name}", content)
+            folder.pipe_file(name, content)
 
 
 def read_shared(name: str) -> bytes | None:
@@ -117,51 +104,35 @@ def read_shared(name: str) -> bytes | None:
     if not shared_address():
         return None
     try:
-        with _told(reading=True):
-            folder, root = _place(shared_address())
-            return bytes(folder.cat_file(f"{root}/{name}"))
+        with _as_one_sentence(reading=True):
+            return bytes(_folder(shared_address()).cat_file(name))
     except FileNotFoundError:
         return None
 
 
 @dataclass(frozen=True)
 class SharedFile:
-    """A file of the shared store.
-
-    Attributes
-    ----------
-    name : str
-        Its place below the address.
-    bytes : int
-    written : float
-        When; seconds since 1970, 0 where the file system does not say.
-    """
+    """A file of the shared store, by its place below the address."""
 
     name: str
     bytes: int
-    written: float
+    written: float  # seconds since 1970, 0 where the file system does not say
 
 
 def shared_files(folder: str) -> list[SharedFile]:
     """Return the files below a folder of the shared store, by name; none if there is no such folder."""
-    with _told():
-        system, root = _place(shared_address())
-        found: dict[str, dict[str, Any]] = system.find(f"{root}/{folder}", detail=True)
-        start = len(system._strip_protocol(root)) + 1
-        return [
-            SharedFile(path[start:], about["size"], _written(about)) for path, about in sorted(found.items())
-        ]
+    with _as_one_sentence():
+        found: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
+        return [SharedFile(path, about["size"], _written(about)) for path, about in sorted(found.items())]
 
 
 def read_all_shared(names: Sequence[str]) -> dict[str, bytes]:
     """Return small files of the shared store by name, without those that are not there any more."""
     if not names:
         return {}
-    with _told():
-        folder, root = _place(shared_address())
-        found = folder.cat([f"{root}/{name}" for name in names], on_error="return")
-        start = len(folder._strip_protocol(root)) + 1
-        there = {path[start:]: it for path, it in found.items() if not isinstance(it, FileNotFoundError)}
+    with _as_one_sentence():
+        found = _folder(shared_address()).cat(list(names), on_error="return")
+        there = {name: it for name, it in found.items() if not isinstance(it, FileNotFoundError)}
         for it in there.values():
             if isinstance(it, Exception):
                 raise it
@@ -172,9 +143,8 @@ def remove_shared(names: Sequence[str]) -> None:
     """Remove files of the shared store; one that is not there any more is no fault."""
     for name in names:
         try:
-            with _told(reading=True):
-                folder, root = _place(shared_address())
-                folder.rm_file(f"{root}/{name}")
+            with _as_one_sentence(reading=True):
+                _folder(shared_address()).rm_file(name)
         except FileNotFoundError:
             continue
 
@@ -191,9 +161,10 @@ def _written(about: dict[str, Any]) -> float:
 
 
 @cache
-def _place(address: str) -> tuple[Any, str]:
-    """Return fsspec's file system of an address, and the folder on it."""
+def _folder(address: str) -> Any:
+    """Return fsspec's file system of the folder at an address."""
     import fsspec
+    from fsspec.implementations.dirfs import DirFileSystem
 
     if not re.match(r"[a-z][a-z0-9+.-]*://", address):
         raise StoreError(
@@ -201,18 +172,23 @@ def _place(address: str) -> tuple[Any, str]:
         )
     try:
         # Another machine may have written since: nothing that is known of a folder is kept.
-        folder, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
+        system, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
         raise StoreError(
             f"{_shown()} needs a package that is not installed ({error}); for s3:// install dpcost[s3]"
         ) from None
     except ValueError as error:
         raise StoreError(f"{_shown()} is no address that can be used: {error}") from None
-    return folder, root
+    return DirFileSystem(root, system)
 
 
-def _is_local(folder: Any) -> bool:
-    return "file" in ([folder.protocol] if isinstance(folder.protocol, str) else folder.protocol)
+def _local_path(folder: Any, name: str) -> Path | None:
+    """Return a file's path where the address is a folder of this machine: there it is written atomically."""
+    return Path(folder.path, name) if "file" in _protocols(folder.fs) else None
+
+
+def _protocols(system: Any) -> tuple[str, ...]:
+    return (system.protocol,) if isinstance(system.protocol, str) else system.protocol
 
 
 def _shown() -> str:
@@ -221,7 +197,7 @@ def _shown() -> str:
 
 
 @contextmanager
-def _told(*, reading: bool = False) -> Iterator[None]:
+def _as_one_sentence(*, reading: bool = False) -> Iterator[None]:
     """Turn errors of a file system into one sentence; a missing file is no error for a reader."""
     try:
         yield

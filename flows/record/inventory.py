@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from data.fetch.ingest import stale_tables
-from data.fetch.raw_files import remove_abandoned_fetches
 from data.store.folders import remove_leftovers, store_dir
 from data.store.shared import VARIABLE, read_all_shared, remove_shared, shared_address, shared_files
 from tasks.cache.keys import is_current, is_key
@@ -149,7 +148,6 @@ def n_bytes(size: str) -> int:
 
 def clear_leftovers(home: Path, *reports: Path) -> int:
     """Delete what killed runs left half written, and return how many bytes went."""
-    remove_abandoned_fetches(home)
     return sum(remove_leftovers(folder) for folder in (store_dir(home), home / "cache", *reports))
 
 

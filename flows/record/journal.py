@@ -21,8 +21,7 @@ from uuid import UUID
 
 from data.store import folders
 from data.store.folders import atomic_write, private_folder, read_json
-from data.store.home_owner import LOCK, account, require_own_home
-from data.store.local_disk import require_local_disk
+from data.store.home_checks import LOCK, account, require_local_disk, require_own_home
 from data.store.processes import ProcessIdentity
 from flows.record import progress
 

@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from data.store import folders as store
-from data.store.home_owner import require_own_home
-from data.store.local_disk import require_local_disk
+from data.store.home_checks import require_local_disk, require_own_home
 from flows.server.deploy import POOL, PROJECT
 from flows.server.interruption import termination_as_exit
 from flows.server.postgres import DATABASE_URL, start_postgres

@@ -4,8 +4,7 @@ from typing import Any
 
 from prefect import runtime, task
 
-from data.errors import Unreachable
-from data.fetch.raw_files import RawFile, fetch_anew, mirror_from_environment, stand_in
+from data.fetch.raw_files import RawFile, fetch_or_stand_in, mirror_from_environment
 from data.fetch.raw_files import fetch as fetch_raw
 from data.registry import get_dataset
 from data.store.folders import home
@@ -50,9 +49,8 @@ def raw_file(
         "progress": progress,
     }
     entry = get_dataset(dataset)
-    try:
-        return (fetch_anew if again else fetch_raw)(entry, **places)
-    except Unreachable as fault:
-        if again or (fault.transient and not last_try):
-            raise
-        return stand_in(entry, fault)
+    return (
+        fetch_raw(entry, again=True, **places)
+        if again
+        else fetch_or_stand_in(entry, last_try=last_try, **places)
+    )

@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable
-from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
+from data.prepare.table_design import PreparedTable, prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import Draw, Estimation

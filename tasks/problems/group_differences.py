@@ -4,7 +4,7 @@ import io
 import json
 from abc import ABC
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,10 +14,9 @@ from pydantic import Field
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes, stream_blocks
-from data.prepare.group_difference import (
+from data.prepare.genotype_groups import (
     VALUE_BOUND,
     GroupDifference,
-    SnpChoice,
     choose_by_frequency,
     choose_evenly,
     count_alleles,
@@ -27,7 +26,7 @@ from data.prepare.group_difference import (
     people_by_frequency_rule,
     person_mask,
 )
-from data.store.references import DatasetRef, GenotypeRef, Repair
+from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import DatasetProblem, Draw, Estimation
@@ -36,7 +35,6 @@ from tasks.work_units import Replicates
 SUPPORT_RECALL = "support_recall"
 
 _DECIMALS = 6
-_FACTS = ("sizes", "group_names", "private", "notes")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,13 +107,13 @@ class GroupDifferences(GenotypeProblem):
         assert isinstance(table, GenotypeRef)
         group = read_genotypes(table, snps=np.array([0])).group
         choice = self._choice(table, group)
-        return ".npz", groups_bytes(group_difference(read_genotypes(table, snps=choice.index), choice))
+        return ".npz", groups_bytes(group_difference(read_genotypes(table, snps=choice)))
 
-    def _choice(self, table: GenotypeRef, group: np.ndarray) -> SnpChoice:
+    def _choice(self, table: GenotypeRef, group: np.ndarray) -> np.ndarray:
         if self.selection == "evenly_spaced":
             return choose_evenly(table.n_snps, self.n_snps)
         counts = count_alleles(stream_blocks(table), people_by_frequency_rule(group, self.selection))
-        return choose_by_frequency(counts, self.n_snps, selection=self.selection)
+        return choose_by_frequency(counts, self.n_snps)
 
     def load(self, path: Path) -> GroupDifference:
         return load_groups(path)
@@ -165,18 +163,12 @@ class GroupDifferences(GenotypeProblem):
 
 def groups_bytes(prepared: GroupDifference) -> bytes:
     """Serialize both groups: entries of X are −2, 0 or 2, the rest is small."""
-    facts = {
-        **{name: getattr(prepared, name) for name in _FACTS},
-        "left_out": [asdict(repair) for repair in prepared.left_out],
-        "snps": prepared.snps.to_dict("list"),
-    }
+    facts = {"sizes": prepared.sizes, "snps": prepared.snps.to_dict("list")}
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
         X=prepared.X.astype(np.int8),
         target=prepared.target,
-        missing_per_snp=prepared.missing_per_snp,
-        missing_per_person=prepared.missing_per_person,
         facts=np.array(json.dumps(facts)),
     )
     return buffer.getvalue()
@@ -193,10 +185,4 @@ def load_groups(path: Path) -> GroupDifference:
             sizes=tuple(facts["sizes"]),
             target=stored["target"],
             snps=pd.DataFrame(facts["snps"]),
-            group_names=tuple(facts["group_names"]),
-            missing_per_snp=stored["missing_per_snp"],
-            missing_per_person=stored["missing_per_person"],
-            left_out=tuple(Repair(**repair) for repair in facts["left_out"]),
-            private=facts["private"],
-            notes=tuple(facts["notes"]),
         )

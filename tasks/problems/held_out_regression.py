@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable, draw_training_rows
+from data.prepare.table_design import PreparedTable, draw_training_rows
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import Estimation
 from tasks.problems.train_test_split import TrainTestSplit

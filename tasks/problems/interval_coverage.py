@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import PreparedTable
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import Draw, Estimation, Problem

@@ -16,8 +16,7 @@ import numpy as np
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes
-from data.prepare.group_difference import choose_evenly
-from data.prepare.traced_group import TracedGroup, draw_roles, traced_group
+from data.prepare.genotype_groups import TracedGroup, choose_evenly, draw_roles, traced_group
 from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.roc import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
@@ -167,7 +166,7 @@ class GroupTracing(_FindingMembers, GenotypeProblem):
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Choose the SNPs and code the calls, which are −1, 0 or 1."""
         assert isinstance(table, GenotypeRef)
-        chosen = choose_evenly(table.n_snps, self.n_snps).index
+        chosen = choose_evenly(table.n_snps, self.n_snps)
         group = traced_group(read_genotypes(table, snps=chosen))
         buffer = io.BytesIO()
         np.savez_compressed(buffer, X=group.X.astype(np.int8), panel_mean=group.panel_mean)

@@ -13,8 +13,7 @@ from pydantic import Field, field_validator, model_validator
 import dpalgos
 from data.dataset import Column, Dataset
 from data.prepare.frame_features import Scales, load_frames, scales
-from data.prepare.prepared_table import PreparedTable, Units
-from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
+from data.prepare.table_design import PreparedTable, Units, prepare_table, read_prepared_table, table_bytes
 from data.registry import get_dataset
 from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.analyst_table import AnalystTable

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable, draw_rows
+from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from tasks.problems.problem import Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem

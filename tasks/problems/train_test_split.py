@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable, draw_training_rows
+from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.registry import get_dataset
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
@@ -193,7 +193,7 @@ class TrainTestSplit(RegisteredTableProblem):
 
 def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""
-    from data.standins.flock_summary import SOURCE, compare
+    from data.simulations.flock import SOURCE, compare
 
     about = get_dataset(ref.name)
     shown: dict[str, Any] = {

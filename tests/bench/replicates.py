@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 import dpalgos
-from data.prepare.prepared_table import draw_rows
+from data.prepare.table_design import draw_rows
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.release.noise_source import Noise

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from data.registry import get_dataset
-from data.standins.flock import simulate
+from data.simulations.flock import simulate
 from data.store.folders import PROJECT_ROOT
 from tests.bench.goals import Goal, Measurement
 

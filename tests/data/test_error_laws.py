@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from data.errors import DataError
-from data.simulations import simulator
-from data.simulations.error_laws import centered_noise
+from data.simulations import centered_noise, simulator
 
 
 @pytest.mark.parametrize(("kind", "skewness"), [("gaussian", 0.0), ("exponential", 2.0)])

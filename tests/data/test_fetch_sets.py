@@ -12,7 +12,7 @@ import pytest
 
 from data.dataset import Dataset, Source
 from data.errors import CorruptSource, Unreachable
-from data.fetch.raw_files import EMBEDDED, RawFile, fetch, fetch_anew, fetch_or_stand_in
+from data.fetch.raw_files import EMBEDDED, RawFile, fetch, fetch_or_stand_in
 from data.registry import get_dataset
 
 PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
@@ -112,14 +112,15 @@ def test_a_record_survives_the_way_between_two_tasks(tmp_path: Path) -> None:
     assert RawFile(**listed) == raw
 
 
-def test_fetching_anew_moves_all_files_and_keeps_the_store_if_nothing_comes(tmp_path: Path) -> None:
+def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path: Path) -> None:
     home, mirror = tmp_path / "home", mirrored(tmp_path, *PAYLOADS)
-    raw = fetch_anew(set_of(), home=home, mirror=mirror, offline=True)
+    fetch(set_of(), home=home, mirror=mirror, offline=True)
+    raw = fetch(set_of(), home=home, mirror=mirror, offline=True, again=True)
     assert raw.origin == "mirror"
     assert contents(raw) == PAYLOADS
     assert all(Path(file.path).is_relative_to(home / "store" / "raw") for file in (raw, *raw.companions))
     with pytest.raises(Unreachable):
-        fetch_anew(set_of(), home=home, mirror=None, offline=True)
+        fetch(set_of(), home=home, mirror=None, offline=True, again=True)
     assert contents(raw) == PAYLOADS
     assert [path.name for path in home.iterdir()] == ["store"]
 

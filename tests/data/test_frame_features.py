@@ -8,12 +8,13 @@ import pytest
 
 from data.dataset import Dataset
 from data.errors import CorruptTable, DataError
-from data.fetch.ingest import FramesRef, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
-from data.prepare.prepared_table import PreparedTable, draw_training_rows
+from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.registry import get_dataset
-from data.standins.flock_summary import PUBLISHED, compare
+from data.simulations.flock import PUBLISHED, compare
+from data.store.references import FramesRef
 
 N = 960
 
@@ -41,7 +42,6 @@ def test_public_scales_are_those_of_the_registry(swarm: tuple[Dataset, FramesRef
     assert frames.X.flags.c_contiguous
     assert frames.column_names[::600] == ("x1", "x51", "x101", "x151", "intercept")
     assert (frames.X[:, -1] == 1).all()
-    assert frames.private
     values = values_of(ref).reshape(N, 200, 12)
     for j, column in enumerate(dataset.columns):
         expected = np.clip((values[:, :, j] - column.center) / column.scale, -CLIP, CLIP)
@@ -51,15 +51,13 @@ def test_public_scales_are_those_of_the_registry(swarm: tuple[Dataset, FramesRef
     np.testing.assert_array_equal(frames.groups, np.arange(N) // 16)
 
 
-def test_scales_of_the_data_are_flagged(swarm: tuple[Dataset, FramesRef]) -> None:
+def test_standardized_scales_are_those_of_the_data(swarm: tuple[Dataset, FramesRef]) -> None:
     dataset, ref = swarm
     found = scales(ref, dataset, "standardised")
     values = values_of(ref)
     np.testing.assert_allclose(found.center, values.mean(axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.scale, values.std(axis=0), rtol=1e-9)
     frames = load_frames(found)
-    assert not frames.private
-    assert "not private" in frames.note
     expected = np.clip((values - found.center) / np.array(found.scale), -CLIP, CLIP)
     np.testing.assert_allclose(frames.X[:, :-1], expected, atol=1e-4)
 
@@ -77,8 +75,6 @@ def small(n: int = 40, simulated: bool = True) -> PreparedTable:
         column_names=("intercept",),
         to_standard=None,
         groups=np.arange(n) // 4 if simulated else None,
-        private=True,
-        note="",
     )
 
 

@@ -15,13 +15,12 @@ import pytest
 from data.dataset import Dataset
 from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
-from data.fetch.ingest import DatasetRef, GenotypeRef, ref_from_dict, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch, mirror_from_environment
-from data.formats.cohort import BLOCK_SNPS, MISSING, SnpBlock, label_people
+from data.formats.cohort import BLOCK_SNPS, MISSING, SnpBlock, hardy_weinberg, label_people
 from data.formats.plink import open_plink
 from data.registry import get_dataset
-from data.standins.genotypes import hardy_weinberg
-from data.store.references import read_table
+from data.store.references import DatasetRef, GenotypeRef, read_table, ref_from_dict
 
 SENTINEL = "rs987654321"
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}

@@ -14,10 +14,11 @@ import pytest
 from data.dataset import Dataset
 from data.errors import CorruptSource
 from data.fetch.genotypes import read_genotypes
-from data.fetch.ingest import GenotypeRef, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
 from data.registry import get_dataset
+from data.store.references import GenotypeRef
 
 SENTINEL = "SECRET7"
 N_PEOPLE, N_SNPS = 14, 25

@@ -14,11 +14,11 @@ import pytest
 from data.dataset import Dataset, Source
 from data.datasets import housing
 from data.errors import CorruptSource, CorruptTable, DataError, StoreError
-from data.fetch.ingest import DatasetRef, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
-from data.formats.table import table_digest
+from data.fetch.tables import table_digest
 from data.registry import get_dataset
-from data.store.references import Repair, read_table
+from data.store.references import DatasetRef, Repair, read_table
 
 SENTINEL = "123456.789"
 
@@ -246,7 +246,7 @@ def test_an_archive_that_cannot_be_opened(
 def test_a_small_archive_with_a_huge_member_is_never_held_whole(
     tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, pack: str
 ) -> None:
-    monkeypatch.setattr("data.formats.unpacking.WHOLE_BYTES", 2**20)
+    monkeypatch.setattr("data.formats.archives.WHOLE_BYTES", 2**20)
     dataset, _ = small()
     raw = raw_of(tmp_path, dataset, getattr(build, pack)("0" * 2**21, member="cal_housing.data"))
     with pytest.raises(CorruptSource, match=r"cal_housing\.tgz unpacks to more than 1 MiB"):

@@ -4,8 +4,8 @@ import pytest
 
 from data.errors import StoreError
 from data.ledger import Ledger
-from data.store import local_disk
-from data.store.local_disk import require_local_disk
+from data.store import home_checks
+from data.store.home_checks import require_local_disk
 from flows.record import journal
 from flows.server.serve import _alone
 
@@ -22,7 +22,7 @@ def mounted(tmp_path, monkeypatch):
             Partition("server:/export", f"{tmp_path}/mnt", kind, ""),
             Partition("/dev/vdb", f"{tmp_path}/mnt/scratch", "xfs", ""),
         ]
-        monkeypatch.setattr(local_disk.psutil, "disk_partitions", lambda all: partitions)
+        monkeypatch.setattr(home_checks.psutil, "disk_partitions", lambda all: partitions)
         return tmp_path / "mnt"
 
     return mount

@@ -3,8 +3,8 @@ import os
 import pytest
 
 from data.errors import StoreError
-from data.store import home_owner as own_home
-from data.store.home_owner import require_own_home
+from data.store import home_checks as own_home
+from data.store.home_checks import require_own_home
 from flows.cli import launch
 from flows.record import journal
 from flows.server.serve import _alone

@@ -167,7 +167,7 @@ def test_what_never_ends_is_not_copied(
 def test_an_archive_that_unpacks_without_end_is_refused(
     tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.formats.unpacking.STREAM_BYTES", 2**20)
+    monkeypatch.setattr("data.formats.archives.STREAM_BYTES", 2**20)
     dataset, _ = small()
     source = replace(dataset.sources[0], sha256="", note="no checksum is known")
     dataset = replace(dataset, sources=(source,))

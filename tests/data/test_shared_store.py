@@ -71,7 +71,7 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
             raise FileNotFoundError(path) if path.endswith("gone") else PermissionError("Access Denied")
 
     monkeypatch.setenv("DPCOST_STORE", "memory://x")
-    monkeypatch.setattr(shared_store, "_place", lambda address: (Closed(), "/folder"))
+    monkeypatch.setattr(shared_store, "_folder", lambda address: Closed())
     assert read_all_shared(["gone"]) == {}
     with pytest.raises(StoreError, match="cannot be used: Access Denied"):
         read_all_shared(["gone", "closed"])
@@ -79,7 +79,7 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
 
 def test_without_an_address_nothing_happens(home, monkeypatch):
     monkeypatch.delenv("DPCOST_STORE", raising=False)
-    monkeypatch.setattr(shared_store, "_place", None)
+    monkeypatch.setattr(shared_store, "_folder", None)
     check_shared_store()
     share(home / "a")
     assert not bring(home / "a", "")
@@ -112,13 +112,13 @@ def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch
 
 def test_no_password_is_shown(home, monkeypatch):
     class Broken:
-        protocol = "memory"
+        fs = fsspec.filesystem("memory")
 
         def pipe_file(self, *_):
             raise PermissionError("Access Denied")
 
     monkeypatch.setenv("DPCOST_STORE", "ftp://me:secret@host/folder")
-    monkeypatch.setattr(shared_store, "_place", lambda address: (Broken(), "/folder"))
+    monkeypatch.setattr(shared_store, "_folder", lambda address: Broken())
     with pytest.raises(
         StoreError, match="DPCOST_STORE=ftp://host/folder cannot be used: Access Denied"
     ) as caught:

@@ -13,16 +13,16 @@ import pytest
 
 from data.dataset import Dataset
 from data.errors import CorruptSource, Unreachable
+from data.fetch import frames
 from data.fetch.frames import ROW_GROUP
-from data.fetch.ingest import FramesRef, ref_from_dict, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
-from data.formats import frames_csv
 from data.prepare.frame_features import stream_frames
 from data.registry import get_dataset
-from data.store.references import Repair
+from data.store.references import FramesRef, Repair, ref_from_dict
 
 SENTINEL = "123456.789"
-N = 200
+N = 100
 LABELS = {"Flocking": "Class", "Aligned": "Class", "Grouped": "Class"}
 
 
@@ -73,12 +73,12 @@ def read_back(ref: FramesRef) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None:
-    dataset = small()
-    values, labels = made(N)
+    dataset = small(n_boids=3)
+    values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
     url = web.serve("/swarm+behavior.zip", zipped(texts))
     for i, name in enumerate(("swarm", "swarm_aligned", "swarm_grouped")):
-        dataset = small(name)
+        dataset = small(name, n_boids=3)
         dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
         raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
         ref = to_parquet(dataset, raw, home=tmp_path)
@@ -128,7 +128,7 @@ def test_pieces_of_any_size_give_the_same_bytes(tmp_path: Path, monkeypatch: pyt
     dataset = small(n_boids=2)
     payload = zipped({"Flocking": "\n".join(lines_of(dataset, *made(N, n_boids=2))) + "\n"})
     whole = stored(dataset, payload, tmp_path / "a")
-    monkeypatch.setattr(frames_csv, "PIECE_BYTES", 300)
+    monkeypatch.setattr(frames, "PIECE_BYTES", 300)
     assert stored(dataset, payload, tmp_path / "b").sha256 == whole.sha256
 
 
@@ -154,13 +154,13 @@ def both(first: Any, second: Any) -> Callable[[list[str]], list[str]]:
         (edited(0, 3, "speed"), "another layout: column 4 is not headed 'yVel1'"),
         (lambda lines: lines[1:], "another layout: column 1 is not headed 'x1'"),
         (lambda lines: lines[:1], "has no rows"),
-        (lambda lines: lines[:-5], "has 195 rows, 200 were published"),
+        (lambda lines: lines[:-5], "has 95 rows, 100 were published"),
         (edited(7, 24, "2"), "label 'Class' must be 0 or 1, it is not in 1 rows"),
         (edited(7, 0, SENTINEL), "x outside its public bounds in 1 entries"),
         (edited(7, 23, "-1"), "nS outside its public bounds in 1 entries"),
         (
             both(edited(7, 1, ""), edited(8, 1, "NaN")),
-            r"3 of 200 rows are unusable \(blank .* y1: 2, .* x1: 1",
+            r"3 of 100 rows are unusable \(blank .* y1: 2, .* x1: 1",
         ),
         (both(edited(7, 1, "inf"), edited(8, 1, "-inf")), r"unusable \(infinity in column y1: 2, blank"),
     ],
@@ -176,11 +176,11 @@ def test_a_wrong_table_is_one_sentence(tmp_path: Path, edit: Any, message: str) 
     assert not list(tmp_path.rglob("*.parquet*"))
 
 
-def test_text_in_the_middle_of_row_20000(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames_csv, "PIECE_BYTES", 1 << 16)
-    dataset = small(n_boids=2, n=24_016)
-    lines = edited(20_000, 11, SENTINEL + "?")(lines_of(dataset, *made(24_016, n_boids=2)))
-    with pytest.raises(CorruptSource, match=r"row 20,000, column 'nS1' holds text instead") as caught:
+def test_text_far_down_a_file_is_found_by_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "PIECE_BYTES", 1 << 13)
+    dataset = small(n_boids=2, n=3_000)
+    lines = edited(2_000, 11, SENTINEL + "?")(lines_of(dataset, *made(3_000, n_boids=2)))
+    with pytest.raises(CorruptSource, match=r"row 2,000, column 'nS1' holds text instead") as caught:
         stored(dataset, zipped({"Flocking": "\n".join(lines)}), tmp_path)
     assert SENTINEL not in str(caught.value)
 
@@ -216,10 +216,10 @@ def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path: Pa
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("data.formats.unpacking.LINE_BYTES", 1000)
-    monkeypatch.setattr("data.formats.frames_csv.LINE_BYTES", 1000)
-    monkeypatch.setattr("data.formats.frames_csv.PIECE_BYTES", 100)
+    monkeypatch.setattr("data.formats.archives.LINE_BYTES", 1000)
+    monkeypatch.setattr("data.fetch.frames.LINE_BYTES", 1000)
+    monkeypatch.setattr("data.fetch.frames.PIECE_BYTES", 100)
     with pytest.raises(CorruptSource, match=r"a\.csv unpacks to a line of more"):
-        next(frames_csv.read_csv(io.BytesIO(b"x" * 2000), ("x",), file="a.csv"))
+        next(frames.read_csv(io.BytesIO(b"x" * 2000), ("x",), file="a.csv"))
     with pytest.raises(CorruptSource, match=r"a\.csv has a line of more than 1,000 bytes"):
-        next(frames_csv.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))
+        next(frames.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))

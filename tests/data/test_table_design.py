@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from data.datasets import housing
 from data.errors import DataError
-from data.prepare.prepared_table import PreparedTable, draw_rows
-from data.prepare.table_design import prepare_table, read_prepared_table, table_bytes
+from data.prepare.table_design import (
+    PreparedTable,
+    draw_rows,
+    prepare_table,
+    read_prepared_table,
+    table_bytes,
+)
 from data.registry import get_dataset
 
 RESPONSE = "median_house_value"
@@ -36,7 +41,6 @@ def full_sample_target(prepared: PreparedTable) -> Any:
 
 def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.DataFrame) -> None:
     public = build(table)
-    assert public.private
     assert public.column_names == (*COVARIATES, "intercept")
     assert public.X.flags.c_contiguous
     assert public.X.dtype == np.float64
@@ -45,10 +49,8 @@ def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.Data
     np.testing.assert_allclose(public.y, (table[RESPONSE] - 200_000) / 100_000)
 
 
-def test_paper_units_are_z_scores_of_the_full_data_and_not_private(table: pd.DataFrame) -> None:
+def test_paper_units_are_z_scores_of_the_full_data(table: pd.DataFrame) -> None:
     paper = build(table, "standardised")
-    assert not paper.private
-    assert "not private" in paper.note
     assert paper.column_names == tuple(COVARIATES)
     assert paper.X.flags.c_contiguous
     np.testing.assert_allclose(paper.X.mean(axis=0), 0, atol=1e-12)

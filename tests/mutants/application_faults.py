@@ -34,9 +34,9 @@ APPLICATION_FAULTS = {
             (f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",),
         ),
     },
-    "data/prepare/group_difference.py": {
+    "data/prepare/genotype_groups.py": {
         "genotypes are flipped": Fault(
-            "group_difference", operation("CENTER", "-({all})"), ("tests/data/test_group_difference.py",)
+            "group_difference", operation("CENTER", "-({all})"), ("tests/data/test_genotype_groups.py",)
         ),
     },
     "data/store/folders.py": {

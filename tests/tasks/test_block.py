@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import PreparedTable
 from reports.analysis.results import validate_results
 from tasks.problems.subsamples import Subsamples
 from tasks.run.block import compute_block
@@ -38,8 +38,6 @@ def design():
         y=X @ [1.0, -0.5, 0.1] + 0.1 * rng.normal(size=200),
         column_names=("a", "b", "intercept"),
         to_standard=np.eye(2, 3),
-        private=True,
-        note="",
     )
 
 

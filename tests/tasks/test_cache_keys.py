@@ -98,12 +98,12 @@ tasks/problems/problem.py | axis=0 | axis=1 | housing ols, snp zero, swarm zero 
 data/prepare/table_design.py | std[:d] / scale | std[:d] * scale | housing design | snp zero, housing table
 data/prepare/table_design.py | std[:d] / scale | std[:d] * scale | swarm design | snp zero, housing table
 data/prepare/frame_features.py | CLIP = 3.0 | CLIP = 2.0 | swarm design, swarm zero | snp design
-data/prepare/prepared_table.py | n_rows // 2 | n_rows // 3 | housing ols | snp zero
-data/prepare/group_difference.py | CENTER = 1 | CENTER = 2 | snp design, snp zero | housing ols
-data/prepare/traced_group.py | **2 | **3 | tracing_attack dp_mean | housing ols
-data/formats/delimited.py | raise  | return  | housing table, swarm table | housing ols
+data/prepare/table_design.py | n_rows // 2 | n_rows // 3 | housing ols | snp zero
+data/prepare/genotype_groups.py | CENTER = 1 | CENTER = 2 | snp design, snp zero | housing ols
+data/prepare/genotype_groups.py | **2 | **3 | tracing_attack dp_mean | housing ols
+data/formats/archives.py | raise  | return  | housing table, swarm table | housing ols
 data/datasets/housing.py | 0.45 | 0.46 | housing table | swarm table
-data/standins/flock.py | > 0.5 | > 0.6 | swarm table | housing ols
+data/simulations/flock.py | > 0.5 | > 0.6 | swarm table | housing ols
 data/simulations/glms.py | glm_lowdim dp_glm | housing ols, tracing_attack dp_mean
 dpalgos/central/dp_linear_regression.py | housing dp_linear_regression | housing ols, housing adassp
 dpalgos/central/dp_mean.py | tracing_attack dp_mean | housing ols, tracing_attack sample_mean

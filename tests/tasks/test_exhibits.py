@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from data.fetch.ingest import FramesRef, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import load_frames, scales
 from data.registry import get_dataset
+from data.store.references import FramesRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.cache.keys import UNCACHED

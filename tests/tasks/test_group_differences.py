@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepare.group_difference import GroupDifference
+from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
 from reports.exhibits.genome import Genome
 from tasks.problems.abilities import HeadlineRun
@@ -27,12 +27,6 @@ def prepared(n_snps, sizes=(30, 25)):
         sizes=sizes,
         target=first.mean(axis=0) - second.mean(axis=0),
         snps=pd.DataFrame({**snps, "position": range(n_snps), "allele_1": "A", "allele_2": "C"}),
-        group_names=("a", "b"),
-        missing_per_snp=np.zeros(n_snps, dtype=int),
-        missing_per_person=np.zeros(sum(sizes), dtype=int),
-        left_out=(),
-        private=True,
-        notes=(),
     )
 
 

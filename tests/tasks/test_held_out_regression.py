@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import PreparedTable
 from reports.exhibits import performance_profile as exhibit
 from tasks.problems.held_out_regression import EXCESS_RISK, HeldOutRegression
 from tests.tasks.blocks import made_block, made_cell
@@ -30,8 +30,6 @@ def drawn(n=300, replicates=4):
         column_names=(*COVARIATES, "intercept"),
         to_standard=np.array([[2.0, 0, 0], [0, 2.0, 0]]),
         groups=None,
-        private=True,
-        note="",
     )
     block = made_block(
         PROBLEM, OLS, n=200, replicates=replicates, study="regressions", panel="houses", seed=3

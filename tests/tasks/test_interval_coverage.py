@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import PreparedTable
 from data.simulations import simulator
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from flows.studies.find_study import find_study
@@ -67,7 +67,7 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 2))
     y = X @ [1.0, 2.0] + rng.standard_normal(400)
-    table = PreparedTable(X=X, y=y, column_names=("a", "b"), to_standard=None, private=True, note="")
+    table = PreparedTable(X=X, y=y, column_names=("a", "b"), to_standard=None)
     problem = IntervalResamples(
         kind="interval_resamples",
         dataset="housing",

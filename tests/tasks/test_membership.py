@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepare.traced_group import TracedGroup, draw_roles
+from data.prepare.genotype_groups import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.roc import auc_ceiling, gaussian_auc_ceiling
 from flows.studies.find_study import find_study

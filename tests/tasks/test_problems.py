@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepare.group_difference import GroupDifference
+from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
 from reports.analysis.results import validate_results
@@ -185,12 +185,6 @@ def groups():
         sizes=(9, 8),
         target=X[:9].mean(axis=0) / 2 + X[9:].mean(axis=0) / 2,
         snps=pd.DataFrame({"snp": list("abcdef")}),
-        group_names=("one", "other"),
-        missing_per_snp=np.zeros(6, dtype=int),
-        missing_per_person=np.zeros(17, dtype=int),
-        left_out=(),
-        private=True,
-        notes=("a note",),
     )
 
 

@@ -69,7 +69,7 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
 
 def test_offline_is_named_as_a_reason_only_if_it_is_one(home, monkeypatch):
     fault = Unreachable("no connection to the official address", reasons=("no connection",))
-    monkeypatch.setattr("tasks.bring.fetch.fetch_raw", Mock(side_effect=fault))
+    monkeypatch.setattr("data.fetch.raw_files.fetch", Mock(side_effect=fault))
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
     assert fetch.fn("housing").reasons == ("no connection",)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.faults import SpecError
@@ -25,9 +25,7 @@ def frames(n=600, seed=0):
     X = rng.uniform(-1, 1, (n, 2401)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] + 0.2 * rng.standard_normal(n) > 0).astype(float)
     names = (*(f"f{j}" for j in range(2400)), "intercept")
-    return PreparedTable(
-        X=X, y=y, column_names=names, to_standard=None, groups=np.arange(n) // 4, private=True, note=""
-    )
+    return PreparedTable(X=X, y=y, column_names=names, to_standard=None, groups=np.arange(n) // 4)
 
 
 def cell(name="iht_glm", **params):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepare.prepared_table import PreparedTable
+from data.prepare.table_design import PreparedTable
 from data.registry import get_dataset
 from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread

@@ -1,5 +1,6 @@
-"""Helpers for the parsers: open an archive, split delimited text; every fault one sentence."""
+"""Archives and delimited text: limits on what unpacks without end, and every fault one sentence."""
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -7,22 +8,67 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import pandas as pd
 
 from data.errors import CorruptSource
-from data.formats.unpacking import read_whole
+
+WHOLE_BYTES = 2**28  # of what is read into memory in one piece
+STREAM_BYTES = 2**34  # of what is read piece by piece
+LINE_BYTES = 2**26
+_CHUNK_BYTES = 2**20
+
+
+def read_whole(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
+    """Return all that a stream holds, or refuse more than `WHOLE_BYTES`."""
+    content = stream.read(WHOLE_BYTES + 1)
+    if len(content) > WHOLE_BYTES:
+        raise CorruptSource(_too_large(file, "more", WHOLE_BYTES))
+    return content
+
+
+def read_line(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
+    """Return the next line of a stream, empty at its end, or refuse one longer than `LINE_BYTES`."""
+    line = stream.readline(LINE_BYTES + 1)
+    if len(line) > LINE_BYTES:
+        raise CorruptSource(_too_large(file, "a line of more", LINE_BYTES))
+    return line
+
+
+def is_gzip(path: Path) -> bool:
+    return _first_bytes(path) == b"\x1f\x8b"
+
+
+def open_plain(path: Path) -> IO[bytes] | gzip.GzipFile:
+    """Open a file that gzip may have compressed, whatever its name."""
+    return gzip.open(path) if is_gzip(path) else open(path, "rb")
+
+
+def check_archive(path: Path) -> str:
+    """Unpack a zip or gzip file without storing it and return a description of its fault, or ``""``.
+
+    Raises what `zipfile` and `gzip` do about a damaged one; any other file passes.
+    """
+    if is_gzip(path):
+        with gzip.open(path) as opened:
+            size = 0
+            while size <= STREAM_BYTES and (chunk := opened.read(_CHUNK_BYTES)):
+                size += len(chunk)
+    elif _first_bytes(path) == b"PK":
+        with zipfile.ZipFile(path) as opened_zip:
+            size = sum(info.file_size for info in opened_zip.infolist())
+            if size <= STREAM_BYTES:  # no member yields more than it declares
+                return "" if opened_zip.testzip() is None else "a truncated or damaged archive"
+    else:
+        return ""
+    return _too_large("an archive that", "more", STREAM_BYTES) if size > STREAM_BYTES else ""
 
 
 def read_member(archive: Path, member: str) -> bytes:
     """Return one file out of a ``.zip`` or (compressed) tar archive.
 
-    Parameters
-    ----------
-    archive : pathlib.Path
-    member : str
-        The file's path inside the archive; a name without a folder is found in any folder.
+    A name without a folder is found in any folder of the archive.
 
     Raises
     ------
@@ -44,13 +90,7 @@ def read_member(archive: Path, member: str) -> bytes:
 
 @contextmanager
 def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
-    """Open one file of a ``.zip`` as a stream; reading a damaged one raises the errors of `zipfile`.
-
-    Raises
-    ------
-    CorruptSource
-        The archive has no directory of its files, or holds no such file.
-    """
+    """Open one file of a ``.zip`` as a stream; reading a damaged one raises the errors of `zipfile`."""
     try:
         opened = zipfile.ZipFile(archive)
     except (zipfile.BadZipFile, EOFError):
@@ -65,7 +105,7 @@ def damaged(archive: Path) -> CorruptSource:
 
 
 def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, file: str) -> pd.DataFrame:
-    r"""Split headerless text into a table of text; typing it is `data.formats.table.typed`'s part.
+    r"""Split headerless text into a table of text; typing it is `data.fetch.tables`' part.
 
     Parameters
     ----------
@@ -76,11 +116,6 @@ def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, fi
         One character, or ``r"\s+"``.
     file : str
         What messages call the file.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Text; a blank or absent field is missing.
 
     Raises
     ------
@@ -111,8 +146,17 @@ def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, fi
     return table
 
 
+def _first_bytes(path: Path) -> bytes:
+    with open(path, "rb") as handle:
+        return handle.read(2)
+
+
 def _find(names: list[str], member: str, archive: Path) -> str:
     for name in names:
         if name == member or name.rsplit("/", 1)[-1] == member:
             return name
     raise CorruptSource(f"{archive.name} holds no file {member}; get the archive again")
+
+
+def _too_large(file: str, what: str, limit: int) -> str:
+    return f"{file} unpacks to {what} than {limit // 2**20:,} MiB, beyond anything published; get it again"

@@ -1,34 +1,58 @@
-"""From a parser's table of text to a typed, checked table; every fault counted, no value shown."""
+"""A table of numbers in the store: typed, checked and written; every fault counted, no value shown."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from data import datasets
 from data.dataset import Dataset
 from data.errors import CorruptSource
-from data.store.references import Repair
+from data.fetch.raw_files import RawFile
+from data.store.folders import atomic_write
+from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe
 
-MAX_DROPPED_FRACTION = 0.01
+
+def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> DatasetRef:
+    """Parse a dataset's table, or make one up, and check and write it.
+
+    Raises
+    ------
+    CorruptSource
+        The content is not the published table.
+    """
+    if raw.is_stand_in:
+        frame = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
+    else:
+        frame = datasets.parser(dataset.name, raw.layout)(Path(raw.path))
+    table, repairs = typed(frame, dataset)
+    if not raw.is_stand_in and len(frame) != dataset.n_rows:
+        raise CorruptSource(
+            f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
+            "get the file again"
+        )
+    check_bounds(table, dataset)
+    digest = table_digest(table)
+    if not raw.is_stand_in and dataset.table_sha256 not in ("", digest):
+        dropped = f" after dropping rows ({describe(repairs)})" if repairs else ""
+        raise CorruptSource(
+            f"{dataset.name}: the table{dropped} is not the published one, its content digest differs; "
+            "get the file again"
+        )
+    ref = DatasetRef(**raw.provenance(path), n_rows=len(table), rows_read=len(frame), repairs=repairs)
+    arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
+    arrow = arrow.replace_schema_metadata(ref.metadata(table_sha256=digest))
+    atomic_write(path, lambda handle: pq.write_table(arrow, handle))
+    return ref
 
 
 def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
     """Turn a parser's table into the registry's columns and types, and drop the unusable rows.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Text or numbers, columns in any order.
-    dataset : Dataset
-
-    Returns
-    -------
-    table : pandas.DataFrame
-        The registry's columns in its order, without missing or infinite values.
-    repairs : tuple of Repair
-        What was dropped and why.
 
     Raises
     ------
@@ -50,7 +74,7 @@ def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Re
     repairs: list[Repair] = []
     numbers: dict[str, npt.NDArray[np.float64]] = {}
     for column in dataset.columns:
-        values, faults = numbers_and_faults(frame[column.name])
+        values, faults = _numbers_and_faults(frame[column.name])
         if column.dtype == "int64":
             faults["fraction in a whole-number column"] = np.isfinite(values) & (values != np.rint(values))
         for kind, rows in faults.items():
@@ -69,23 +93,10 @@ def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Re
     return table, tuple(repairs)
 
 
-def numbers_and_faults(
+def _numbers_and_faults(
     values: "pd.Series[Any]",
 ) -> tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.bool_]]]:
-    """Read a column as floating-point numbers, exactly, and say which rows have what fault.
-
-    Parameters
-    ----------
-    values : pandas.Series
-        Numbers, or text that should be numbers.
-
-    Returns
-    -------
-    numbers : (n,) array
-        NaN where a row is blank or is not a number.
-    faults : dict of str to (n,) boolean array
-        Keys are phrases that end where the column's name follows.
-    """
+    """Read a column as floating-point numbers, exactly, and say which rows have what fault."""
     text = np.zeros(len(values), dtype=bool)
     if pd.api.types.is_bool_dtype(values):
         numbers, text = np.full(len(values), np.nan), ~text
@@ -107,54 +118,32 @@ def numbers_and_faults(
     }
 
 
-def describe(repairs: tuple[Repair, ...] | list[Repair]) -> str:
-    """Return the repairs as one phrase."""
-    return ", ".join(f"{repair.reason}: {repair.count:,}" for repair in repairs)
-
-
-def check_schema(table: pd.DataFrame, dataset: Dataset) -> None:
-    """Check names, order, types and public bounds with pandera.
-
-    Raises
-    ------
-    CorruptSource
-        The table leaves the schema; the message names columns and counts, never a value.
-    """
-    import pandera.pandas as pa
-
-    schema = pa.DataFrameSchema(
-        {
-            column.name: pa.Column(
-                column.dtype, pa.Check.in_range(column.lower, column.upper, error="outside its public bounds")
-            )
-            for column in dataset.columns
-        },
-        strict=True,
-        ordered=True,
-    )
+def _number_or_none(cell: Any) -> float | None:
     try:
-        schema.validate(table, lazy=True)
-    except pa.errors.SchemaErrors as error:
-        # pandera's own message quotes the offending cells.
-        cases = error.failure_cases.groupby(["column", "check"], sort=False).size()
-        faults = ", ".join(f"{column} {check} in {count:,} rows" for (column, check), count in cases.items())
-    else:
-        return
-    raise CorruptSource(f"{dataset.name}: {faults}; get the file again or mend the bounds in the registry")
+        return float(cell)
+    except (TypeError, ValueError):
+        return None
+
+
+def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
+    """Refuse values outside the public bounds; the message names columns and counts, never a value."""
+    outside = {
+        column.name: int((~table[column.name].between(column.lower, column.upper)).sum())
+        for column in dataset.columns
+    }
+    faults = [
+        f"{name} outside its public bounds in {count:,} rows" for name, count in outside.items() if count
+    ]
+    if faults:
+        raise CorruptSource(
+            f"{dataset.name}: {', '.join(faults)}; get the file again or mend the bounds in the registry"
+        )
 
 
 def table_digest(table: pd.DataFrame) -> str:
     """Return the sha256 of a table's content: names, types, order of rows and every bit of its values.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        ``float64`` and ``int64`` columns.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits, the same on every machine and for every file layout.
+    Columns are ``float64`` or ``int64``; the digest is the same on every machine and for every file layout.
     """
     digest = hashlib.sha256()
     for name in table.columns:
@@ -163,10 +152,3 @@ def table_digest(table: pd.DataFrame) -> str:
         # Adding zero makes -0.0 and 0.0 one value.
         digest.update(np.ascontiguousarray(values + 0, dtype=values.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()
-
-
-def _number_or_none(cell: Any) -> float | None:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return None

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,11 @@ from hypothesis import strategies as st
 
 from data.errors import DataError
 from data.fetch.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotypes, stream_blocks
-from data.fetch.ingest import GenotypeRef, to_parquet
+from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch_or_stand_in, mirror_from_environment
 from data.formats.cohort import MISSING, SnpBlock
-from data.prepare.group_difference import (
+from data.prepare.genotype_groups import (
     VALUE_BOUND,
-    SnpChoice,
     choose_by_frequency,
     choose_evenly,
     count_alleles,
@@ -23,10 +23,10 @@ from data.prepare.group_difference import (
     paired_rows,
     people_by_frequency_rule,
     person_mask,
+    traced_group,
 )
 from data.registry import get_dataset
-
-EVERY = SnpChoice(np.arange(6), True, "note")
+from data.store.references import GenotypeRef
 
 
 def cohort(calls: Any, group: Any, missing: Any = None) -> Genotypes:
@@ -63,7 +63,7 @@ def block_of(genotypes: Genotypes) -> list[SnpBlock]:
 
 def test_the_mean_of_the_rows_is_the_difference_of_group_means() -> None:
     genotypes = random_cohort(sizes=(25, 25))
-    prepared = group_difference(genotypes, EVERY)
+    prepared = group_difference(genotypes)
     means = [genotypes.calls[genotypes.group == code].mean(axis=0) for code in (0, 1)]
     np.testing.assert_allclose(prepared.target, means[0] - means[1])
     np.testing.assert_allclose(prepared.X.mean(axis=0), prepared.target)
@@ -74,7 +74,7 @@ def test_the_mean_of_the_rows_is_the_difference_of_group_means() -> None:
 
 def test_groups_of_unlike_size_have_their_own_means_in_the_target() -> None:
     genotypes = random_cohort(sizes=(31, 12))
-    prepared = group_difference(genotypes, EVERY)
+    prepared = group_difference(genotypes)
     means = [genotypes.calls[genotypes.group == code].mean(axis=0) for code in (0, 1)]
     np.testing.assert_allclose(prepared.target, means[0] - means[1])
     assert prepared.sizes == (31, 12)
@@ -82,62 +82,34 @@ def test_groups_of_unlike_size_have_their_own_means_in_the_target() -> None:
     np.testing.assert_array_equal(prepared.X[31:], -2 * (genotypes.calls[genotypes.group == 1] - 1.0))
 
 
-def test_missing_calls_are_the_center_and_counted() -> None:
-    prepared = group_difference(cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1]),
-                                SnpChoice(np.arange(2), True, "note"), max_missing=1.0)  # fmt: skip
+def test_missing_calls_are_the_center() -> None:
+    few = np.zeros(4, dtype=int)  # of all SNPs, of which these are a choice
+    prepared = group_difference(cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1], few))
     np.testing.assert_array_equal(prepared.X, [[2, 0], [-2, 0], [0, 0], [-2, -2]])
-    np.testing.assert_array_equal(prepared.missing_per_snp, [1, 2])
-    np.testing.assert_array_equal(prepared.missing_per_person, [1, 0, 2, 0])
-    assert "3 of 8 calls (37.50%) were missing" in prepared.notes[-1]
 
 
-def test_people_with_too_many_missing_calls_are_left_out_and_counted() -> None:
+def test_people_with_too_many_missing_calls_are_left_out_and_counted(caplog: Any) -> None:
     genotypes = cohort(np.ones((5, 6)), [0, 0, 1, 1, NO_GROUP], missing=[1, 0, 3, 0, 6])
-    prepared = group_difference(genotypes, EVERY, max_missing=0.2)
-    assert prepared.sizes == (2, 1)
-    assert [(r.reason, r.count) for r in prepared.left_out] == [
-        ("person with more than 20% calls missing", 1)
-    ]
-
-
-def test_minor_orientation_counts_the_rarer_allele_and_keeps_every_l2_error() -> None:
-    genotypes = random_cohort(missing=0.05, seed=3)
-    coded = group_difference(genotypes, EVERY, max_missing=1)
-    minor = group_difference(genotypes, EVERY, orientation="minor", max_missing=1)
-    assert coded.private
-    assert not minor.private
-    assert "not private" in minor.notes[1]
-    np.testing.assert_allclose(np.abs(minor.target), np.abs(coded.target))
-    both = np.r_[minor.X[: minor.sizes[0]], -minor.X[minor.sizes[0] :]] / 2
-    assert (both.mean(axis=0) <= 1e-12).all()
-    assert (minor.missing_per_snp == coded.missing_per_snp).all()
+    assert group_difference(replace(genotypes, n_snps_stored=12)).sizes == (2, 1)
+    assert "1 people are left out: more than 10% calls missing" in caplog.text
 
 
 def test_minor_allele_frequency_is_half_the_mean_of_the_calls() -> None:
     calls = np.array([[2, 2, 0, 1], [1, MISSING, 0, MISSING], [2, MISSING, 0, MISSING]])
     counts = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([True, True, True]))
-    np.testing.assert_allclose(counts.frequency, [5 / 6, 1, 0, 0.5])
     np.testing.assert_allclose(counts.minor_allele_frequency, [1 / 6, 0, 0, 0.5])
     np.testing.assert_array_equal(counts.called, [3, 1, 3, 1])
     few = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([False, True, False]))
-    assert np.isnan(few.frequency[1])
+    assert np.isnan(few.minor_allele_frequency[1])
 
 
 def test_the_most_frequent_snps_are_chosen_and_ties_go_to_the_first() -> None:
     calls = np.array([[0, 1, 1, 0, 2, MISSING], [1, 1, 1, 0, 2, MISSING]])
     counts = count_alleles(block_of(cohort(calls, [0, 1])), np.array([True, True]))
-    chosen = choose_by_frequency(counts, 2, selection="all_subjects")
-    np.testing.assert_array_equal(chosen.index, [1, 2])
-    assert not chosen.private
-    assert "not private" in chosen.note
-    assert [(r.reason, r.count) for r in chosen.passed_over] == [
-        ("SNP with more than 10% of its calls missing", 1)
-    ]
-    np.testing.assert_array_equal(choose_by_frequency(counts, 3, selection="public_panel").index, [0, 1, 2])
-    np.testing.assert_array_equal(
-        choose_by_frequency(counts, 4, selection="public_panel").index, [0, 1, 2, 3]
-    )
-    assert choose_by_frequency(counts, 4, selection="public_panel").private
+    for n_snps, chosen in ((2, [1, 2]), (3, [0, 1, 2]), (4, [0, 1, 2, 3])):
+        np.testing.assert_array_equal(choose_by_frequency(counts, n_snps), chosen)
+    with pytest.raises(DataError, match="between 1 and the 5 SNPs"):  # the last lacks half of its calls
+        choose_by_frequency(counts, 6)
 
 
 def test_a_public_choice_does_not_depend_on_the_people_who_are_compared() -> None:
@@ -150,16 +122,16 @@ def test_a_public_choice_does_not_depend_on_the_people_who_are_compared() -> Non
     for one in (calls, other):
         genotypes = cohort(one, group)
         counts = count_alleles(block_of(genotypes), people_by_frequency_rule(genotypes.group, "public_panel"))
-        chosen.append(choose_by_frequency(counts, 7, selection="public_panel").index)
+        chosen.append(choose_by_frequency(counts, 7))
     np.testing.assert_array_equal(*chosen)
     np.testing.assert_array_equal(people_by_frequency_rule(group, "all_subjects"), group != NO_GROUP)
 
 
 def test_evenly_spaced_snps_are_distinct_and_spread() -> None:
-    index = choose_evenly(4_367, 2_000).index
+    index = choose_evenly(4_367, 2_000)
     assert (index[0], len(np.unique(index))) == (0, 2_000)
     assert set(np.diff(index)) <= {2, 3}
-    np.testing.assert_array_equal(choose_evenly(5, 5).index, np.arange(5))
+    np.testing.assert_array_equal(choose_evenly(5, 5), np.arange(5))
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.data(), st.integers(0, 2**32 - 1))
@@ -190,14 +162,14 @@ def test_draws_are_uniform() -> None:
 
 
 def test_all_of_both_groups_give_the_target() -> None:
-    prepared = group_difference(random_cohort(sizes=(15, 15)), EVERY)
+    prepared = group_difference(random_cohort(sizes=(15, 15)))
     draw = draw_people(prepared.sizes, 15, [np.random.default_rng(0)])
     mask = person_mask(draw, 30)
     np.testing.assert_allclose(prepared.X.T @ mask[:, 0] / 30, prepared.target)
 
 
 def test_both_forms_have_the_same_mean_within_the_same_bound() -> None:
-    prepared = group_difference(random_cohort(missing=0.1), EVERY, max_missing=1)
+    prepared = group_difference(replace(random_cohort(missing=0.1), n_snps_stored=60))
     draw = draw_people(prepared.sizes, 11, np.random.default_rng(1).spawn(4))
     mask = person_mask(draw, len(prepared.X))
     assert mask.flags.f_contiguous
@@ -231,7 +203,7 @@ def test_a_person_moves_the_answer_by_two_over_m_never_more() -> None:
 
 
 def answers_of(calls: Any, group: Any) -> list[Any]:
-    prepared = group_difference(cohort(calls, group, missing=np.zeros(len(calls), dtype=int)), EVERY)
+    prepared = group_difference(cohort(calls, group, missing=np.zeros(len(calls), dtype=int)))
     draw = draw_people(prepared.sizes, len(group) // 2, [np.random.default_rng(9)])
     return [
         prepared.X[person_mask(draw, len(group))[:, 0]].mean(axis=0),
@@ -252,14 +224,11 @@ def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m() ->
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (lambda g: group_difference(g, EVERY, orientation="odd"), "orientation must be one of as_coded"),
-        (lambda g: group_difference(g, EVERY, max_missing=10), "max_missing must be a share between 0 and 1"),
-        (lambda g: group_difference(g, choose_evenly(6, 4)), "hold 6 SNPs, 4 are chosen; read them"),
         (lambda g: choose_evenly(6, 7), "n_snps must be between 1 and the 6 SNPs there are.*got 7"),
         (lambda g: choose_evenly(6, 0), "n_snps must be between 1 and the 6 SNPs there are.*got 0"),
         (lambda g: people_by_frequency_rule(g.group, "public_panel"), "people outside both groups"),
         (lambda g: count_alleles(block_of(g), g.group == 9), "nobody is left to count alleles among"),
-        (lambda g: group_difference(cohort(g.calls, 0 * g.group), EVERY), "group 'controls' has nobody left"),
+        (lambda g: group_difference(cohort(g.calls, 0 * g.group)), "group 'controls' has nobody left"),
         (lambda g: draw_people((30, 20), 21, []), "m must be between 1 and the 20 people.*got 21"),
         (lambda g: draw_people((30, 20), 0, []), "m must be between 1 and the 20 people"),
     ],
@@ -276,12 +245,12 @@ def test_all_calls_missing_and_fewer_usable_snps_than_asked() -> None:
     with pytest.raises(DataError, match="every call of these 4 people is missing"):
         count_alleles(block_of(nothing), everybody)
     with pytest.raises(DataError, match="every call of the people who are compared is missing"):
-        group_difference(nothing, EVERY)
+        group_difference(nothing)
     calls = np.ones((4, 6))
     calls[:, 2:] = MISSING
     counts = count_alleles(block_of(cohort(calls, [0, 0, 1, 1])), everybody)
     with pytest.raises(DataError, match="the 2 SNPs there are to choose from, got 3"):
-        choose_by_frequency(counts, 3, selection="all_subjects")
+        choose_by_frequency(counts, 3)
 
 
 def ingested(name: str, home: Path) -> GenotypeRef:
@@ -306,10 +275,27 @@ def test_the_error_of_the_zero_vector_is_the_reference(
     ref = ingested(name, tmp_path)
     group = read_genotypes(ref, np.array([0])).group
     counts = count_alleles(stream_blocks(ref), people_by_frequency_rule(group, selection))
-    choice = choose_by_frequency(counts, 2_000, selection=selection)
-    prepared = group_difference(read_genotypes(ref, choice.index), choice)
+    prepared = group_difference(read_genotypes(ref, choose_by_frequency(counts, 2_000)))
     assert prepared.sizes == ref.group_sizes
-    assert prepared.private == (selection == "public_panel")
     if ref.data_source == "real":
         assert np.linalg.norm(prepared.target) == pytest.approx(zero_error, abs=0.005)
     assert np.isfinite(prepared.target).all()
+
+
+CALLS = np.array([[0, 1, 2], [2, MISSING, 0], [1, 1, 1], [2, 2, 0], [2, 0, MISSING]])
+
+
+def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither() -> None:
+    group = traced_group(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP]))
+    assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
+    assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
+    assert group.panel_std == pytest.approx([0.0, np.sqrt(0.5), np.sqrt(0.375)])
+
+
+@pytest.mark.parametrize(
+    ("group", "who"),
+    [([1, 1, 1, NO_GROUP, NO_GROUP], "in the group 'cases'"), ([0, 0, 1, 1, 1], "outside the groups")],
+)
+def test_an_empty_group_cannot_be_traced(group: Any, who: str) -> None:
+    with pytest.raises(DataError, match=who):
+        traced_group(cohort(CALLS, group))

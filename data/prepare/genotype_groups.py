@@ -1,0 +1,250 @@
+"""Prepare the SNP studies: choose SNPs, and write two groups' difference, or one group, as rows of people.
+
+The unit of privacy is a person (digest E13). With g the number of copies of an allele (0, 1 or 2) and m
+people drawn from each group, the estimand's estimate
+
+    (1/m) Σ_first g − (1/m) Σ_second g  =  (1/2m) Σ_people ±2(g − 1)
+
+is a mean of 2m rows in [−2, 2], one per person. Replacing one row moves a coordinate by at most
+2·2/(2m) = 2/m: just what `dp_sparse_mean` with ``value_bound=2`` takes for 2m rows. The paper's m rows
+x1 − x2, also in [−2, 2], cost 2·2/m = 4/m, since a pair is its unit; the mean is the same. Both need the
+groups and their sizes to be public.
+
+Tracing attacks the mean of one group; its rows are g − 1 in [−1, 1].
+
+Counted are copies of the allele that the file names first. Missing calls are replaced by 1, the public
+center, so that they pull a difference towards zero. A person with more than a public share of calls missing
+is left out, a rule on each person's own record. SNPs at even distances, or chosen among people outside both
+groups, who are taken as public, are public choices; SNPs chosen among the people who are compared are not
+private.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from data.errors import DataError
+from data.fetch.genotypes import NO_GROUP, Genotypes
+from data.formats.cohort import MISSING, SnpBlock
+
+VALUE_BOUND = 2.0
+CENTER = 1
+MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class AlleleCounts:
+    """Copies of ``allele_1`` and people with a call, per SNP, among some people."""
+
+    alleles: IntArray
+    called: IntArray
+    n_people: int
+
+    @property
+    def minor_allele_frequency(self) -> FloatArray:
+        """Frequency of the rarer allele: half the mean count (F11), or its complement; NaN without a call."""
+        frequency = np.full(len(self.called), np.nan)
+        np.divide(self.alleles, 2 * self.called, out=frequency, where=self.called > 0)
+        return np.asarray(np.minimum(frequency, 1 - frequency))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupDifference:
+    """Two groups of people at the chosen SNPs, as rows whose mean is the difference of group means.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        ±2(g − 1), + for the first group, whose people come first; C-contiguous, entries in [−2, 2].
+    sizes : tuple of int
+        People of each group; they add up to n.
+    target : (d,) array
+        Mean of the first group less mean of the second, of everybody.
+    snps : (d, 5) pandas.DataFrame
+        Name, chromosome, position and alleles of each coordinate.
+    """
+
+    X: FloatArray
+    sizes: tuple[int, int]
+    target: FloatArray
+    snps: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPeople:
+    """Rows of `GroupDifference.X` drawn from each group, (m, R), in the random order of the draw."""
+
+    first: IntArray
+    second: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class TracedGroup:
+    """A group of people whose mean is released: X (n, d), and the mean of a public panel, (d,)."""
+
+    X: FloatArray
+    panel_mean: FloatArray
+
+    @property
+    def panel_std(self) -> FloatArray:
+        """Standard deviations of g at the panel's frequencies p, Hardy–Weinberg: √ 2p(1 − p), (d,)."""
+        return np.asarray(np.sqrt((1 - self.panel_mean**2) / 2))
+
+
+def count_alleles(blocks: Iterable[SnpBlock], among: Mask) -> AlleleCounts:
+    """Count alleles and calls per SNP among some people; memory stays that of one block."""
+    n_people = int(among.sum())
+    if not n_people:
+        raise DataError("nobody is left to count alleles among; check the groups and the labels")
+    alleles, called = [], []
+    for block in blocks:
+        calls = block.calls[:, among]
+        present = calls != MISSING
+        called.append(present.sum(axis=1))
+        alleles.append(np.where(present, calls, 0).sum(axis=1, dtype=np.int64))
+    counts = AlleleCounts(np.concatenate(alleles), np.concatenate(called), n_people)
+    if not counts.called.any():
+        raise DataError(f"every call of these {n_people:,} people is missing; choose other people or data")
+    return counts
+
+
+def people_by_frequency_rule(
+    group: npt.NDArray[np.int8], selection: Literal["all_subjects", "public_panel"]
+) -> Mask:
+    """Return whose frequencies decide: both groups, or the people outside them."""
+    among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
+    if not among.any():
+        raise DataError(
+            "selection='public_panel' needs people outside both groups, here are none; "
+            "pass selection='evenly_spaced'"
+        )
+    return np.asarray(among)
+
+
+def choose_by_frequency(counts: AlleleCounts, n_snps: int) -> IntArray:
+    """Return the SNPs of highest minor-allele frequency, ascending; of equals, those that come first.
+
+    SNPs with a larger share of calls missing than `MAX_MISSING` are passed over.
+    """
+    usable = (counts.called > 0) & (counts.n_people - counts.called <= MAX_MISSING * counts.n_people)
+    _check_number(n_snps, int(usable.sum()))
+    frequency = np.where(usable, counts.minor_allele_frequency, -1.0)
+    return np.sort(np.argsort(-frequency, kind="stable")[:n_snps])
+
+
+def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:
+    """Return SNPs at even distances in the file's order, without a look at any call."""
+    _check_number(n_snps, n_snps_stored)
+    return np.arange(n_snps, dtype=np.int64) * n_snps_stored // n_snps
+
+
+def group_difference(genotypes: Genotypes) -> GroupDifference:
+    """Code the calls of both groups; people with a larger share missing than `MAX_MISSING` are left out.
+
+    Raises
+    ------
+    DataError
+        A group has nobody left, or every call is missing.
+    """
+    compared = genotypes.group != NO_GROUP
+    eligible = genotypes.missing <= MAX_MISSING * genotypes.n_snps_stored
+    if left_out := int((compared & ~eligible).sum()):
+        _log.warning("%d people are left out: more than %.0f%% calls missing", left_out, 100 * MAX_MISSING)
+    rows = [np.flatnonzero(compared & eligible & (genotypes.group == code)) for code in (0, 1)]
+    for members, name in zip(rows, genotypes.group_names, strict=True):
+        if not len(members):
+            raise DataError(f"group {name!r} has nobody left, both groups need people; check the labels")
+    calls = genotypes.calls[np.concatenate(rows)]
+    absent = calls == MISSING
+    if absent.all():
+        raise DataError("every call of the people who are compared is missing; choose other SNPs or people")
+    sizes = (len(rows[0]), len(rows[1]))
+    sign = np.repeat([1.0, -1.0], sizes)[:, None]
+    centered = (np.where(absent, CENTER, calls) - CENTER).astype(np.float64)
+    return GroupDifference(
+        X=np.ascontiguousarray(VALUE_BOUND * sign * centered),
+        sizes=sizes,
+        target=centered[: sizes[0]].mean(axis=0) - centered[sizes[0] :].mean(axis=0),
+        snps=genotypes.snps,
+    )
+
+
+def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generator]) -> DrawnPeople:
+    """Draw m people of each group per replicate, uniformly and without replacement.
+
+    Replicate r depends on ``rngs[r]`` alone, and its draw of m people begins that of any larger m from a
+    generator in the same state.
+    """
+    if not 1 <= m <= min(sizes):
+        raise DataError(
+            f"m must be between 1 and the {min(sizes):,} people of the smaller group, got {m}; "
+            "choose another size"
+        )
+    first, second = [], []
+    for rng in rngs:
+        # Whole permutations, whatever m is: that makes smaller draws the beginnings of larger ones.
+        first.append(rng.permutation(sizes[0])[:m])
+        second.append(sizes[0] + rng.permutation(sizes[1])[:m])
+    return DrawnPeople(np.array(first).reshape(-1, m).T, np.array(second).reshape(-1, m).T)
+
+
+def person_mask(draw: DrawnPeople, n_rows: int) -> Mask:
+    """Return which rows of `GroupDifference.X` each replicate uses: 2m of them, one per person.
+
+    The mean of the rows is the difference of the drawn group means; its sensitivity to one person is 2/m
+    per coordinate (see the module). The mask is (n_rows, R) and Fortran-ordered, as estimators take it.
+    """
+    mask = np.zeros((draw.first.shape[1], n_rows), dtype=bool)
+    for row, first, second in zip(mask, draw.first.T, draw.second.T, strict=True):
+        row[first] = True
+        row[second] = True
+    return mask.T
+
+
+def paired_rows(X: FloatArray, draw: DrawnPeople, replicate: int) -> FloatArray:
+    """Return the paper's rows of one replicate, (m, d): x1 − x2 for pairs in the order of the draw.
+
+    Their mean is that of the 2m rows of the same replicate. With ``value_bound=2`` and m rows an estimator
+    takes 4/m for its sensitivity, twice what a person can do.
+    """
+    return (X[draw.first[:, replicate]] + X[draw.second[:, replicate]]) / VALUE_BOUND
+
+
+def traced_group(genotypes: Genotypes) -> TracedGroup:
+    """Code the calls of a dataset's first group, and the mean of the people outside its groups."""
+    group, others = (genotypes.calls[genotypes.group == code] for code in (0, NO_GROUP))
+    for calls, who in ((group, f"in the group {genotypes.group_names[0]!r}"), (others, "outside the groups")):
+        if not len(calls):
+            raise DataError(f"tracing needs people {who}, here is nobody; choose another dataset")
+    rows, panel = (np.where(calls == MISSING, 0, calls - 1).astype(np.float64) for calls in (group, others))
+    return TracedGroup(X=rows, panel_mean=panel.mean(axis=0))
+
+
+def draw_roles(n_people: int, n: int, rngs: Sequence[np.random.Generator]) -> tuple[Mask, Mask, Mask]:
+    """Draw n members and n non-members per replicate; return them and the remaining people, (n_people, R)."""
+    if not 1 <= n <= (n_people - 1) // 2:
+        raise DataError(
+            f"n must be between 1 and {(n_people - 1) // 2}, below half of the {n_people:,} people of the "
+            f"group, got {n}; choose a smaller one"
+        )
+    place = np.array([rng.permutation(n_people) for rng in rngs]).T
+    return place < n, (place >= n) & (place < 2 * n), place >= 2 * n
+
+
+def _check_number(n_snps: int, available: int) -> None:
+    if not 1 <= n_snps <= available:
+        raise DataError(
+            f"n_snps must be between 1 and the {available:,} SNPs there are to choose from, got {n_snps:,}; "
+            "ask for fewer"
+        )
