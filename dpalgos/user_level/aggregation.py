@@ -16,20 +16,17 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.errors import InputError
 from dpalgos.intervals.entries import CUBE_SHARE, SQUARES, release_squares_in_a_cube
 from dpalgos.intervals.half_widths import (
     interval_shares,
     note_mean_interval,
     release_score_moments,
 )
-from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -40,98 +37,21 @@ from dpalgos.mechanisms.winsorized_mean import (
     winsorized_mean,
     winsorized_means_by_column,
 )
-from dpalgos.params import PrivateParams, checked, choice, count, positive
-from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
-from dpalgos.rows.users import UserRows
 from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation_noise import Halves, planned_halves, planned_steps, users_budget
-
-
-def _check_allowed(name: str, value: Any) -> float:
-    return 1.0 if value == 1 else check_probability(name, value)
-
-
-def _check_seed(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InputError(f"{name} must be a whole number of at least 0, got {value!r}; pass e.g. {name}=0")
-    return int(value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserLevelParams(PrivateParams):
-    """Keywords of all estimators that protect whole users."""
-
-    concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
-    samples_per_user: int | None = count(
-        "m, public: the most rows of a user that count; which, does not depend on values",
-        default=None,
-    )
-    range_failure: float = checked(
-        "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class AggregationParams(UserLevelParams):
-    """Keywords of those that release means over users."""
-
-    aggregation: str = choice(
-        "'winsorized': noise in proportion to τ; 'clipped': to the public bound; 'group_privacy': for rows",
-        ("winsorized", "clipped", "group_privacy"),
-        default="winsorized",
-    )
-    failure_probability: float = checked(
-        "γ, of vectors leaving τ in rotated coordinates; affects accuracy only",
-        check_probability,
-        default=0.01,
-    )
-    public_seed: int = checked("of the random rotation and other public choices", _check_seed, default=0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.aggregation == "group_privacy":
-            if self.calibration != "paper":
-                raise InputError(
-                    "aggregation must be 'winsorized' or 'clipped' for calibration='tight', got "
-                    "'group_privacy', which calibrated tightly is 'clipped'"
-                )
-            if self.samples_per_user is None:
-                raise InputError("samples_per_user is needed for aggregation='group_privacy', got None")
-
-
-def users_of(sample: Sample, params: UserLevelParams) -> list[UserRows]:
-    """Return every replicate's users, each with at most ``samples_per_user`` rows.
-
-    A refusal instead would tell, at no cost, how many rows some user has.
-    """
-    most = params.samples_per_user
-    if most is None:
-        return sample.users
-    users = {id(one): one.at_most(most) for one in set(sample.users)}
-    return [users[id(one)] for one in sample.users]
+from dpalgos.user_level.settings import AggregationParams, check_range_is_found
 
 
 class UserAggregation:
     """Releases means over users, ``n_queries`` times under one budget.
 
-    Parameters
-    ----------
-    params : AggregationParams
-    bound : float
-        B, public: vectors are clipped to this ℓ2 norm.
-    n_features : int
-        d.
-    n_queries : int
-        T.
-    interval : float, optional
-        Confidence level of intervals of a mean that is released once.
-    budget : Budget, optional
-        Where vectors are clipped: its part "steps" is for these releases, the caller spends the others.
+    Vectors are clipped to the ℓ2 norm ``bound`` B, public. ``interval`` is the level of the intervals of a
+    mean that is released once. Where vectors are clipped only, a ``budget`` may be given: its part "steps" is
+    for these releases, and the caller spends the others.
     """
 
     def __init__(
@@ -179,47 +99,34 @@ class UserAggregation:
         for n in set(n_users.tolist()):
             self.check(n)
         if self._params.aggregation != "winsorized":
-            center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
-            radius = np.full(len(vectors), self._bound)
-            clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
-            if self._params.aggregation == "clipped" and self._alone:
-                return self._with_laplace_noise(transcript, vectors, clipped, sensitivity, label)
-            multiplier = self._clipped_multiplier()
-            released = transcript.gaussian(
-                clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
-            )
-            noise_std = transcript.noise_std(sensitivity, multiplier, len(center))
-            return self._told(
-                transcript,
-                vectors,
-                RefinedMean(mean=released, center=center, radius=radius, noise_std=noise_std),
-                self._budget.gaussian_multiplier,
-            )
+            return self._clipped(transcript, vectors, n_users, label)
         if self._rotation.size > 1 and self._params.calibration == "tight":
-            return self._refined(transcript, vectors, n_users, label)
+            return self._refined(transcript, vectors, label)
         return self._by_column(transcript, vectors, n_users, label)
 
-    def _with_laplace_noise(
-        self,
-        transcript: Transcript,
-        vectors: Sequence[FloatArray],
-        clipped: FloatArray,
-        sensitivity: FloatArray,
-        label: str,
+    def _clipped(
+        self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
     ) -> FloatArray:
-        """Release the only mean of a single column of clipped values; pure ε."""
-        budget = users_budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, self._squares)
-        epsilon = budget.split_epsilon("mean")
-        mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-        noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
+        """Release the mean of vectors clipped to B; that of a single number, released once, with pure ε."""
+        center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
         radius = np.full(len(vectors), self._bound)
-        one = RefinedMean(mean=mean, center=0 * mean, radius=radius, noise_std=noise_std)
-        spent = budget.split_epsilon(SQUARES) if self._squares else 0.0
-        return self._told_of_a_column(transcript, vectors, one, spent)
-
-    @property
-    def _squares(self) -> dict[str, float]:
-        return {} if self._interval is None else {SQUARES: CUBE_SHARE}
+        clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
+        if self._params.aggregation == "clipped" and self._alone:
+            squares = {} if self._interval is None else {SQUARES: CUBE_SHARE}
+            budget = users_budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, squares)
+            epsilon = budget.split_epsilon("mean")
+            mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
+            noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
+            one = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
+            spent = budget.split_epsilon(SQUARES) if squares else 0.0
+            return self._told_of_a_column(transcript, vectors, one, spent)
+        multiplier = self._clipped_multiplier()
+        mean = transcript.gaussian(
+            clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
+        )
+        noise_std = transcript.noise_std(sensitivity, multiplier, len(center))
+        released = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
+        return self._told(transcript, vectors, released, self._budget.gaussian_multiplier)
 
     def _told_of_a_column(
         self, transcript: Transcript, vectors: Sequence[FloatArray], one: RefinedMean, epsilon: float
@@ -249,9 +156,7 @@ class UserAggregation:
         )
         return one.mean
 
-    def _refined(
-        self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
-    ) -> FloatArray:
+    def _refined(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
         params = self._params
         radius = np.full(len(vectors), params.concentration_radius)
         refined = winsorized_mean(
@@ -361,18 +266,6 @@ class UserAggregation:
         epsilon, delta = self._printed_budget()
         size = self._rotation.size
         return epsilon if size == 1 else float(epsilon / np.sqrt(8 * size * np.log(1 / delta)))
-
-
-def check_range_is_found(n_users: float, n_bins: int, epsilon: float, times: float, allowed: float) -> None:
-    """Refuse too few users to find as many ranges of ε each; n is public, and so is all else here."""
-    if times * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
-        return
-    needed = values_needed(n_bins, epsilon, allowed / times)
-    raise InputError(
-        f"the range of users' vectors cannot be found from {n_users:.0f} users: about {needed:,} are needed "
-        "at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a larger "
-        f"range_failure than {allowed:g}, the chance of missing it that is allowed"
-    )
 
 
 def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: float) -> FloatArray:

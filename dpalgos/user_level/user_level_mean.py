@@ -42,7 +42,8 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
+from dpalgos.user_level.aggregation import UserAggregation
+from dpalgos.user_level.settings import AggregationParams, users_of
 
 
 @dataclass(frozen=True, kw_only=True)
