@@ -217,7 +217,8 @@ def test_a_column_may_be_declared_by_its_logarithm_and_rare_categories_as_others
     listed = {**CATEGORIES, "region": ["north", "south", "other"]}
     bounds = {**BOUNDS, "income": (100, 1e7)}
     file = initialized(tmp_path, table, response="cost", bounds=bounds, categories=listed)
-    edited(file, '# transform = "log"    # optional', 'transform = "log"    # optional')
+    head, income = file.read_text().split('name = "income"')
+    file.write_text(head + 'name = "income"' + income.replace('# transform = "log"', 'transform = "log"', 1))
     edited(file, '# others = "other"', 'others = "other"')
     spec, ref, _ = computed(file, tmp_path)
     assert {"log(income)", "region=other"} <= set(spec.head_panel.problem.covariates)
