@@ -1,43 +1,45 @@
 """What a study's answers will cost, from public declarations and simulation alone: no data are touched.
 
-Tables are made up that are all as plausible as what is declared and guessed of the columns
-(`tasks.problems.declared_rows`), and the study's estimators run on them as they would on the data. The error
-to expect is the median of these tables; the least and the largest say how much the declarations leave open.
+Small tables are made up that are all as plausible as what is declared and guessed of the columns
+(`tasks.problems.declared_rows`), and the study's estimators run on them. Two laws bring their errors to other
+sizes and budgets: what noise costs depends on n μ(ε, δ) alone, for a release's noise is in proportion to
+1/(n μ); what chance costs is in proportion to 1/√n. The error to expect is the median of the tables, and the
+range a 95 % prediction interval of their logarithms.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import pandas as pd
+from scipy.stats import t as student
 
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.hardened_release import plan_release
 from reports.analysis.error_curve import first_below
+from reports.page import ZERO
 from tasks.faults import SpecError
-from tasks.problems.guesses import Guesses
 from tasks.problems.problem import Estimation
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.release.draw import spending_of
 from tasks.rules import delta_at
-from tasks.run.block import compute_block
 from tasks.run.resources import one_blas_thread
-from tasks.study.block import Block
-from tasks.study.panel import Grid, Panel
+from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
-from tasks.work_units import Cell
+from tasks.work_units import Cell, Replicates
 
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-SIZES = (1 / 16, 1 / 4, 4.0)  # of tables beside the study's own, as multiples of it
-TABLES = 10  # made up, among which repetitions are divided
+FACTORS = (1 / 64, 1 / 16, 1 / 4, 4.0, 16.0, 64.0)  # of tables of other sizes
+TABLES = 10  # made up
 LEVEL = 0.95
-_MOST_ELEMENTS = 20_000_000  # of a made-up table
-_FEWEST_ROWS = 50  # of a made-up table
-_TRIES = 5  # at a table that has an answer
-BEYOND = 16.0  # how far the last slope is followed
+_ROWS, _ROWS_PER_COLUMN = 2_000, 40  # of a made-up table, unless the study's has fewer
+_REPLICATES = 2  # on each of them
+_LEAST_SPREAD = 0.1  # of logarithms of errors: that no simulation is better than
+_MOST_STRENGTH = 60.0  # μ at which noise is nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +53,16 @@ class Forecast:
     epsilon : float
         NaN for a non-private estimator.
     error, low, high : float
-        Median, least and largest of the made-up tables' mean errors in the study's metric; NaN where the
-        estimator refuses most of them.
+        Median and 95 % range, in the study's metric; NaN where the estimator refuses most made-up tables.
+    refused : str
+        Why it gives no answer.
     half_width : float
         Mean half width of the coordinates' 95 % intervals, in the metric's units, at the headline's size; NaN
         elsewhere, and for estimators without intervals.
-    flagged : float
-        Share of coordinates without an honest interval; 1 where the estimator has none.
-    refused : str
-        Why it gives no answer.
+    intervals : (expected, least, most) of float
+        How many of the answer's coordinates will have an interval, there.
+    coordinates : int
+        How many there are, the intercept left out.
     """
 
     estimator: str
@@ -70,19 +73,15 @@ class Forecast:
     error: float
     low: float
     high: float
-    refused: str
+    refused: str = ""
     half_width: float = math.nan
-    flagged: float = math.nan
+    intervals: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    coordinates: int = 0
 
     @property
     def private(self) -> bool:
         """Whether it has an ε."""
         return not math.isnan(self.epsilon)
-
-    @property
-    def without_privacy(self) -> bool:
-        """Whether it is what private estimators are compared with."""
-        return not self.private and self.estimator != "zero"
 
     @property
     def name(self) -> str:
@@ -93,7 +92,7 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What one estimator needs for a wanted error: what to expect, and by the least and the largest errors.
+    """What one estimator needs for a wanted error: what to expect, and by the ends of the ranges.
 
     Attributes
     ----------
@@ -103,7 +102,7 @@ class Need:
         At the headline's size; infinite if no ε up to 10 is enough.
     n : (expected, least, most) of float
         At the headline's ε, of a table that is larger or smaller than the study's by the same factor;
-        infinite if it is beyond what simulation tells.
+        infinite if a table 64 times as large is not enough.
     """
 
     estimator: str
@@ -140,7 +139,6 @@ def advise(
     spec: StudySpec,
     *,
     wanted: float | None = None,
-    replicates: int = 3 * TABLES,
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Advice:
@@ -152,189 +150,273 @@ def advise(
     wanted : float, optional
         An error in the study's metric; by default twice the sampling error at the headline's size: what
         random rows cost without privacy.
-    replicates : int
-        Repetitions of each forecast.
     seed : int
         Of the made-up tables and all noise.
     progress : callable, optional
-        Is told the number of forecasts made so far.
+        Is told the number of tables made up so far.
 
     Raises
     ------
     SpecError
         In words.
     """
-    one_blas_thread()
-    head, grid = spec.headline, spec.grid_of(spec.head_panel)
-    simulation = _Simulation(spec, replicates, seed, progress)
-    forecasts = simulation.forecasts()
-    study = [
-        each for each in forecasts if each.n in grid.n and (not each.private or each.epsilon in grid.epsilon)
+    head, panel = spec.headline, with_least_noise(spec)
+    grid, tables = spec.grid_of(panel), _MadeUp(spec, panel)
+    curves = [
+        _Curve(item, tables, steps) for item in spec.estimators_of(panel) for steps in (item.steps or (None,))
     ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the units of rows that are made up
+        for number, draws in enumerate(tables.draws(seed, tables.share), 1):
+            for curve in curves:
+                curve.run(draws)
+            if progress:
+                progress(number)
+    squares = [np.nan_to_num(curve.squares) for curve in curves if curve.without_privacy]
+    chance = np.sqrt(np.min(squares or [np.zeros(1)], axis=0))
+    forecasts, needs = [], []
+    for curve in curves:
+        epsilons = grid.epsilon if curve.private else (math.nan,)
+        forecasts += [curve.forecast(n, epsilon, chance) for n in grid.n for epsilon in epsilons]
     if wanted is None:
-        wanted = 2 * _sampling_error(study, head.n, simulation.n_units)
-    return Advice(forecasts=tuple(study), wanted=wanted, needs=needs(forecasts, spec, wanted))
+        wanted = 2 * float(np.median(chance)) / math.sqrt(head.n) or math.nan
+    for curve in curves:
+        if curve.private:
+            by_epsilon = [(e, curve.forecast(head.n, e, chance)) for e in sorted({*BUDGETS, *grid.epsilon})]
+            sizes = [max(1, round(factor * head.n)) for factor in (*FACTORS, 1.0)]
+            by_n = [(n, curve.forecast(n, head.epsilon, chance, grows=True)) for n in sizes]
+            name = by_n[0][1].name
+            needs.append(Need(estimator=name, epsilon=_first(wanted, by_epsilon), n=_first(wanted, by_n)))
+    return Advice(forecasts=tuple(forecasts), wanted=wanted, needs=tuple(needs))
 
 
-def needs(forecasts: Sequence[Forecast], spec: StudySpec, wanted: float) -> tuple[Need, ...]:
-    """Return what each private estimator needs for a wanted error, from forecasts at sizes and budgets."""
-    head, sizes = spec.headline, spec.grid_of(spec.head_panel).n
-    found = []
-    for name in dict.fromkeys(each.name for each in forecasts if each.private):
-        own = [each for each in forecasts if each.name == name]
-        by_budget = [(each.epsilon, each) for each in own if each.n == head.n]
-        by_size = [
-            (float(each.n), each)
-            for each in own
-            if each.epsilon == head.epsilon and (each.n == head.n or each.n not in sizes)
-        ]
-        found.append(
-            Need(
-                estimator=name,
-                epsilon=_first_below(wanted, by_budget),
-                n=_first_below(wanted, by_size, BEYOND),
-            )
-        )
-    return tuple(found)
-
-
-def _first_below(
-    wanted: float, points: list[tuple[float, Forecast]], beyond: float = 1.0
-) -> tuple[float, float, float]:
-    def where(errors: list[float]) -> float:
-        return first_below(wanted, list(zip((x for x, _ in points), errors, strict=True)), beyond)
-
-    told = [each for _, each in points]
-    expected, *ends = (where([getattr(f, name) for f in told]) for name in ("error", "low", "high"))
-    # Beyond the points each curve follows its own last slope, so that they may cross.
+def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
+    """Return where errors fall to a wanted one, by what to expect and by both ends of the ranges."""
+    expected, *ends = (
+        first_below(wanted, [(x, getattr(each, name)) for x, each in points])
+        for name in ("error", "low", "high")
+    )
     return expected, min(expected, *ends), max(expected, *ends)
 
 
-def _sampling_error(forecasts: Sequence[Forecast], n: int, population: int) -> float:
-    """Return the error of n rows of a population without end, without privacy; NaN if no size tells."""
-    known = [each for each in forecasts if each.without_privacy and each.n < population]
-    nearest = [each for each in known if each.n == min((f.n for f in known), key=lambda m: abs(m - n))]
-    # Drawn without replacement, m of N rows err by sqrt(1 - m/N) of what m of very many would.
-    return min(
-        (each.error * math.sqrt(each.n / n / (1 - each.n / population)) for each in nearest),
-        default=math.nan,
-    )
+class _MadeUp:
+    """Small tables that are as plausible as what is declared of the study's."""
+
+    def __init__(self, spec: StudySpec, panel: Panel) -> None:
+        one_blas_thread()
+        if not isinstance(panel.problem, RegisteredTableProblem):
+            raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+        self.spec, self.panel, self.problem = spec, panel, panel.problem
+        self.n_units = spec.analyst_table.units[0] if spec.analyst_table else self.problem.about.n_rows
+        self.share = spec.headline.n / self.n_units
+        d = self.problem.sizes(spec.headline.n)["d"]
+        self.population = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
+        self.delta = delta_at(spec.headline.delta, spec.headline.n)
+
+    def draws(self, seed: int, share: float, tables: int = TABLES) -> Iterator[list[Estimation]]:
+        """Yield random rows of each table, a share of it; tables without an answer are left out.
+
+        Raises
+        ------
+        SpecError
+            No table has an answer.
+        """
+        found, refusal = 0, ""
+        count = _REPLICATES if share < 1 else 1
+        for number in range(tables):
+            rng = np.random.default_rng([seed, number])
+            n = max(1, round(share * self.population))
+            drawn = Replicates(
+                study=self.spec.name,
+                panel=self.panel.name,
+                n=n,
+                first=0,
+                count=count,
+                of=count,
+                n_cells=1,
+                seed=seed + number,
+            )
+            try:
+                guesses = self.problem.declared_rows(self.spec.guesses).plausible(self.spec.guesses, rng)
+                prepared = self.problem.made_up(self.population, guesses, rng)
+                draws = [draw for draw in self.problem.draws(drawn, prepared) if isinstance(draw, Estimation)]
+            except ValueError as error:  # e.g. a response that has one value
+                refusal = str(error)
+                continue
+            self.replicates, found = drawn, found + 1
+            yield draws
+        if not found:
+            raise SpecError(f"{self.spec.name}: {refusal}")
+
+    def cell(self, name: str, params: Mapping[str, Any], epsilon: float | None, delta: float) -> Cell:
+        """Return a cell of the made-up rows."""
+        private = epsilon is not None
+        return Cell(
+            estimator=name,
+            panel=self.panel.name,
+            calibration="tight" if private else "none",
+            epsilon=epsilon,
+            delta=delta if private else None,
+            delta_rule=f"{delta:.3g}" if private else "",
+            n=self.replicates.n,
+            params=dict(params),
+        )
+
+    def intervals(self, cell: Cell, draws: Sequence[Estimation]) -> np.ndarray:
+        """Return half widths of a cell's intervals in the metric's units; NaN without an honest one."""
+        asked, found = {**cell.params, "interval": LEVEL}, []
+        for draw in draws:
+            try:
+                answer = draw.answer(Cell(**{**vars(cell), "params": asked}), self.replicates)
+            except InputError:  # a setting that has none, or too few rows
+                return np.zeros(0)
+            assert answer.interval is not None
+            ends = draw.columns(answer.interval[1] - answer.interval[0]) / 2
+            scale = np.ones(len(ends)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)
+            found.append((ends[scale > 0] * scale[scale > 0, None]).T)
+        return np.concatenate(found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """A cell's results on one made-up table: rows of the results table, and half widths of intervals."""
+@dataclass
+class _Curve:
+    """One estimator's errors on made-up tables, and what they are at other sizes and budgets.
 
-    rows: pd.DataFrame
-    ends: np.ndarray
+    Its strengths are products n μ(ε, δ), of which the privacy part of an error is a function.
+    """
+
+    item: EstimatorSpec
+    tables: _MadeUp
+    steps: int | None
+    errors: list[list[float]] = field(default_factory=list)  # by table and strength
+    widths: dict[float, list[np.ndarray]] = field(default_factory=dict)  # by ε of the study, by table
+    refusal: str = ""
+
+    def __post_init__(self) -> None:
+        spec = self.tables.spec
+        head, grid = spec.headline, spec.grid_of(self.tables.panel)
+        self.private = bool(self.item.calibrations)
+        self.without_privacy = not self.private and self.item.name != ZERO
+        at_head = {epsilon: self._strength(head.n, epsilon) for epsilon in grid.epsilon}
+        wanted = [self._strength(n, epsilon) for n in grid.n for epsilon in grid.epsilon]
+        wanted += [self._strength(head.n, epsilon) for epsilon in (BUDGETS[0], BUDGETS[-1])]
+        self.strengths = sorted({*at_head.values(), min(wanted), max(wanted)}) if self.private else [1.0]
+        self.params = self.item.keywords(self.tables.problem.sizes(head.n), self.steps)
+
+    def _strength(self, n: int, epsilon: float) -> float:
+        return n * gaussian_mu(epsilon, delta_at(self.tables.spec.headline.delta, n))
+
+    def run(self, draws: Sequence[Estimation]) -> None:
+        """Add the errors on one more table."""
+        head, grid = self.tables.spec.headline, self.tables.spec.grid_of(self.tables.panel)
+        self.errors.append([self._error(draws, self._cell(each)) for each in self.strengths])
+        if self.private and get_estimator(self.item.name).has_interval:
+            for epsilon in grid.epsilon:
+                found = self.tables.intervals(self._cell(self._strength(head.n, epsilon)), draws)
+                self.widths.setdefault(epsilon, []).append(found)
+
+    def _cell(self, strength: float) -> Cell:
+        delta, n = self.tables.delta, self.tables.replicates.n
+        mu = min(strength / n, _MOST_STRENGTH)
+        return self.tables.cell(
+            self.item.name, self.params, gaussian_epsilon(delta, mu) if self.private else None, delta
+        )
+
+    def _error(self, draws: Sequence[Estimation], cell: Cell) -> float:
+        try:
+            measured = [draw.measure(draw.answer(cell, self.tables.replicates).estimate) for draw in draws]
+        except InputError as error:
+            self.refusal = str(error)
+            return math.nan
+        return math.sqrt(float(np.square(np.concatenate(measured)).mean()))
 
     @property
-    def answered(self) -> bool:
-        return bool((self.rows["status"] == "ok").all())
+    def squares(self) -> np.ndarray:
+        """The squared error of one row without privacy, about an endless population, by table."""
+        left = 1 - self.tables.share
+        return np.array(
+            [e[0] ** 2 * self.tables.replicates.n / left if left > 0 else 0.0 for e in self.errors]
+        )
+
+    def forecast(self, n: int, epsilon: float, chance: np.ndarray, grows: bool = False) -> Forecast:
+        """Return the forecast at a size and budget; ``grows``: of a table that grows with n."""
+        tables = self.tables
+        left = 1 - (tables.share if grows else n / tables.n_units)
+        by_table = np.array(self.errors)
+        if self.without_privacy:
+            errors = np.sqrt(self.squares * left / n)
+        elif not self.private:
+            errors = by_table[:, 0]
+        else:
+            here = chance**2 * (1 - tables.share) / tables.replicates.n
+            noise = np.sqrt(np.maximum(by_table**2 - here[:, None], (0.1 * by_table) ** 2))
+            at = math.log(self._strength(n, epsilon))
+            noise = np.array([_interpolated(at, np.log(self.strengths), each) for each in noise])
+            errors = np.sqrt(noise**2 + chance**2 * left / n)
+        known = errors[np.isfinite(errors)]
+        refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
+        error, low, high = _range(known) if not refused else (math.nan,) * 3
+        at_head = n == tables.spec.headline.n and not grows
+        widths = self.widths.get(epsilon, []) if at_head else []
+        counts, k, half_width = interval_counts(widths)
+        return Forecast(
+            estimator=self.item.name,
+            form=self.item.form,
+            steps=self.steps,
+            n=n,
+            epsilon=epsilon,
+            error=error,
+            low=low,
+            high=high,
+            refused=refused,
+            half_width=half_width,
+            intervals=counts,
+            coordinates=k,
+        )
 
 
-class _Simulation:
-    """Runs the headline's panel on tables that are made up from declarations."""
-
-    def __init__(
-        self, spec: StudySpec, replicates: int, seed: int, progress: Callable[[int], None] | None
-    ) -> None:
-        if not isinstance(spec.head_panel.problem, RegisteredTableProblem):
-            raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
-        self._problem = spec.head_panel.problem
-        self.panel = with_least_noise(spec)
-        self.n_units = spec.analyst_table.units[0] if spec.analyst_table else self._problem.about.n_rows
-        self._n_tables = min(TABLES, replicates)
-        self._spec, self._replicates, self._seed = spec, -(-replicates // self._n_tables), seed
-        self._progress, self._made = progress, 0
-        rows_each = spec.analyst_table.rows / self.n_units if spec.analyst_table else 1.0
-        self._most = int(_MOST_ELEMENTS / rows_each / self._problem.sizes(spec.headline.n)["d"])
-
-    def forecasts(self) -> list[Forecast]:
-        """Return errors at the study's sizes and budgets, at more budgets, and of tables of other sizes."""
-        runs: dict[str, list[_Run]] = {}
-        for table in range(self._n_tables):
-            for key, run in self._runs_on(table).items():
-                runs.setdefault(key, []).append(run)
-        return [_forecast(each) for each in runs.values()]
-
-    def _populations(self) -> dict[int, list[Grid]]:
-        """Return by size of a made-up table what is asked of it."""
-        head, grid = self._spec.headline, self._spec.grid_of(self.panel)
-        population = min(self.n_units, self._most)
-        sizes = tuple(n for n in grid.n if n <= population)
-        if head.n not in sizes:
-            raise SpecError(
-                f"{self._spec.name}: headline.n must be at most {population:,} for advice, got {head.n:,}; "
-                "take a smaller one, for errors at larger sizes follow from it"
-            )
-        delta = (head.delta,)
-        others = tuple(epsilon for epsilon in BUDGETS if epsilon not in grid.epsilon)
-        asked = {
-            population: [
-                Grid(n=sizes, epsilon=grid.epsilon, delta=delta),
-                *([Grid(n=(head.n,), epsilon=others, delta=delta)] if others else []),
-            ]
-        }
-        for factor in SIZES:
-            n, rows = round(factor * head.n), round(factor * self.n_units)
-            if n >= _FEWEST_ROWS and rows <= self._most and n not in grid.n:
-                asked[rows] = [Grid(n=(n,), epsilon=(head.epsilon,), delta=delta)]
-        return asked
-
-    def _runs_on(self, table: int) -> dict[str, _Run]:
-        """Return each cell's results on a table and on larger and smaller ones of its kind."""
-        for attempt in range(_TRIES):
-            rng = np.random.default_rng([self._seed, table, attempt])
-            try:
-                guesses = self._problem.declared_rows(self._spec.guesses).plausible(self._spec.guesses, rng)
-                return {
-                    key: run
-                    for population, grids in self._populations().items()
-                    for key, run in self._runs_of(population, grids, guesses, table, rng).items()
-                }
-            except ValueError as error:  # e.g. a constant column, or a response that a line separates
-                refusal = error
-        raise SpecError(f"{self._spec.name}: {refusal}") from None
-
-    def _runs_of(
-        self, population: int, grids: list[Grid], guesses: Guesses, table: int, rng: np.random.Generator
-    ) -> dict[str, _Run]:
-        spec, problem = self._spec, self._problem
-        prepared = problem.made_up(population, guesses, rng)
-        found: dict[str, _Run] = {}
-        for grid in grids:
-            alone = spec.model_copy(update={"panels": (self.panel.model_copy(update={"grid": grid}),)})
-            for block in alone.blocks("paper", replicates=self._replicates, seed=self._seed + table):
-                rows = compute_block(block, prepared)
-                rows = rows[rows["metric"] == problem.metric]
-                widths = grid is grids[0] and block.replicates.n == spec.headline.n
-                for cell in block.cells:
-                    ends = _half_widths(cell, block, prepared) if widths else np.zeros(0)
-                    run = _Run(rows=rows[rows["cell"] == cell.key], ends=ends)
-                    found.setdefault(cell.key, run)
-                self._made += len(block.cells)
-                if self._progress:
-                    self._progress(self._made)
-        return found
+def _interpolated(at: float, strengths: np.ndarray, errors: np.ndarray) -> float:
+    """Return an error between simulated ones, on log scales; NaN where the nearest was refused."""
+    known = np.isfinite(errors) & (errors > 0)
+    if not known.any() or not known[np.argmin(np.abs(strengths - at))]:
+        return math.nan
+    return float(np.exp(np.interp(at, strengths[known], np.log(errors[known]))))
 
 
-def _half_widths(cell: Cell, block: Block, prepared: Any) -> np.ndarray:
-    """Return half widths of a cell's intervals in the metric's units; NaN where there is no honest one."""
-    if not cell.epsilon or not get_estimator(cell.estimator).has_interval:
-        return np.zeros(0)
-    asked, found = replace(cell, params={**cell.params, "interval": LEVEL}), [np.zeros(0)]
-    for draw in block.problem.draws(block.replicates, prepared):
-        assert isinstance(draw, Estimation)
-        try:
-            interval = draw.answer(asked, block.replicates).interval
-        except InputError:  # a setting that has none, or too few rows
-            return np.zeros(0)
-        assert interval is not None
-        ends = draw.columns(interval[1] - interval[0]) / 2
-        scale = np.ones(len(ends)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)
-        found.append((ends[scale > 0] * scale[scale > 0, None]).ravel())
-    return np.concatenate(found)
+def _range(errors: np.ndarray) -> tuple[float, float, float]:
+    """Return the median, and the 95 % prediction interval of one more table of logarithms."""
+    logs = np.log(np.maximum(errors, 1e-300))
+    spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
+    reach = float(student.ppf((1 + LEVEL) / 2, max(1, len(logs) - 1))) * spread * math.sqrt(1 + 1 / len(logs))
+    middle = float(np.median(logs))
+    return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
+
+
+def interval_counts(widths: Sequence[np.ndarray]) -> tuple[tuple[float, float, float], int, float]:
+    """Return how many coordinates have an interval (expected, least, most), of how many, and half widths."""
+    told = [each for each in widths if each.size]
+    if not told:
+        return (0.0, 0.0, 0.0), 0, math.nan
+    counts = [float(np.isfinite(each).sum(axis=1).mean()) for each in told]
+    there = np.concatenate([each[np.isfinite(each)] for each in told])
+    half_width = float(there.mean()) if len(there) else math.nan
+    return (float(np.median(counts)), min(counts), max(counts)), told[0].shape[1], half_width
+
+
+def expected_intervals(
+    spec: StudySpec, estimator: str, params: Mapping[str, Any], epsilon: float, delta: float
+) -> tuple[tuple[float, float, float], int]:
+    """Return how many coordinates of a release on all rows will have an interval, and of how many.
+
+    ``params`` are the release's public keywords, without ``epsilon``, ``delta`` and ``interval``.
+    """
+    tables = _MadeUp(spec, spec.head_panel)
+    found = []
+    for draws in tables.draws(1, 1.0, tables=5):
+        mu = min(gaussian_mu(epsilon, delta) * tables.n_units / tables.replicates.n, _MOST_STRENGTH)
+        cell = tables.cell(estimator, params, gaussian_epsilon(delta, mu), delta)
+        found.append(tables.intervals(cell, draws))
+    counts, k, _ = interval_counts(found)
+    return counts, k
 
 
 def with_least_noise(spec: StudySpec) -> Panel:
@@ -345,28 +427,6 @@ def with_least_noise(spec: StudySpec) -> Panel:
         if not item.calibrations or "tight" in item.calibrations
     ]
     return spec.head_panel.model_copy(update={"estimators": tuple(kept)})
-
-
-def _forecast(runs: list[_Run]) -> Forecast:
-    answered = [run for run in runs if run.answered]
-    told = len(answered) > len(runs) / 2
-    errors = [float(run.rows["value"].mean()) for run in answered] if told else [math.nan]
-    ends = np.concatenate([run.ends for run in runs])
-    first, there = runs[0].rows.iloc[0], ends[np.isfinite(ends)]
-    refusals = [str(run.rows["message"].iloc[-1]) for run in runs if not run.answered]
-    return Forecast(
-        estimator=str(first["estimator"]),
-        form=str(first["form"]),
-        steps=None if pd.isna(first["steps"]) else int(first["steps"]),
-        n=int(first["n"]),
-        epsilon=cast(float, first["epsilon"]),
-        error=float(np.median(errors)),
-        low=min(errors),
-        high=max(errors),
-        refused="" if told else refusals[0],
-        half_width=float(there.mean()) if len(there) else math.nan,
-        flagged=1 - len(there) / len(ends) if len(ends) else 1.0,
-    )
 
 
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:

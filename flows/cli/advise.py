@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, StudyArgument, whole_number
-from tasks.limits import MAX_REPLICATES
+from flows.cli.options import AsJson, StudyArgument
 
 
 def advise(
@@ -19,9 +18,6 @@ def advise(
         float | None,
         typer.Option(help="That is wanted; twice what chance costs without privacy if left out."),
     ] = None,
-    reps: Annotated[
-        int, typer.Option(parser=whole_number(1, MAX_REPLICATES), help="Repetitions of each forecast.")
-    ] = 30,
     dataset: Annotated[
         str | None, typer.Option(help="The ledger's name for the data; the study's by default.")
     ] = None,
@@ -38,7 +34,7 @@ def advise(
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")
     spec = find_study(study)
-    advice = foresee(spec, wanted=error, replicates=reps, progress=counter("advising", "forecasts"))
+    advice = foresee(spec, wanted=error, progress=counter("advising", "tables"))
     name = dataset or spec.name
     try:
         costs = release_costs(spec, open_ledger(home()), name)
@@ -71,7 +67,7 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
     width = 2 + max(map(len, names))
     lines = [
         f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
-        "the median over made-up tables that are as plausible as what is stated, with the least and the most",
+        "the median over made-up tables that are as plausible as what is stated, with a 95 % range",
         stated,
     ]
     declared = problem.declared_rows(guesses)
@@ -96,10 +92,13 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
         best = advice.best(head.n, epsilon)
         if best:
             text = f"at {unit} = {head.n:,} and ε = {epsilon:g} take {best.name}: error {_range(best)}"
-            if best.flagged < 1:
-                text += f", 95 % intervals of ± {best.half_width:.3g} a coordinate"
-            if 0 < best.flagged < 1:
-                text += f" ({best.flagged:.0%} of the coordinates without an honest one)"
+            if best.coordinates:
+                expected, least, most = best.intervals
+                text += (
+                    f"; {expected:.0f} [{least:.0f}, {most:.0f}] of {best.coordinates} with a 95 % interval"
+                )
+            if math.isfinite(best.half_width):
+                text += f", of ± {best.half_width:.3g} on average"
             lines.append(text)
     lines += _needs(advice, head, unit, width)
     if costs:
@@ -118,7 +117,7 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
 
 
 def _needs(advice: Any, head: Any, unit: str, width: int) -> list[str]:
-    from tasks.advise import BEYOND, BUDGETS, SIZES
+    from tasks.advise import BUDGETS, FACTORS
 
     if math.isnan(advice.wanted):
         return ["no error to aim at, for no size tells what chance costs without privacy; say --error"]
@@ -126,7 +125,7 @@ def _needs(advice: Any, head: Any, unit: str, width: int) -> list[str]:
         f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most (of "
         "rows, where the whole table is larger or smaller, too):"
     ]
-    most = BEYOND * max(SIZES) * head.n
+    most = max(FACTORS) * head.n
     for need in advice.needs:
         epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(BUDGETS):g}")
         rows = _span(need.n, unit, _rounded, _rounded(most))

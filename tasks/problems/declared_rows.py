@@ -2,9 +2,10 @@
 
 A column of numbers follows the beta law on its declared bounds whose mean and standard deviation are its
 center and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
-Categories are equally frequent unless guessed otherwise. Columns are joined by a Gaussian copula, rows of one
-user by a common part of it. A response depends on the standardized covariates, by random effects unless they
-are guessed: where covariates are alike, effects may well be large and opposite. Curves, uneven scatter and
+Categories are of random shares, down to a hundredth, unless guessed. Columns are joined by a Gaussian copula,
+rows of one user by a common part of it. A response depends on the standardized covariates, by random effects
+unless they are guessed: where covariates are alike, effects may well be large and opposite. Curves, uneven
+scatter and
 longer tails are left out: they hardly move a forecast, since private errors are noise for the most part.
 """
 
@@ -54,7 +55,8 @@ class DeclaredRows:
         """Return guesses about these columns that are as plausible as the owner's."""
         indicators = [name for group in self.categories.values() for name in group]
         covariates = [*(column.name for column in self.numbers), *indicators]
-        return guesses.plausible(self._guessed, self._names, covariates, rng)
+        counts = {name: 1 + len(group) for name, group in self.categories.items()}
+        return guesses.plausible(self._guessed, self._names, covariates, counts, rng)
 
     def left_open(self, guesses: Guesses) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""

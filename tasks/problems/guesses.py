@@ -3,7 +3,7 @@
 All of it is public: general knowledge, a codebook, a published table; never computed from the rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any
 
@@ -17,9 +17,15 @@ Guess = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Correlation = Annotated[float, Field(gt=-1, lt=1)]
 
-# How far the truth may lie from a guess, as standard deviations of normal laws, (stated, not stated):
-_MEAN = (0.05, 0.3)  # in standard deviations of the column
-_LOG_STD = (0.1, 0.3)
+# How far the truth may lie from a guess, as standard deviations of normal laws: where it is stated, where the
+# column's units are, and where nothing is but bounds.
+_MEAN = (0.05, 0.3, 0.8)  # in standard deviations of the column
+_LOG_STD = (0.1, 0.3, 0.5)
+_STD_OF_BOUNDS = 0.7  # of a quarter of the bounds: they are wide, as a rule
+_ROOM = 0.8  # of the way to a bound
+_LOG_SHARE = 1.2  # of shares of categories that are not stated
+_LEAST_SHARE = 0.01
+_LEAST_OF_TWO = 0.05  # share of the rarer value of a column on 0 and 1
 _CORRELATION = 0.1  # on Fisher's scale
 _LOGIT_EXPLAINED = (0.3, 1.5)  # unstated: most tables between .1 and .9
 _EFFECT = 0.35  # of the effects' root mean square, where columns tell different things
@@ -91,6 +97,7 @@ class Guesses(Strict):
         numbers: Sequence[Column],
         correlated: Sequence[str],
         covariates: Sequence[str],
+        categories: Mapping[str, int],
         rng: np.random.Generator,
     ) -> "Guesses":
         """Return equally plausible guesses: near the stated ones, random where none is stated.
@@ -103,10 +110,16 @@ class Guesses(Strict):
             Columns of numbers and of categories beside the response.
         covariates : sequence of str
             What effects are of: numbers, and a column of 0 and 1 for each category but the first.
+        categories : mapping of str to int
+            Column of categories → how many there are.
         rng : numpy.random.Generator
         """
         told = self.model_fields_set
-        drawn: dict[str, Any] = {"mean": {}, "std": {}}
+        drawn: dict[str, Any] = {"mean": {}, "std": {}, "shares": dict(self.shares)}
+        for name, count in categories.items():
+            if name not in self.shares:
+                shares = np.exp(_LOG_SHARE * rng.standard_normal(count))
+                drawn["shares"][name] = tuple(np.maximum(shares / shares.sum(), _LEAST_SHARE).tolist())
         for column in numbers:
             drawn["mean"][column.name], drawn["std"][column.name] = self._plausible_moments(column, rng)
         drawn["correlations"] = self._plausible_correlations(correlated, rng)
@@ -120,10 +133,15 @@ class Guesses(Strict):
     def _plausible_moments(self, column: Column, rng: np.random.Generator) -> tuple[float, float]:
         mean, std = self.moments(column)
         low, width = column.lower, column.upper - column.lower
+        has_units = (column.center, column.scale) not in ((None, None), (low + width / 2, width / 4))
+        of_mean = 0 if column.name in self.mean else 1 if has_units else 2
+        of_std = 0 if column.name in self.std else 1 if has_units else 2
+        if (low, width) == (0, 1) and of_mean == of_std == 2:
+            return float(rng.uniform(_LEAST_OF_TWO, 1 - _LEAST_OF_TWO)), width
         two_values = std**2 >= _TWO_VALUES * (mean - low) * (column.upper - mean)
-        move = _MEAN[column.name not in self.mean] * std * rng.standard_normal()
-        room = 0.5 * min(mean - low, column.upper - mean)
-        factor = np.exp(_LOG_STD[column.name not in self.std] * rng.standard_normal())
+        move = _MEAN[of_mean] * std * rng.standard_normal()
+        room = _ROOM * min(mean - low, column.upper - mean)
+        factor = np.exp(_LOG_STD[of_std] * rng.standard_normal()) * (_STD_OF_BOUNDS if of_std == 2 else 1.0)
         return float(mean + np.clip(move, -room, room)), float(width if two_values else std * factor)
 
     def _plausible_effects(
