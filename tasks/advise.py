@@ -4,7 +4,7 @@ Small tables are made up that are all as plausible as what is declared and guess
 (`tasks.problems.declared_rows`), and the study's estimators run on them. Two laws bring their errors to other
 sizes and budgets: what noise costs depends on n μ(ε, δ) alone, for a release's noise is in proportion to
 1/(n μ); what chance costs is in proportion to 1/√n. The error to expect is the median of the tables, and the
-range a 95 % prediction interval of their logarithms.
+range a 90 % prediction interval of their logarithms.
 """
 
 import math
@@ -35,9 +35,10 @@ from tasks.work_units import Cell, Replicates
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FACTORS = (1 / 64, 1 / 16, 1 / 4, 4.0, 16.0, 64.0)  # of tables of other sizes
 TABLES = 10  # made up
-LEVEL = 0.95
+LEVEL = 0.95  # of intervals
 _ROWS, _ROWS_PER_COLUMN = 2_000, 40  # of a made-up table, unless the study's has fewer
-_REPLICATES = 2  # on each of them
+_REPLICATES = 1  # on each of them
+_UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.1  # of logarithms of errors: that no simulation is better than
 _MOST_STRENGTH = 60.0  # μ at which noise is nothing
 
@@ -53,7 +54,7 @@ class Forecast:
     epsilon : float
         NaN for a non-private estimator.
     error, low, high : float
-        Median and 95 % range, in the study's metric; NaN where the estimator refuses most made-up tables.
+        Median and 90 % range, in the study's metric; NaN where the estimator refuses most made-up tables.
     refused : str
         Why it gives no answer.
     half_width : float
@@ -264,7 +265,7 @@ class _MadeUp:
 
     def intervals(self, cell: Cell, draws: Sequence[Estimation]) -> np.ndarray:
         """Return half widths of a cell's intervals in the metric's units; NaN without an honest one."""
-        asked, found = {**cell.params, "interval": LEVEL}, []
+        asked, found = {"interval": LEVEL, **cell.params}, []
         for draw in draws:
             try:
                 answer = draw.answer(Cell(**{**vars(cell), "params": asked}), self.replicates)
@@ -383,10 +384,10 @@ def _interpolated(at: float, strengths: np.ndarray, errors: np.ndarray) -> float
 
 
 def _range(errors: np.ndarray) -> tuple[float, float, float]:
-    """Return the median, and the 95 % prediction interval of one more table of logarithms."""
+    """Return the median, and the 90 % prediction interval of one more table of logarithms."""
     logs = np.log(np.maximum(errors, 1e-300))
     spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
-    reach = float(student.ppf((1 + LEVEL) / 2, max(1, len(logs) - 1))) * spread * math.sqrt(1 + 1 / len(logs))
+    reach = float(student.ppf(_UPPER, max(1, len(logs) - 1))) * spread * math.sqrt(1 + 1 / len(logs))
     middle = float(np.median(logs))
     return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
 
@@ -403,13 +404,24 @@ def interval_counts(widths: Sequence[np.ndarray]) -> tuple[tuple[float, float, f
 
 
 def expected_intervals(
-    spec: StudySpec, estimator: str, params: Mapping[str, Any], epsilon: float, delta: float
+    spec: StudySpec,
+    estimator: str,
+    params: Mapping[str, Any],
+    epsilon: float,
+    delta: float,
+    columns: Sequence[str] = (),
 ) -> tuple[tuple[float, float, float], int]:
     """Return how many coordinates of a release on all rows will have an interval, and of how many.
 
-    ``params`` are the release's public keywords, without ``epsilon``, ``delta`` and ``interval``.
+    ``params`` are the release's public keywords without ``epsilon`` and ``delta``; ``columns`` are its
+    covariates, by default the study's.
     """
-    tables = _MadeUp(spec, spec.head_panel)
+    panel = spec.head_panel
+    if columns and spec.analyst_table:
+        names = [name for column in columns for name in spec.analyst_table.ingested(column)]
+        problem = panel.problem.model_copy(update={"covariates": tuple(names)})
+        panel = panel.model_copy(update={"problem": problem})
+    tables = _MadeUp(spec, panel)
     found = []
     for draws in tables.draws(1, 1.0, tables=5):
         mu = min(gaussian_mu(epsilon, delta) * tables.n_units / tables.replicates.n, _MOST_STRENGTH)

@@ -67,7 +67,7 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
     width = 2 + max(map(len, names))
     lines = [
         f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
-        "the median over made-up tables that are as plausible as what is stated, with a 95 % range",
+        "the median over made-up tables that are as plausible as what is stated, with a 90 % range",
         stated,
     ]
     declared = problem.declared_rows(guesses)

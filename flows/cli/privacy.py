@@ -1,8 +1,11 @@
 """The commands that spend or prove privacy: ``dpcost release``, ``dpcost ledger``, ``dpcost audit``."""
 
 import json
+import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +17,7 @@ from tasks.limits import MAX_TRIALS
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
+    from tasks.study.spec import StudySpec
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Delta = Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")]
@@ -41,9 +45,13 @@ def release(
     new_content: Annotated[
         bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Release one private answer about your own data, charged to the dataset's budget."""
+    """Release one private answer about your own data, charged to the dataset's budget.
+
+    With an interval and a study file, it says first how many coefficients will have one, and asks.
+    """
     from data.ledger import open_ledger
     from flows.record.progress import counter
     from tasks.release.draw import release as release_one
@@ -59,6 +67,7 @@ def release(
         again=again,
         allow_new_content=new_content,
         progress=counter(f"reading {data.name}", "rows"),
+        confirm=partial(_confirm_intervals, estimator, epsilon, delta, yes),
     )
     if as_json:
         typer.echo(json.dumps(asdict(answer), indent=1))
@@ -79,6 +88,36 @@ def release(
         f"spent of the budget: epsilon {answer.spent_epsilon:.4g} of {answer.budget_epsilon:g} "
         f"at delta {answer.budget_delta:g}"
     )
+
+
+def _confirm_intervals(
+    estimator: str,
+    epsilon: float,
+    delta: float,
+    yes: bool,
+    study: "StudySpec",
+    columns: Sequence[str],
+    keywords: Mapping[str, Any],
+) -> None:
+    """Say from public declarations how many intervals to expect, and ask whether to charge."""
+    from flows.record.progress import say
+    from tasks.advise import expected_intervals
+    from tasks.faults import SpecError
+
+    if not keywords["interval"]:
+        return
+    found, k = expected_intervals(study, estimator, keywords, epsilon, delta, columns)
+    told = "no coefficient will have an interval"
+    if k:
+        expected, least, most = (round(each) for each in found)
+        told = f"{expected} of {k} coefficients will have an interval (made-up tables: {least} to {most})"
+    say(f"expected from public declarations: {told}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise SpecError("nothing was charged, for nobody can be asked here; add --yes if that is enough")
+    if not typer.confirm(f"charge epsilon {epsilon:g}?", err=True):
+        raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
 
 
 def audit(

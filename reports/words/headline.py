@@ -66,7 +66,7 @@ def build_headline(view: View) -> PageHeadline:
     series = view.series(where)
     ranking = rank(series, x)
     return PageHeadline(
-        sentence=_sentence(view, where, x, ranking),
+        sentence=_judgment(view, x, ranking) + _sentence(view, where, x, ranking),
         verdict=_verdict(ranking),
         choice=best_by_size(view, series) + _ties(view, x, ranking),
         data=data,
@@ -80,6 +80,20 @@ def _with_error(point: Point) -> str:
     if not (math.isfinite(point.se) and point.se > 0):
         return num(point.mean)
     return f"{num(point.mean)} (standard error {error_bar(point.se, point.mean)})"
+
+
+def _judgment(view: View, x: float, ranking: Ranking) -> str:
+    """Say in a word whether the best private estimate is useful, where it is about a finite population."""
+    if ranking.best is None or not math.isfinite(ranking.zero) or not view.page.population[0]:
+        return ""
+    point, chance = ranking.best[1], population_error(view, x)
+    if chance is not None and chance >= ranking.zero:
+        word = "nothing can be learned here even without privacy"
+    elif point.mean + 2 * (point.se if math.isfinite(point.se) else 0.0) >= ranking.zero:
+        word = "no better than answering zero"
+    else:
+        word = "useful"
+    return f"Verdict: {word} ({view.page.metric_label}). "
 
 
 def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:

@@ -5,8 +5,7 @@ center and scale (or the owner's guesses); if no law has so large a deviation, a
 Categories are of random shares, down to a hundredth, unless guessed. Columns are joined by a Gaussian copula,
 rows of one user by a common part of it. A response depends on the standardized covariates, by random effects
 unless they are guessed: where covariates are alike, effects may well be large and opposite. Curves, uneven
-scatter and
-longer tails are left out: they hardly move a forecast, since private errors are noise for the most part.
+scatter and longer tails are left out: they hardly move a forecast, since private errors are mostly noise.
 """
 
 from collections.abc import Mapping

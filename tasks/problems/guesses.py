@@ -20,8 +20,9 @@ Correlation = Annotated[float, Field(gt=-1, lt=1)]
 # How far the truth may lie from a guess, as standard deviations of normal laws: where it is stated, where the
 # column's units are, and where nothing is but bounds.
 _MEAN = (0.05, 0.3, 0.8)  # in standard deviations of the column
-_LOG_STD = (0.1, 0.3, 0.5)
-_STD_OF_BOUNDS = 0.7  # of a quarter of the bounds: they are wide, as a rule
+_LOG_STD = (0.1, 0.3, 0.45)
+_STD_OF_BOUNDS = 0.4  # of a quarter of the bounds: who declares them is careful, as a rule
+_LOG_CARE = 0.35  # of all columns of a table alike
 _ROOM = 0.8  # of the way to a bound
 _LOG_SHARE = 1.2  # of shares of categories that are not stated
 _LEAST_SHARE = 0.01
@@ -120,8 +121,9 @@ class Guesses(Strict):
             if name not in self.shares:
                 shares = np.exp(_LOG_SHARE * rng.standard_normal(count))
                 drawn["shares"][name] = tuple(np.maximum(shares / shares.sum(), _LEAST_SHARE).tolist())
+        care = _STD_OF_BOUNDS * float(np.exp(_LOG_CARE * rng.standard_normal()))
         for column in numbers:
-            drawn["mean"][column.name], drawn["std"][column.name] = self._plausible_moments(column, rng)
+            drawn["mean"][column.name], drawn["std"][column.name] = self._plausible_moments(column, care, rng)
         drawn["correlations"] = self._plausible_correlations(correlated, rng)
         odds = np.log(self.explained / (1 - self.explained))
         odds += _LOGIT_EXPLAINED["explained" not in told] * rng.standard_normal()
@@ -130,18 +132,20 @@ class Guesses(Strict):
             drawn["effects"] = self._plausible_effects(covariates, drawn["correlations"], rng)
         return self.model_copy(update=drawn)
 
-    def _plausible_moments(self, column: Column, rng: np.random.Generator) -> tuple[float, float]:
+    def _plausible_moments(
+        self, column: Column, care: float, rng: np.random.Generator
+    ) -> tuple[float, float]:
         mean, std = self.moments(column)
         low, width = column.lower, column.upper - column.lower
         has_units = (column.center, column.scale) not in ((None, None), (low + width / 2, width / 4))
         of_mean = 0 if column.name in self.mean else 1 if has_units else 2
         of_std = 0 if column.name in self.std else 1 if has_units else 2
-        if (low, width) == (0, 1) and of_mean == of_std == 2:
-            return float(rng.uniform(_LEAST_OF_TWO, 1 - _LEAST_OF_TWO)), width
+        if width == 1 and low == round(low) and of_mean == of_std == 2:  # two values, most likely
+            return low + float(rng.uniform(_LEAST_OF_TWO, 1 - _LEAST_OF_TWO)), width
         two_values = std**2 >= _TWO_VALUES * (mean - low) * (column.upper - mean)
         move = _MEAN[of_mean] * std * rng.standard_normal()
         room = _ROOM * min(mean - low, column.upper - mean)
-        factor = np.exp(_LOG_STD[of_std] * rng.standard_normal()) * (_STD_OF_BOUNDS if of_std == 2 else 1.0)
+        factor = np.exp(_LOG_STD[of_std] * rng.standard_normal()) * (care if of_std == 2 else 1.0)
         return float(mean + np.clip(move, -room, room)), float(width if two_values else std * factor)
 
     def _plausible_effects(

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
+from tasks.problems.abilities import HeadlineRun
 from tasks.problems.problem import Draw, Estimation
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.problems.separation import partial_estimation
@@ -102,6 +103,58 @@ class Subsamples(RegisteredTableProblem):
             f"and private ones draw new noise. An error is the ℓ2 distance of an answer ({answer}) from the "
             f"answer without privacy on all {units}, {scale}."
         )
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return of an analyst's own table one private answer of all rows next to that without privacy."""
+        if not self.analyst_table or run.design is None:
+            return {}
+        return {"own_table": self._coefficients(self.load(run.design), run)}
+
+    def _coefficients(self, prepared: PreparedTable, run: HeadlineRun) -> dict[str, Any]:
+        reference, unit = self.full_answer(prepared), prepared.to_standard
+        assert unit is not None
+        names = prepared.column_names[: len(unit)]
+        kept = reference.columns[: len(unit)] & unit.any(axis=1)
+        left_out = [name for name, there in zip(names, kept, strict=True) if not there]
+        left_out += [f"class {k}" for k in np.flatnonzero(~reference.classes)]
+        private = [cell for cell in run.cells if cell.calibration == "tight"]
+        private.sort(key=lambda cell: not dpalgos.get_estimator(cell.estimator).has_interval)
+        content: dict[str, Any] = {"left_out": left_out, "rows": [], "missing": ""}
+        if reference.coef.ndim > 1 or not private:
+            content["missing"] = (
+                "classes have a coefficient each, which are not shown" if private else "none ran"
+            )
+            return content
+        cell, n = private[0], len(prepared.X) if prepared.groups is None else int(prepared.groups[-1]) + 1
+        whole = replace(run.replicates, n=n, first=0, count=1, of=1)
+        draw = next(iter(self.draws(whole, prepared)))
+        asked = {**cell.params, "interval": 0.95}
+        try:
+            answer = draw.answer(replace(cell, n=n, params=asked), whole)
+        except dpalgos.InputError:  # no interval with these settings
+            try:
+                answer = draw.answer(replace(cell, n=n), whole)
+            except dpalgos.InputError as refused:
+                return {**content, "missing": str(refused)}
+        ends = np.full((2, draw.sample.n_features), np.nan)
+        if answer.interval is not None:
+            ends = answer.interval.reshape(2, -1)
+        private_coef, low, high = (unit @ np.nan_to_num(each.ravel()) for each in (answer.estimate, *ends))
+        known = np.isfinite(ends).all(axis=0)[: len(unit)]
+        content["rows"] = [
+            [
+                name,
+                float(coef),
+                float(low[j]) if known[j] else None,
+                float(high[j]) if known[j] else None,
+                exact,
+            ]
+            for j, (name, coef, exact) in enumerate(
+                zip(names, private_coef, (unit @ reference.coef).tolist(), strict=True)
+            )
+            if kept[j]
+        ]
+        return {**content, "estimator": cell.estimator, "form": cell.form, "epsilon": cell.epsilon, "n": n}
 
     @property
     def can_delete_rows(self) -> bool:

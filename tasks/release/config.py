@@ -48,8 +48,8 @@ Config = TypeVar("Config", bound=Strict)
 
 def read_release(
     config: Path, estimator: str, interval: float | None = None
-) -> tuple[ReleaseConfig, AnalystTable | None]:
-    """Read a release file: its request, its columns, and the declarations that it names, if any.
+) -> tuple[ReleaseConfig, StudySpec | None]:
+    """Read a release file: its request with its columns and settings, and the study that it names, if any.
 
     ``interval`` is the level of intervals, where the command line gives one.
 
@@ -72,7 +72,7 @@ def read_release(
     _check_columns(asked.columns)
     if interval is not None:
         asked = asked.model_copy(update={"params": _with_interval(asked.params, interval)})
-    return asked, study.analyst_table if study else None
+    return asked, study
 
 
 def _completed(asked: ReleaseConfig, study: StudySpec, table: AnalystTable, estimator: str) -> ReleaseConfig:

@@ -20,9 +20,11 @@ from dpalgos.typing import FloatArray
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
+from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
 
+Confirm = Callable[[StudySpec, Sequence[str], Mapping[str, Any]], None]
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
 
@@ -72,6 +74,7 @@ def release(
     again: bool = False,
     allow_new_content: bool = False,
     progress: Callable[[int], None] | None = None,
+    confirm: Confirm | None = None,
 ) -> Answer:
     """Release one answer, or replay the stored one.
 
@@ -80,17 +83,18 @@ def release(
     shown.
 
     ``interval`` is the confidence level of an interval per column, which the same ε pays for; None: none.
-    ``progress`` is called with the number of rows read so far.
+    ``progress`` is called with the number of rows read so far. ``confirm`` is called before a charge with
+    the study that the file names, the columns and the public keywords; it raises to charge nothing.
 
     Raises
     ------
     SpecError, InputError, DataError
         In one sentence, without a value of the data.
     """
-    asked, table = read_release(config, estimator, interval)
+    asked, study = read_release(config, estimator, interval)
     budget = ledger.budget(asked.dataset.name)
     _check_task(get_estimator(estimator), asked)
-    rows = read_rows(ledger, data, asked, table, progress)
+    rows = read_rows(ledger, data, asked, study.analyst_table if study else None, progress)
     declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
     plan, sample = _planned(estimator, keywords, rows)
@@ -119,6 +123,10 @@ def release(
             "unit": f"user by {asked.columns.user_id}" if asked.columns.user_id else "row",
         },
     )
+
+    charged_before = any(each.request_id == request.id for each in ledger.charges(budget.name))
+    if confirm and study and not charged_before:
+        confirm(study, asked.columns.x, {**declared, "interval": asked.params.get("interval")})
 
     def fits(charges: Sequence[Charge], new: Charge) -> Verdict:
         _check_unit(budget.name, charges, new)

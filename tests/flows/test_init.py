@@ -13,13 +13,17 @@ import dpalgos
 from data.ledger import open_ledger
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
+from reports.pages.study import render_study
 from tasks.bring.parquet import analyst_parquet
+from tasks.problems.abilities import HeadlineRun
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.config import ReleaseConfig, read_config
 from tasks.release.draw import release
 from tasks.release.rows import known_as
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
+from tasks.run.block import compute_block
+from tasks.run.exhibit import headline_block
 from tasks.study import study_file
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -185,6 +189,32 @@ def test_all_rows_give_the_multinomial_answer_itself(tmp_path, home):
     assert spec.head_panel.problem.sizes(200) == {"n": 200, "d": 5, "K": 3}
     assert (rows[rows["estimator"] == "glm"]["value"] < 1e-6).all()
     assert (rows[rows["estimator"] == "zero"]["value"] > 0.01).all()
+
+
+def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is_missing(tmp_path, home):
+    table = people(2000).assign(flat=1.0)
+    file = study(tmp_path, table, response="cost")
+    spec, ref, results = computed(file, tmp_path)
+    problem = spec.head_panel.problem
+    design = tmp_path / "design.parquet"
+    design.write_bytes(problem.prepare(ref)[1])
+    blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == 1800]
+    block = headline_block(blocks, 1800, spec.headline_cells(blocks))
+    run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
+    shown = problem.exhibits(run)
+    rows = {name: (coef, low, high, exact) for name, coef, low, high, exact in shown["own_table"]["rows"]}
+    assert set(rows) == {"age", "region=south", "region=west", "smoker=yes", "visits"}
+    assert shown["own_table"]["left_out"] == ["flat"]
+    assert rows["age"][3] == pytest.approx(0.95, abs=0.1)
+    assert rows["age"][1] is None or rows["age"][1] < rows["age"][0] < rows["age"][2]
+    json.dumps(shown)
+    every = pd.concat(
+        compute_block(each, problem.load(design)) for each in spec.blocks("standard", replicates=2, seed=1)
+    )
+    page = build_page(spec, every, manifest_of(spec, ref, results), shown)
+    markdown = render_study(every, page)["report.md"].decode()
+    for text in ("Verdict: useful", "NOT FOR PUBLICATION: the exact answer", "Error against ε", "flat"):
+        assert text in markdown
 
 
 @pytest.mark.slow
