@@ -117,16 +117,9 @@ class PrivateParams(Params):
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:
-    """Refuse settings from a file that would override what the run itself was asked: its budget first of all.
+    """Refuse settings from a file that would override what the run itself decides: its budget first of all.
 
-    Parameters
-    ----------
-    where : str
-        The table that they stand in, for the message.
-    settings : mapping
-        Keyword → value.
-    instead : str
-        What decides those keywords, for the message.
+    ``where`` names their table and ``instead`` says what decides those keywords, for the message.
     """
     for name in _OF_THE_RUN:
         if name in settings:

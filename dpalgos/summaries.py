@@ -13,24 +13,8 @@ from dpalgos.typing import FloatArray
 class ReleaseSummary:
     """What was released, what it cost, and what was taken as public.
 
-    Attributes
-    ----------
-    title : str
-    names : tuple of str
-        Of the coordinates.
-    estimate : (k,) array
-    interval : (2, k) array or None
-        Lower and upper ends; NaN where there is no honest interval.
-    level : float or None
-        Of the intervals.
-    interval_note : str
-        Why some coordinates have none.
-    epsilon, delta : float
-        What the release proves.
-    unit : str
-        What one neighbor differs in.
-    public : tuple of str
-        What was assumed to be public.
+    ``interval`` (2, k) holds lower and upper ends, NaN where there is no honest interval, which
+    ``interval_note`` explains; ``unit`` is what one neighbor differs in.
     """
 
     title: str

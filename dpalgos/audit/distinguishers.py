@@ -1,4 +1,4 @@
-"""Scores of a run that should be large on D and small on D'; any score is a valid distinguisher.
+"""Distinguishers: scores of a run that should be large on a data set D and small on its neighbor D'.
 
 The declared likelihood ratio is the best of them (Neyman & Pearson) where releases follow the laws that
 their events state. The others look for what these laws leave out: noise that is used twice or missing,

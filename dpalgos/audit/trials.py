@@ -60,9 +60,9 @@ class BatchNoise(Noise):
 
 @dataclass(frozen=True)
 class Runs:
-    """A chunk of runs on one of the data sets, under both hypotheses, and the final estimates (d, R).
+    """A chunk of runs on one of the data sets, and the final estimates (d, R).
 
-    ``first`` and ``second`` are the releases with the private values of D and of D'; the same published ones.
+    ``first`` and ``second`` are the same published releases with the private values of D and of D'.
     """
 
     first: list[ReleasedVector]
@@ -87,7 +87,7 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Runs of one estimator with one parameter object; ``noise`` makes the random source of a chunk."""
+    """Runs of an estimator with given parameters; ``noise`` makes the random source of a chunk."""
 
     estimator: Estimator
     params: Params

@@ -74,10 +74,10 @@ _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
 
 @dataclass(frozen=True, kw_only=True)
 class WantedRows:
-    """How many rows to clip: factors c on √d/μ x^(−1/4), x = nμ/489.
+    """How many rows a preconditioned regression should clip, as factors c on √d/μ (nμ/489)^(−1/4).
 
     For moments ``rows``, or a ``part`` of all if that is more; for ``gradients`` at each of the first
-    ``n_searched_steps`` steps, where C is the level found, ``widened``.
+    ``n_searched_steps`` steps, where the level found is multiplied by ``widened``.
     """
 
     rows: float = 100.0

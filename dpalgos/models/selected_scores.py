@@ -50,18 +50,9 @@ class SelectedColumns(Sample):
 
 
 class SelectedScores:
-    """The selected columns of each replicate's rows, and bounded residuals on them.
+    """The selected columns ``support`` (k, R) of each replicate's rows, and bounded residuals on them.
 
-    Parameters
-    ----------
-    sample : Sample
-    support : (k, R) int array
-        The selected columns, released.
-    family : Family
-    covariate_bound : float
-        Entries of X are truncated to ± this.
-    predictor_bound : callable
-        β (k, R) → what predictors are truncated to, (R,).
+    Entries of X are truncated to ± ``covariate_bound``, predictors to ``predictor_bound``: β (k, R) → (R,).
     """
 
     def __init__(

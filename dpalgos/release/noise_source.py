@@ -104,15 +104,9 @@ class Noise:
         return self._draw("gumbel", shape)
 
     def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Draw ``count`` standard Gumbel variables for a few replicates at a time.
+        """Yield some replicates and their standard Gumbel draws, (at most ``n_rows``, ``count``), in turn.
 
         For vectors that are long and used up at once: the draws stay in the processor's cache.
-
-        Yields
-        ------
-        replicates : slice
-        draws : (at most n_rows, count) array
-            The caller's own.
         """
         for start in range(0, self.n_replicates, n_rows):
             chosen = slice(start, min(start + n_rows, self.n_replicates))

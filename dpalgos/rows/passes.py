@@ -111,7 +111,7 @@ class PassAbandoned(BaseException):
 
 @dataclass(eq=False)
 class _Run:
-    """An estimator's run: what it waits for, what it got, and for how long it was at work."""
+    """The run of one function in its thread: the sum it waits for, its answer, its seconds at work."""
 
     function: Callable[[], Any]
     wanted: RowSum | None = None

@@ -55,23 +55,10 @@ def get_family(
     n_classes: int | None = None,
     private: bool = False,
 ) -> Family:
-    """Return a family with its public constants.
+    """Return a family with its public constants, or refuse one that is missing or has no meaning for it.
 
-    Parameters
-    ----------
-    name : str
-        One of :func:`family_names`.
-    response_bound : float, optional
-        Bound on the residual, for families that need one; None: not clipped.
-    n_classes : int, optional
-        Number of classes, for families with classes; public, never read from the labels.
-    private : bool
-        Whether the family is for a private estimator, which cannot do without the bound.
-
-    Raises
-    ------
-    InputError
-        If there is no such family, or a constant is missing or has no meaning for it.
+    ``response_bound`` bounds the residual, for families that need it; None: not clipped, which a ``private``
+    estimator cannot do. ``n_classes`` is public, never read from the labels.
     """
     family = family_class(name)
     constants = {
