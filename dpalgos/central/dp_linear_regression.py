@@ -36,7 +36,7 @@ exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not s
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -47,7 +47,7 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
+from dpalgos.intervals.clipped_scores import BoundedRegression, score_witnesses
 from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
@@ -56,12 +56,10 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import (
     ball_mean_sensitivity,
-    clip_rows_l2,
     clipped_residual_gradient,
     project_l2_ball,
-    truncate,
 )
-from dpalgos.steps.moments import row_moments
+from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
@@ -196,7 +194,7 @@ def dp_linear_regression(
         sample.check_response()
         gradient_at = clipped_residual_gradient(sample, residual_bound, row_bound=bound)
     else:
-        gradient_at = _gradient(sample, bound, level)
+        gradient_at = squared_error_gradient(sample, bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     steps = []
     for _ in range(params.n_iterations):
@@ -235,7 +233,7 @@ def _with_interval(
     return step_with_interval(
         transcript,
         level,
-        model=_BoundedRegression(sample, params.covariate_bound, params.response_bound),
+        model=BoundedRegression(sample, params.covariate_bound, params.response_bound),
         theta=start,
         gradient=gradient,
         gradient_std=transcript.noise_std(1.0, multiplier, sample.n_features)
@@ -243,37 +241,6 @@ def _with_interval(
         multiplier=params.budget().gaussian_multiplier,
         label=GRAM,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _BoundedRegression:
-    """Rows clipped to c_x, responses to ±R, as :class:`dpalgos.intervals.newton.BoundedScores` wants them."""
-
-    sample: Sample
-    row_bound: float
-    response_bound: float
-    bend = 0.0
-
-    @property
-    def n_units(self) -> FloatArray:
-        return self.sample.n_rows
-
-    @property
-    def curvature_bound(self) -> float:
-        return self.row_bound**2
-
-    @property
-    def score_bound(self) -> float:
-        return self.row_bound * self.response_bound
-
-    def mean_curvature(self, coef: FloatArray) -> FloatArray:
-        """Return X'X/n, the same everywhere."""
-        d, n = len(coef), self.n_units[:, None, None]
-        return row_moments(self.sample, self.row_bound, self.response_bound)[:, :d, :d] / n
-
-    def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return those of clipped scores, and the share of rows clipped."""
-        return clipped_score_moments(self.sample, coef, self.row_bound, self.response_bound)
 
 
 def gradient_sensitivity(
@@ -328,23 +295,3 @@ def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> F
     bound = 4 * (params.response_bound + params.coef_bound * params.covariate_bound) * params.covariate_bound
     log_term = np.sqrt(2 * np.log(2 * steps / params.delta))
     return np.asarray(bound * log_term * steps / (n_rows * params.epsilon))
-
-
-def _gradient(
-    sample: Sample, covariate_bound: float, level: float | FloatArray
-) -> Callable[[FloatArray], FloatArray]:
-    d, n_rows = sample.n_features, sample.n_rows[:, None, None]
-    one_level = float(level) if np.ndim(level) == 0 else None
-    moments = row_moments(sample, covariate_bound, one_level) / n_rows
-    gram, cross = moments[:, :d, :d], moments[:, :d, d]
-    if one_level is None:  # every replicate truncates at a level of its own
-        total = sum(
-            clip_rows_l2(group.X, covariate_bound).T @ (truncate(group.y[:, None], level) * group.weights)
-            for group in sample.together()
-        )
-        cross = (total / sample.n_rows).T
-
-    def at(coef: FloatArray) -> FloatArray:
-        return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T
-
-    return at

@@ -13,10 +13,11 @@ thought to be: c₁, c₂ and η derive from it unless they are given, and only 
 Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), public since β is. Entries of v move
 by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
-β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n (:func:`step_sensitivity`): one
-Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for the
-selection (`dpalgos.mechanisms.batched_top_k`), the rest for the steps, growing threefold; then all noise is
-scaled down to what is just proved. What rounding adds to v in single precision: see `Design.rounding`.
+β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
+(:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
+Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.batched_top_k`), the rest for the
+steps, growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in
+single precision: see `Design.rounding`.
 
 A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression, and is
 then made longer by what the link's curvature took from it (:func:`one_step_factor`): where the noise is
@@ -47,6 +48,7 @@ from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, precondi
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k, screening_multipliers
+from dpalgos.mechanisms.selected_steps import selected_steps
 from dpalgos.models.family_params import SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.models.selected_scores import SelectedScores
@@ -157,16 +159,6 @@ def score_sensitivity(largest_residual: FloatArray, screening_bound: float, n_ro
     return np.asarray(2 * screening_bound * largest_residual / n_rows)
 
 
-def step_sensitivity(largest_residual: FloatArray, radius: float, n_rows: FloatArray) -> FloatArray:
-    """Return how far replacing a row moves a step's mean in ℓ2: 2 c₂ L / n.
-
-    A row contributes a vector of norm at most c₂ L. Attained by opposite x_S of norm c₂ with the same
-    residual: at β = 0 by the same y; later where the residual is clipped on both, else approached by rows
-    nearly at a right angle to β.
-    """
-    return np.asarray(2 * radius * largest_residual / n_rows)
-
-
 def witnesses(
     params: ScreenedSparseGLMParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
@@ -239,7 +231,18 @@ def screened_sparse_glm(
         if params.fit == "preconditioned":
             coef = _preconditioned(selected, params, fit[0], transcript)
         else:
-            coef, noise_std = _fitted(selected, params, fit, transcript)
+            coef, noise_std = selected_steps(
+                selected,
+                fit,
+                transcript,
+                radius=instrument_radius(params, len(support)),
+                step_size=params.step,
+                curvature=params.curvature,
+                n_averaged=params.n_averaged,
+            )
+            if params.n_iterations == 1:
+                longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
+                coef, noise_std = longer * coef, longer * noise_std
     if params.fit == "steps":
         transcript.note("noise_std", noise_std)
         if params.threshold is not None:
@@ -311,35 +314,3 @@ def _preconditioned(
     )
     unit = float(np.sqrt(params.second_moment))
     return np.asarray(preconditioned_glm(selected.scaled(1 / unit), inner, transcript) / unit)
-
-
-def _fitted(
-    selected: SelectedScores,
-    params: ScreenedSparseGLMParams,
-    noise_multipliers: Sequence[float],
-    transcript: Transcript,
-) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients (k, R) and the standard deviation of their noise (R,)."""
-    n_rows, n_steps = selected.sample.n_rows, len(noise_multipliers)
-    coef, average, variance = np.zeros(selected.support.shape), 0.0 * selected.support, np.zeros(len(n_rows))
-    contraction = max(0.0, 1 - params.step * params.curvature)
-    averaged = np.arange(n_steps - params.n_averaged, n_steps)
-    radius = instrument_radius(params, len(coef))
-    for t, noise_multiplier in enumerate(noise_multipliers):
-        sensitivity = step_sensitivity(selected.largest_residual(coef), radius, n_rows)
-        score = transcript.gaussian(
-            selected.mean_score(coef, radius),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=noise_multiplier,
-            label="step",
-        )
-        coef = coef + params.step * score
-        if t in averaged:
-            average += coef / params.n_averaged
-        # What is left of this step's noise in the average, if every later step takes away its usual part.
-        left = np.sum(contraction ** (averaged[averaged >= t] - t)) / params.n_averaged
-        variance += (left * params.step * noise_multiplier * sensitivity) ** 2
-    if n_steps > 1:
-        return average, np.sqrt(variance)
-    longer = one_step_factor(params.made(), average, np.sqrt(variance), second_moment=params.second_moment)
-    return longer * average, longer * np.sqrt(variance)

@@ -5,13 +5,15 @@ bounded amount whatever β and its response are
 (:func:`dpalgos.intervals.half_widths.score_moment_sensitivity`).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpalgos.catalog import Neighbors
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_factor, clip_rows_l2
-from dpalgos.steps.moments import from_upper_triangles
+from dpalgos.steps.moments import from_upper_triangles, row_moments
 from dpalgos.typing import FloatArray
 
 
@@ -45,3 +47,34 @@ def score_witnesses(covariate_bound: float, d: int) -> dict[str, Neighbors]:
         SCORE_MOMENTS: (axes[:1], far, axes[-1:], far),
         SHARE_CLIPPED: (axes[:1], far, 0 * axes[:1], zero),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedRegression:
+    """Rows clipped to c_x, responses to ±R, as :class:`dpalgos.intervals.newton.BoundedScores` wants them."""
+
+    sample: Sample
+    row_bound: float
+    response_bound: float
+    bend = 0.0
+
+    @property
+    def n_units(self) -> FloatArray:
+        return self.sample.n_rows
+
+    @property
+    def curvature_bound(self) -> float:
+        return self.row_bound**2
+
+    @property
+    def score_bound(self) -> float:
+        return self.row_bound * self.response_bound
+
+    def mean_curvature(self, coef: FloatArray) -> FloatArray:
+        """Return X'X/n, the same everywhere."""
+        d, n = len(coef), self.n_units[:, None, None]
+        return row_moments(self.sample, self.row_bound, self.response_bound)[:, :d, :d] / n
+
+    def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return those of clipped scores, and the share of rows clipped."""
+        return clipped_score_moments(self.sample, coef, self.row_bound, self.response_bound)

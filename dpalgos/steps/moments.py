@@ -8,6 +8,7 @@ X'X and X'y move by what rows and responses within the bounds can move them. Eve
 factor, also where that is 1, so that the time does not tell how many rows are long.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -150,3 +151,24 @@ def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
 def _layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
     first, second = np.triu_indices(p)
     return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
+
+
+def squared_error_gradient(
+    sample: Sample, covariate_bound: float, level: float | FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β (d, R) ↦ X'(Xβ − y)/n; rows are clipped, responses truncated to ± ``level``, () or (R,)."""
+    d, n_rows = sample.n_features, sample.n_rows[:, None, None]
+    one_level = float(level) if np.ndim(level) == 0 else None
+    moments = row_moments(sample, covariate_bound, one_level) / n_rows
+    gram, cross = moments[:, :d, :d], moments[:, :d, d]
+    if one_level is None:  # every replicate truncates at a level of its own
+        total = sum(
+            clip_rows_l2(group.X, covariate_bound).T @ (truncate(group.y[:, None], level) * group.weights)
+            for group in sample.together()
+        )
+        cross = (total / sample.n_rows).T
+
+    def at(coef: FloatArray) -> FloatArray:
+        return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T
+
+    return at
