@@ -54,11 +54,7 @@ from dpalgos.intervals.newton import step_with_interval
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import (
-    ball_mean_sensitivity,
-    clipped_residual_gradient,
-    project_l2_ball,
-)
+from dpalgos.steps.clipping import ball_mean_sensitivity, clipped_residual_gradient, project_l2_ball
 from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,

@@ -68,8 +68,7 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
     covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
     n_iterations: int = count("T, number of rounds", default=10)
     step_size: float | None = positive(
-        "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries",
-        default=None,
+        "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries", default=None
     )
 
     @property
@@ -185,10 +184,7 @@ def dp_sparse_linear_regression(
 
 
 def sparse_fit(
-    sample: Sample,
-    params: DPSparseLinearRegressionParams,
-    transcript: Transcript,
-    noise_factor: float = 1.0,
+    sample: Sample, params: DPSparseLinearRegressionParams, transcript: Transcript, noise_factor: float = 1.0
 ) -> FloatArray:
     """Return one fit's last iterate, (d, R); its noise is ``noise_factor`` times what (ε, δ) needs."""
     noise = planned_noise(params).scaled(noise_factor)

@@ -78,8 +78,7 @@ class DPSparseMeanParams(SparsityParams):
     truncation: str = truncation_choice()
     truncation_share: float = share("quantiles (of the selected columns, together)", default=0.1)
     selection_bound: float | None = positive(
-        "select by entries truncated to ± this bound, at most value_bound; None: value_bound",
-        default=None,
+        "select by entries truncated to ± this bound, at most value_bound; None: value_bound", default=None
     )
     shrinkage: str | None = shrinkage_choice()
 

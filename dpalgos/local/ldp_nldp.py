@@ -87,11 +87,7 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
     relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 1",
     summary="Each person sends noisy second moments once; the server solves the normal equations.",
-    example={
-        "covariate_bound": 1.0,
-        "response_bound": 3.0,
-        "covariance_eigenvalue_bounds": (0.3, 0.5),
-    },
+    example={"covariate_bound": 1.0, "response_bound": 3.0, "covariance_eigenvalue_bounds": (0.3, 0.5)},
     witnesses=witnesses,
     public="n",
     forms={

@@ -45,13 +45,10 @@ class LocalParams(PrivateParams):
     covariate_bound: float = positive("τ₁: every entry of a row is truncated to ±τ₁")
     row_bound: float | None = positive("r: rows are clipped to this ℓ2 norm; None: √d τ₁", default=None)
     response_bound: float | None = positive(
-        "τ₂: responses are truncated to ±τ₂; needed unless response_moment is given",
-        default=None,
+        "τ₂: responses are truncated to ±τ₂; needed unless response_moment is given", default=None
     )
     response_moment: tuple[float, float] | None = checked(
-        "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n",
-        _moment,
-        default=None,
+        "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n", _moment, default=None
     )
     response_rule: str = choice(
         "how τ₂ follows from response_moment: 'balanced' against the noise, or as printed, 'paper'",

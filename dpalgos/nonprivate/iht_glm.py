@@ -94,12 +94,7 @@ def largest_rows(coef: FloatArray, sparsity: int) -> FloatArray:
 
 
 def _falling_step(
-    risk: Risk,
-    coef: FloatArray,
-    gradient: FloatArray,
-    step: FloatArray,
-    moving: BoolArray,
-    sparsity: int,
+    risk: Risk, coef: FloatArray, gradient: FloatArray, step: FloatArray, moving: BoolArray, sparsity: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return where a step leads, the gradient there, and the step's η."""
     for _ in range(_MOST_HALVINGS):

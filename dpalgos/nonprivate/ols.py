@@ -10,11 +10,7 @@ runs, go through a singular value decomposition.
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.intervals.robust import (
-    RobustIntervalParams,
-    least_squares_half_widths,
-    note_robust_interval,
-)
+from dpalgos.intervals.robust import RobustIntervalParams, least_squares_half_widths, note_robust_interval
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments

@@ -29,8 +29,7 @@ class UserLevelParams(PrivateParams):
 
     concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
     samples_per_user: int | None = count(
-        "m, public: the most rows of a user that count; which, does not depend on values",
-        default=None,
+        "m, public: the most rows of a user that count; which, does not depend on values", default=None
     )
     range_failure: float = checked(
         "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05

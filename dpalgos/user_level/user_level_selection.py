@@ -72,8 +72,7 @@ class UserLevelSelectionParams(UserLevelParams):
         "α: the best candidate is left out with probability α/5 at most", check_probability, default=0.1
     )
     most_draws: int | None = count(
-        "condition the random number of draws on this many at most; None: unbounded",
-        default=None,
+        "condition the random number of draws on this many at most; None: unbounded", default=None
     )
 
     @property

@@ -451,13 +451,7 @@ def test_audits_raise_no_false_alarm(family):
     for name in estimators:
         given = {"response_bound": None, **FAMILIES[family]}
         result = audit_estimator(
-            name,
-            epsilon=2.0,
-            delta=1e-5,
-            rng=np.random.default_rng(0),
-            n_trials=2000,
-            family=family,
-            **given,
+            name, epsilon=2.0, delta=1e-5, rng=np.random.default_rng(0), n_trials=2000, family=family, **given
         )
         assert not result.violated, result
 

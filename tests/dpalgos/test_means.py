@@ -65,11 +65,7 @@ def test_the_thresholded_mean_keeps_the_largest_entries():
 # Algorithm 3.3
 
 
-SPARSE_FORMS = {
-    "tight": {},
-    "paper": {"calibration": "paper"},
-    "selection_bound": {"selection_bound": 0.3},
-}
+SPARSE_FORMS = {"tight": {}, "paper": {"calibration": "paper"}, "selection_bound": {"selection_bound": 0.3}}
 
 
 def test_sensitivity_of_a_sparse_mean_selected_by_closer_truncation(neighbors):

@@ -335,11 +335,7 @@ def test_fits_on_moments_are_fits_on_rows(name, keywords):
     budget = {} if name.startswith("iht") else {"epsilon": 2.0, "delta": 1e-5}
     answers = [
         dpalgos.estimate(
-            name,
-            Sample(X, y, keeps_moments=moments),
-            rng=np.random.default_rng(1),
-            **budget,
-            **keywords,
+            name, Sample(X, y, keeps_moments=moments), rng=np.random.default_rng(1), **budget, **keywords
         ).estimate
         for moments in (False, True)
     ]

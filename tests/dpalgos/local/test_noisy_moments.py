@@ -148,33 +148,18 @@ def test_every_person_is_asked_once(n, n_rounds):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        (
-            {"response_bound": None},
-            "response_moment must be given, one of the two, got none",
-        ),
+        ({"response_bound": None}, "response_moment must be given, one of the two, got none"),
         ({"response_moment": (4.0, 1.0)}, "one of the two, got both"),
-        (
-            {"response_bound": None, "response_moment": (2.0, 1.0)},
-            r"must be \(q, M\) with 2 < q",
-        ),
-        (
-            {"covariance_eigenvalue_bounds": (0.0, 1.0)},
-            "eigenvalue_bounds must be a positive finite",
-        ),
-        (
-            {"covariance_eigenvalue_bounds": (-1.0, 1.0)},
-            "eigenvalue_bounds must be a positive finite",
-        ),
+        ({"response_bound": None, "response_moment": (2.0, 1.0)}, r"must be \(q, M\) with 2 < q"),
+        ({"covariance_eigenvalue_bounds": (0.0, 1.0)}, "eigenvalue_bounds must be a positive finite"),
+        ({"covariance_eigenvalue_bounds": (-1.0, 1.0)}, "eigenvalue_bounds must be a positive finite"),
         ({"covariance_eigenvalue_bounds": (2.0, 1.0)}, "with low at most high"),
         ({"covariance_eigenvalue_bounds": 1.0}, "must be a pair of positive numbers"),
         ({"threshold": "hard"}, "threshold='hard' needs sparsity"),
         ({"threshold": "harder"}, "threshold must be one of"),
         ({"sparsity": 9}, "sparsity must be a whole number from 1 to 5"),
         ({"mechanism": "laplace"}, "mechanism must be one of"),
-        (
-            {"mechanism": "l2", "calibration": "paper"},
-            "mechanism must be 'auto' or 'gaussian' for",
-        ),
+        ({"mechanism": "l2", "calibration": "paper"}, "mechanism must be 'auto' or 'gaussian' for"),
     ],
     ids=str,
 )

@@ -10,12 +10,7 @@ from scipy.stats import beta, binomtest, ks_2samp, kstest
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.local.randomizers import (
-    CapRandomizer,
-    GaussianReport,
-    HalfSpaceRandomizer,
-    pure_randomizer,
-)
+from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer, pure_randomizer
 from dpalgos.release.noise_source import Noise, NoNoise
 
 PURE = [HalfSpaceRandomizer, CapRandomizer]
