@@ -3,13 +3,13 @@
 from tests.mutants.changes import argument, call, condition, name, number, operation, returns, text, without
 from tests.mutants.fault import Fault
 
-_BACKUP = ("tests/data/ledger/test_backup.py",)
+_BACKUP = "tests/data/ledger/test_backup.py"
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
-_LOCAL_CLI = ("tests/flows/test_local_cli.py",)
+_LOCAL_CLI = "tests/flows/test_local_cli.py"
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
-_SHARED_REPORTS = ("tests/tasks/test_shared_reports.py",)
-_STREAMED_RELEASE = ("tests/flows/test_streamed_release.py",)
-_TASKS = ("tests/tasks/test_tasks.py",)
+_SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
+_STREAMED_RELEASE = "tests/flows/test_streamed_release.py"
+_TASKS = "tests/tasks/test_tasks.py"
 
 APPLICATION_FAULTS = {
     "data/ledger/backup.py": {
@@ -21,54 +21,48 @@ APPLICATION_FAULTS = {
     },
     "data/ledger/book.py": {
         "a charge is made without room for its answer": Fault(
-            "Ledger.charge", without("reserve"), ("tests/data/ledger/test_faults.py",)
+            "Ledger.charge", without("reserve"), "tests/data/ledger/test_faults.py"
         ),
     },
     "data/ledger/charging_rules.py": {
         "a budget never ends": Fault(
-            "require_fits", condition("accepted", "True"), (f"{_PRIVACY_CLI}::test_the_budget_ends",)
+            "require_fits", condition("accepted", "True"), f"{_PRIVACY_CLI}::test_the_budget_ends"
         ),
         "a renamed copy gets a budget of its own": Fault(
             "bind",
             condition("ContentRefused", "False", nth=0),
-            (f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",),
+            f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",
         ),
     },
     "data/prepare/genotype_groups.py": {
         "genotypes are flipped": Fault(
-            "group_difference", operation("CENTER", "-({all})"), ("tests/data/test_genotype_groups.py",)
+            "group_difference", operation("CENTER", "-({all})"), "tests/data/test_genotype_groups.py"
         ),
     },
     "data/store/folders.py": {
         "a home that other accounts can enter stays open": Fault(
             "closed_folder",
             condition("chmod", "False"),
-            (
-                "tests/flows/test_init.py::"
-                "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
-            ),
+            "tests/flows/test_init.py::"
+            "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
         ),
     },
     "data/store/shared.py": {
         "content of the shared store is not checked": Fault(
-            "bring.copy", condition("hexdigest", "False"), ("tests/data/test_shared_store.py",)
+            "bring.copy", condition("hexdigest", "False"), "tests/data/test_shared_store.py"
         ),
     },
     "data/tables/declared.py": {
         "numbers beyond their bounds become their mean": Fault(
             "_clipped",
             call("clip", "{0}.mean()"),
-            (
-                "tests/data/test_declared_table.py::"
-                "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
-            ),
+            "tests/data/test_declared_table.py::"
+            "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
         ),
         "a refusal says how many rows are outside the bounds": Fault(
             "_refuse_undeclared",
             call("_listed", "{all} + f' in {{_outside(columns[-1], found).sum()}} rows'"),
-            (
-                "tests/data/test_declared_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",
-            ),
+            "tests/data/test_declared_table.py::test_what_is_not_as_declared_is_one_sentence_without_a_value",
         ),
     },
     "data/tables/reading.py": {
@@ -80,7 +74,7 @@ APPLICATION_FAULTS = {
         "a user of two pieces of a file is two users": Fault(
             "UserIds.add",
             call("setdefault", "{all} + 10**6 * len(self._pieces)"),
-            ("tests/flows/test_users_of_a_table.py::test_a_user_of_several_pieces_of_a_file_is_one_user",),
+            "tests/flows/test_users_of_a_table.py::test_a_user_of_several_pieces_of_a_file_is_one_user",
         ),
         "ids of users are compared as they are written": Fault(
             "UserIds.add",
@@ -89,27 +83,27 @@ APPLICATION_FAULTS = {
                 "cells_of({0}, pa.record_batch("
                 "[[f'id {{one}}' for one in {1}[{2}].to_pylist()]], [{2}]), {2}, '')",
             ),
-            ("tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",),
+            "tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",
         ),
     },
     "flows/record/artifacts.py": {
         "the report of an analyst's table goes to the server": Fault(
-            "attach_report", condition("analyst_table", "False"), ("tests/flows/test_artifacts.py",)
+            "attach_report", condition("analyst_table", "False"), "tests/flows/test_artifacts.py"
         ),
     },
     "flows/record/inventory.py": {
         "what another machine is writing to the shared store is pruned": Fault(
-            "prune_shared", condition("_ON_ITS_WAY", "True"), ("tests/flows/test_shared_inventory.py",)
+            "prune_shared", condition("_ON_ITS_WAY", "True"), "tests/flows/test_shared_inventory.py"
         ),
     },
     "flows/server/app.py": {
         "the reports are shown to anyone": Fault(
-            "guarded", condition("hmac", "False"), ("tests/flows/server/test_app.py",)
+            "guarded", condition("hmac", "False"), "tests/flows/server/test_app.py"
         ),
     },
     "reports/analysis/results.py": {
         "the standard error is the standard deviation": Fault(
-            "summarize", operation("std", "{left}"), ("tests/reports/test_results.py",)
+            "summarize", operation("std", "{left}"), "tests/reports/test_results.py"
         ),
     },
     "tasks/local_protocol.py": {
@@ -127,59 +121,56 @@ APPLICATION_FAULTS = {
         "a study of users runs estimators that protect a row": Fault(
             "RegisteredTableProblem.check_estimator",
             operation("!=", "{left} > {right}"),
-            ("tests/flows/test_users_of_a_table.py::test_a_wrong_declaration_of_users_is_one_sentence",),
+            "tests/flows/test_users_of_a_table.py::test_a_wrong_declaration_of_users_is_one_sentence",
         ),
     },
     "tasks/release/draw.py": {
         "units are no part of the question": Fault(
             "release",
             name(".declared", "{{}}"),
-            (f"{_DECLARED_RELEASE}::test_the_same_question_is_free_and_other_units_are_another_question",),
+            f"{_DECLARED_RELEASE}::test_the_same_question_is_free_and_other_units_are_another_question",
         ),
         "a plan is not compared with the request": Fault(
             "release",
             without("_check_plan"),
-            (f"{_PRIVACY_CLI}::test_a_plan_that_is_not_what_was_asked_is_never_charged",),
+            f"{_PRIVACY_CLI}::test_a_plan_that_is_not_what_was_asked_is_never_charged",
         ),
         "the same question is answered anew": Fault(
             "release",
             operation(".release", "False", nth=0),
-            (f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",),
+            f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",
         ),
     },
     "tasks/release/table.py": {
         "a row with a gap adds to a released regression": Fault(
             "table_as_declared",
             call("zeros", "np.ones({0})", nth=1),
-            (
-                f"{_DECLARED_RELEASE}::"
-                "test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays",
-            ),
+            f"{_DECLARED_RELEASE}::test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays",
         ),
         "a released mean is of as many rows as have no gap": Fault(
             "table_as_declared",
             condition("repairs", "{left} and user_id"),
-            (f"{_DECLARED_RELEASE}::test_rows_with_gaps_are_never_dropped_from_a_mean",),
+            f"{_DECLARED_RELEASE}::test_rows_with_gaps_are_never_dropped_from_a_mean",
         ),
         "a declared release is in units that the data decide": Fault(
             "table_as_declared",
             operation("-", "{left} - {left}.mean()", nth=0),
-            (f"{_DECLARED_RELEASE}::test_a_row_changes_its_own_row_and_no_other",),
+            f"{_DECLARED_RELEASE}::test_a_row_changes_its_own_row_and_no_other",
         ),
         "what stands for missing cells is no part of the question": Fault(
             "table_as_declared",
             condition("impute", "False"),
-            (f"{_DECLARED_RELEASE}::test_another_constant_for_missing_cells_is_another_question",),
+            f"{_DECLARED_RELEASE}::test_another_constant_for_missing_cells_is_another_question",
         ),
         "bounds that values are moved to are no part of the question": Fault(
             "_clipping",
             returns("{{}}"),
-            (f"{_DECLARED_RELEASE}::test_other_bounds_are_another_question_where_values_are_moved_to_them",),
+            f"{_DECLARED_RELEASE}::test_other_bounds_are_another_question_where_values_are_moved_to_them",
         ),
         "the number of rows of a release of users can be asked": Fault(
             "table_as_declared",
             condition("replace", "False"),
-            (f"{_DECLARED_RELEASE}::test_the_number_of_rows_of_users_cannot_be_asked",),
+            f"{_DECLARED_RELEASE}::test_the_number_of_rows_of_users_cannot_be_asked",
         ),
     },
     "tasks/report/render.py": {
@@ -203,7 +194,7 @@ APPLICATION_FAULTS = {
     },
     "tasks/run/block.py": {
         "a private preparation is taken for granted": Fault(
-            "compute_block", name(".protected", "True"), ("tests/tasks/test_block.py",)
+            "compute_block", name(".protected", "True"), "tests/tasks/test_block.py"
         ),
     },
     "tasks/run/collect.py": {
@@ -211,12 +202,12 @@ APPLICATION_FAULTS = {
     },
     "tasks/scorecard/claims.py": {
         "a claim holds at twice its epsilon": Fault(
-            "Guarantee.judge", number(1e-9, 1), ("tests/tasks/test_claims.py",)
+            "Guarantee.judge", number(1e-9, 1), "tests/tasks/test_claims.py"
         ),
     },
     "tasks/work_units.py": {
         "a cell's settings override its budget": Fault(
-            "Cell.keywords", returns("{all} | dict(self.params)"), ("tests/tasks/test_work_units.py",)
+            "Cell.keywords", returns("{all} | dict(self.params)"), "tests/tasks/test_work_units.py"
         ),
     },
 }

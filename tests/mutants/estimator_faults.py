@@ -4,9 +4,9 @@ from tests.mutants.changes import argument, call, condition, name, number, opera
 from tests.mutants.fault import Fault, certified, hardened_law, law, neighbors, replayed, witness
 
 _HARDENED_LAW = "tests/contract/test_hardened_law.py"
-_INTERVALS = ("tests/dpalgos/test_intervals.py",)
-_RANDOMIZERS = ("tests/dpalgos/local/test_randomizers.py",)
-_TUKEY_EM = ("tests/dpalgos/test_tukey_em.py",)
+_INTERVALS = "tests/dpalgos/test_intervals.py"
+_RANDOMIZERS = "tests/dpalgos/local/test_randomizers.py"
+_TUKEY_EM = "tests/dpalgos/test_tukey_em.py"
 
 ESTIMATOR_FAULTS = {
     "dpalgos/central/box_mean.py": {
@@ -112,7 +112,7 @@ ESTIMATOR_FAULTS = {
                 argument("gaussian", 0, "{all} + middle"),
                 call("gaussian", "{all} - middle"),
             ),
-            (f"{_HARDENED_LAW}::test_a_public_center_far_from_its_radius_is_covered",),
+            f"{_HARDENED_LAW}::test_a_public_center_far_from_its_radius_is_covered",
         ),
     },
     "dpalgos/comparators/coinpress_whitened_mean.py": {
@@ -156,7 +156,7 @@ ESTIMATOR_FAULTS = {
         "how far a solver may end from the minimum is hardly covered": Fault(
             "objective_perturbation_glm",
             operation("output", "{all} / 2"),
-            ("tests/dpalgos/test_objective_perturbation.py",),
+            "tests/dpalgos/test_objective_perturbation.py",
         ),
         "an interval beside a minimum gets half of its noise": Fault(
             "objective_perturbation_glm",
@@ -272,15 +272,6 @@ ESTIMATOR_FAULTS = {
             "_interval", call("_standard_error", "{all} / 2"), _INTERVALS
         ),
     },
-    "dpalgos/local/secret_draws.py": {
-        "the direction of a vector whose squares underflow is no unit vector": Fault(
-            "_SHORTEST", value("0.0"), _RANDOMIZERS
-        ),
-        "a vector of zeros has no direction": Fault("random_directions", name("inf", "np.nan"), _RANDOMIZERS),
-        "a secret coin whose probability is below its resolution never shows": Fault(
-            "secret_coins", call("ceil", "int({0})"), _RANDOMIZERS
-        ),
-    },
     "dpalgos/local/randomizers.py": {
         "a half-space report is half as long as it must be": Fault(
             "HalfSpaceRandomizer.scale", returns("{all} / 2"), _RANDOMIZERS
@@ -307,6 +298,15 @@ ESTIMATOR_FAULTS = {
         ),
         "reports of large epsilon keep the last bits of the vector": Fault(
             "CapRandomizer._inverted", call("rint", "{0}"), _RANDOMIZERS
+        ),
+    },
+    "dpalgos/local/secret_draws.py": {
+        "the direction of a vector whose squares underflow is no unit vector": Fault(
+            "_SHORTEST", value("0.0"), _RANDOMIZERS
+        ),
+        "a vector of zeros has no direction": Fault("random_directions", name("inf", "np.nan"), _RANDOMIZERS),
+        "a secret coin whose probability is below its resolution never shows": Fault(
+            "secret_coins", call("ceil", "int({0})"), _RANDOMIZERS
         ),
     },
     "dpalgos/tuning/choices.py": {
@@ -337,10 +337,8 @@ ESTIMATOR_FAULTS = {
         "squares of a single column of users get half of the noise that is paid for": Fault(
             "planned_halves",
             argument("Halves", "squares", "2 * {all}"),
-            (
-                "tests/dpalgos/user_level/test_user_level_mean.py::"
-                "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
-            ),
+            "tests/dpalgos/user_level/test_user_level_mean.py::"
+            "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
         ),
     },
     "dpalgos/user_level/curvature.py": {

@@ -17,13 +17,17 @@ class Fault:
         Qualified name of a function, a method or a constant of the file.
     changes : Change or tuple of Change
         What is changed there, one after the other.
-    tests : tuple of str
+    tests : str or tuple of str
         Ids of tests, or files, of the fast suite; one of them must fail.
     """
 
     place: str
     changes: Change | tuple[Change, ...]
-    tests: tuple[str, ...]
+    tests: str | tuple[str, ...]
+
+    @property
+    def test_ids(self) -> tuple[str, ...]:
+        return (self.tests,) if isinstance(self.tests, str) else self.tests
 
 
 def _named(test, forms):

@@ -25,16 +25,16 @@ from tests.mutants.fault import (
 )
 
 _HARDENED_LAW = "tests/contract/test_hardened_law.py"
-_BLOCKED_DESIGN = ("tests/dpalgos/test_blocked_design.py",)
-_GAUSSIAN_DP = ("tests/dpalgos/test_gaussian_dp.py",)
-_HARDENED_RELEASE = ("tests/dpalgos/test_hardened_release.py",)
-_INTERVALS = ("tests/dpalgos/test_intervals.py",)
-_NOISE_SOURCE = ("tests/dpalgos/test_noise_source.py",)
-_PRIVACY_LOSSES = ("tests/dpalgos/test_privacy_loss_distributions.py",)
-_RANDOM_STOPPING = ("tests/dpalgos/mechanisms/test_random_stopping.py",)
-_ROW_MOMENTS = ("tests/dpalgos/mechanisms/test_row_moments.py",)
-_SAMPLED_GAUSSIAN = ("tests/dpalgos/test_sampled_gaussian.py",)
-_TOP_K = ("tests/dpalgos/mechanisms/test_top_k.py",)
+_BLOCKED_DESIGN = "tests/dpalgos/test_blocked_design.py"
+_GAUSSIAN_DP = "tests/dpalgos/test_gaussian_dp.py"
+_HARDENED_RELEASE = "tests/dpalgos/test_hardened_release.py"
+_INTERVALS = "tests/dpalgos/test_intervals.py"
+_NOISE_SOURCE = "tests/dpalgos/test_noise_source.py"
+_PRIVACY_LOSSES = "tests/dpalgos/test_privacy_loss_distributions.py"
+_RANDOM_STOPPING = "tests/dpalgos/mechanisms/test_random_stopping.py"
+_ROW_MOMENTS = "tests/dpalgos/mechanisms/test_row_moments.py"
+_SAMPLED_GAUSSIAN = "tests/dpalgos/test_sampled_gaussian.py"
+_TOP_K = "tests/dpalgos/mechanisms/test_top_k.py"
 _USER_MEAN = (
     "tests/dpalgos/user_level/test_user_level_mean.py::"
     "test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold"
@@ -46,10 +46,10 @@ MECHANISM_FAULTS = {
             "total_mu", operation("count", "1 / {right}"), _GAUSSIAN_DP
         ),
         "selections cost half in the accountant": Fault(
-            "_renyi", number(8, 16), ("tests/independent/test_results.py::test_both_accountants_agree",)
+            "_renyi", number(8, 16), "tests/independent/test_results.py::test_both_accountants_agree"
         ),
         "what all people are told of is not charged to disjoint groups": Fault(
-            "by_group", operation("+", "{right}"), ("tests/dpalgos/local/test_randomizers.py",)
+            "by_group", operation("+", "{right}"), "tests/dpalgos/local/test_randomizers.py"
         ),
         "steps that may fail are free": Fault("_without_failures", operation("-", "{left}"), _GAUSSIAN_DP),
     },
@@ -80,11 +80,6 @@ MECHANISM_FAULTS = {
             "_made_up", argument("full", 1, "float(min(n_rows, 1000))"), _HARDENED_RELEASE
         ),
     },
-    "dpalgos/mechanisms/glm_levels.py": {
-        "the searches for the scores' level cost one count": Fault(
-            "GLMLevels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
-        ),
-    },
     "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault(
             "search_level",
@@ -97,12 +92,17 @@ MECHANISM_FAULTS = {
             "_clipped_grams", without("maximum"), neighbors("coinpress_whitened_mean-tight")
         ),
     },
+    "dpalgos/mechanisms/glm_levels.py": {
+        "the searches for the scores' level cost one count": Fault(
+            "GLMLevels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
+        ),
+    },
     "dpalgos/mechanisms/peeling.py": {
         "peeling takes a coordinate twice": Fault("peeling.draw", without("arange"), _TOP_K),
     },
     "dpalgos/mechanisms/private_range.py": {
         "bins are drawn with twice the ε": Fault(
-            "_runs", operation("epsilon", "{left}"), ("tests/dpalgos/mechanisms/test_private_range.py",)
+            "_runs", operation("epsilon", "{left}"), "tests/dpalgos/mechanisms/test_private_range.py"
         ),
         "one range is charged for all columns": Fault(
             "private_range", argument("BoundedRangeEvent", "count", "1"), certified("user_level_mean-tight")
@@ -163,29 +163,29 @@ MECHANISM_FAULTS = {
         "a config may set delta": Fault(
             "_OF_THE_RUN",
             text("delta", "no keyword"),
-            ("tests/flows/test_privacy_cli.py::test_refused_requests_cost_nothing",),
+            "tests/flows/test_privacy_cli.py::test_refused_requests_cost_nothing",
         ),
     },
     "dpalgos/release/checks.py": {
         "noise may vanish": Fault(
             "check_event",
             operation("tiny", "{left} >= 0"),
-            ("tests/contract/test_absurd_bounds.py::test_a_transcript_refuses_what_no_noise_can_cover",),
+            "tests/contract/test_absurd_bounds.py::test_a_transcript_refuses_what_no_noise_can_cover",
         ),
         "bounds may be absurd": Fault(
             "check_bound",
             name("SMALLEST_BOUND", "0.0", nth=0),
-            ("tests/contract/test_absurd_bounds.py::test_absurd_bounds_are_refused_by_name[dp_mean]",),
+            "tests/contract/test_absurd_bounds.py::test_absurd_bounds_are_refused_by_name[dp_mean]",
         ),
     },
     "dpalgos/release/hardened_noise.py": {
         "whether a release is refused depends on what no noise covers": Fault(
             "_add",
             call("clip", "np.array(_on_grid(value[:, 0], step))"),
-            (f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",),
+            f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
         ),
         "hardened noise in a cube is that of one column fewer": Fault(
-            "box_sampler.half_width", number(1, 0, nth=0), ("tests/dpalgos/test_box_mean.py",)
+            "box_sampler.half_width", number(1, 0, nth=0), "tests/dpalgos/test_box_mean.py"
         ),
         "the grid's rounding of noise in a cube is not covered": Fault(
             "SecureTranscript.box_scale", operation("+", "{left} / 2"), hardened("box_mean")
@@ -193,7 +193,7 @@ MECHANISM_FAULTS = {
         "hardened noise in a cube ignores the inflation": Fault(
             "SecureTranscript.box_scale",
             operation("_inflation", "{right}"),
-            (f"{_HARDENED_LAW}::test_inflation_widens_the_noise_by_what_it_lowers_the_cost",),
+            f"{_HARDENED_LAW}::test_inflation_widens_the_noise_by_what_it_lowers_the_cost",
         ),
         "hardened noise is counted without its inflation": Fault(
             "SecureTranscript.noise_std", operation("_inflation", "{left}"), _INTERVALS
@@ -210,7 +210,7 @@ MECHANISM_FAULTS = {
         "the grid is finer than float64": Fault(
             "_LARGEST_INDEX",
             value("2.0**62"),
-            (f"{_HARDENED_LAW}::test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",),
+            f"{_HARDENED_LAW}::test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",
         ),
         "hardened noise is not inflated": Fault(
             "SecureTranscript.gaussian", operation("_inflation", "{left}"), _HARDENED_RELEASE
@@ -278,7 +278,7 @@ MECHANISM_FAULTS = {
         "of blocks whose factors are computed together the second gets those of the first": Fault(
             "row_sums",
             call("split", "[{0}[:, : part.shape[1]] for part in {all}]", nth=0),
-            ("tests/dpalgos/test_shared_passes.py",),
+            "tests/dpalgos/test_shared_passes.py",
         ),
     },
     "dpalgos/rows/sample.py": {
@@ -288,15 +288,15 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/rows/users.py": {
         "the smallest rows of a user count": Fault(
-            "UserRows.at_most", call("lexsort", "np.lexsort((self.X[:, 0], codes))"), (_USER_MEAN,)
+            "UserRows.at_most", call("lexsort", "np.lexsort((self.X[:, 0], codes))"), _USER_MEAN
         ),
         "which rows of a user count depends on other users": Fault(
-            "UserRows.at_most", call("default_rng", "np.random.default_rng(len(codes))"), (_USER_MEAN,)
+            "UserRows.at_most", call("default_rng", "np.random.default_rng(len(codes))"), _USER_MEAN
         ),
         "an array's ids of users are compared as they are written": Fault(
             "_canonical_id",
             call("normalize", "{1}"),
-            ("tests/data/test_user_ids.py::test_an_estimate_counts_users_as_a_release_does",),
+            "tests/data/test_user_ids.py::test_an_estimate_counts_users_as_a_release_does",
         ),
     },
     "dpalgos/steps/clipping.py": {

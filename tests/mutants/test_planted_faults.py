@@ -66,7 +66,7 @@ def test_every_fault_has_its_place_and_its_tests():
             find(ast.parse(path.read_text()), fault.place)
         except (OSError, LookupError) as error:
             lost.append(f"{file}: {what}: {error}")
-        lost += [f"{test} is gone" for test in fault.tests if not exists(test)]
+        lost += [f"{test} is gone" for test in fault.test_ids if not exists(test)]
     assert lost == []
 
 
@@ -76,7 +76,7 @@ def test_no_two_faults_share_a_name():
 
 @pytest.mark.slow
 def test_the_tests_pass_where_nothing_is_planted(copy):
-    tests = sorted({test for one in FAULTS for test in one.values[1].tests})
+    tests = sorted({test for one in FAULTS for test in one.values[1].test_ids})
     status, printed = run_tests(copy, tests)
     assert status == 0, printed[-3000:]
 
@@ -88,7 +88,7 @@ def test_a_planted_fault_is_caught(copy, file, fault):
     whole = path.read_text()
     path.write_text(planted(whole, fault))
     try:
-        status, printed = run_tests(copy, fault.tests)
+        status, printed = run_tests(copy, fault.test_ids)
     finally:
         path.write_text(whole)
     assert status == 1, f"not caught (exit status {status}):\n{printed[-3000:]}"
