@@ -78,7 +78,7 @@ def judged(folder: Path, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def rebuild_scorecard(folder: Path) -> None:
-    """Judge every claim anew on what lies in a folder, without a server."""
+    """Judge every claim again on the results in a folder, without a server."""
     try:
         last = read_json(folder / NAME / "manifest.json")
     except (OSError, ValueError):

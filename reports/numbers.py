@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
 
@@ -77,6 +78,11 @@ def span(values: Sequence[float]) -> str:
     return low if low == high else f"{low}–{high}"
 
 
+def slope_text(fit: tuple[float, float]) -> str:
+    """Write a slope and its standard error: "−0.51 ± 0.02"."""
+    return f"{fit[0]:.2f} ± {fit[1]:.2f}".replace("-", "−")
+
+
 def count(number: int, singular: str, plural: str = "") -> str:
     """Write "1 row", "2,345 rows"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
@@ -121,3 +127,11 @@ def duration(seconds: float | None) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def when(stamp: str) -> str:
+    """Write an ISO 8601 time as "12 March 2026, 14:05 UTC"; empty where unknown."""
+    if not stamp:
+        return ""
+    time = datetime.fromisoformat(stamp)
+    return f"{time.day} {time:%B %Y, %H:%M %Z}".strip()

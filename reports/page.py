@@ -15,14 +15,8 @@ ZERO = "zero"  # the estimator that answers zero without looking at the data
 class EstimatorInfo:
     """An estimator as a reader sees it.
 
-    Attributes
-    ----------
-    order : int
-        Stable number in the catalog; it decides the color on the whole site (see `palette`).
-    short : str
-        Name in figures and tables where `title` is too long; empty means `title`.
-    settings : tuple of str
-        Its public keywords in this study, a line per form.
+    `order` is its stable number in the catalog, which decides its color on the whole site; `short` its name
+    in figures and tables (`title` if empty); `settings` its public keywords in this study, a line per form.
     """
 
     name: str
@@ -73,39 +67,24 @@ class BudgetPart:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where the data come from.
-
-    Attributes
-    ----------
-    data_source : {"real", "stand-in", "simulated"}
-    repairs : tuple of (str, int)
-        Reason and number of rows dropped or repaired.
-    reasons : tuple of str
-        Why a stand-in was used: one sentence per source that could not be reached.
-    simulated_too : str
-        What other panels simulate, where some have a dataset.
-    earlier : tuple of (str, str)
-        Other contents of a file that changed, which earlier runs read: sha256, and when their last ended.
-    of_panels : tuple of (str, str)
-        The data source of each panel, where panels differ.
-    """
+    """Where the data come from; `data_source` is "real", "stand-in" or "simulated"."""
 
     dataset: str
     title: str
     data_source: str
     n_rows: int = 0
     rows_read: int = 0
-    repairs: tuple[tuple[str, int], ...] = ()
+    repairs: tuple[tuple[str, int], ...] = ()  # reason, number of rows dropped or repaired
     source_url: str = ""
     source_sha256: str = ""
     license: str = ""
     citation: str = ""
     origin: str = ""
     privacy_unit: str = "one row"
-    reasons: tuple[str, ...] = ()
-    simulated_too: str = ""
-    earlier: tuple[tuple[str, str], ...] = ()
-    of_panels: tuple[tuple[str, str], ...] = ()
+    reasons: tuple[str, ...] = ()  # for a stand-in: a sentence per source that could not be reached
+    simulated_too: str = ""  # what other panels simulate, where some have a dataset
+    earlier: tuple[tuple[str, str], ...] = ()  # other contents of a file: sha256, end of the last run with it
+    of_panels: tuple[tuple[str, str], ...] = ()  # panel, its data source
 
     def source_of(self, panel: str) -> str:
         """Return the data source of a panel."""
@@ -117,7 +96,7 @@ class Finding:
     """A number about the data themselves, computed for research and not private.
 
     `drawn` findings become a thin horizontal line at `value` in the main figure; `about` heads their texts.
-    Those of a `panel` are told in a table instead, with `floor`, below which no private mean error goes.
+    Those of a `panel` stand in a table instead, with `floor`, below which no private mean error goes.
     """
 
     label: str
@@ -143,78 +122,32 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class AttackFacts:
-    """The facts about attacks that the results table does not hold.
+    """The facts about attacks that the results table does not hold, by cell and metric.
 
-    Attributes
-    ----------
-    rates : mapping of str to float
-        Metric → its false positive rate, ascending.
-    intervals : mapping of (cell, metric) to (low, high)
-        95 % intervals: of rates as if candidates were independent, of AUCs over data sets.
-    allowed, allowed_gaussian : mapping of (cell, metric) to float
-        The most that the certified (ε, δ) allows, and Gaussian differential privacy where all releases of
-        the cell are Gaussian.
-    exceeding : tuple of (cell, metric)
-        Where the certificate is contradicted, all tests together at 99 % confidence.
-    predicted : mapping of str to float
-        Cell → the AUC predicted from its error, where the model is simple enough.
-    claimed_sums : mapping of str to float
-        Panel whose truth is known → what the paper claims of the sum of scores, over what an unbiased
-        estimate gives; NaN where it claims no more than a constant.
-    ceilings, roc_ceilings : tuple of Guide
-        AUC against ε, and the true positive rate against the false positive rate at the headline's ε.
+    `intervals` are at 95 %: of rates as if candidates were independent, of AUCs over data sets. `allowed` is
+    the most that the certified (ε, δ) allows, `allowed_gaussian` the same where all releases of the cell are
+    Gaussian; `exceeding` lists where the certificate is contradicted, all tests together at 99 % confidence.
     """
 
-    rates: Mapping[str, float]
+    rates: Mapping[str, float]  # metric → its false positive rate, ascending
     intervals: Mapping[tuple[str, str], tuple[float, float]]
     allowed: Mapping[tuple[str, str], float]
     allowed_gaussian: Mapping[tuple[str, str], float]
     exceeding: tuple[tuple[str, str], ...]
-    predicted: Mapping[str, float]
-    claimed_sums: Mapping[str, float]
-    ceilings: tuple[Guide, ...]
-    roc_ceilings: tuple[Guide, ...]
+    predicted: Mapping[
+        str, float
+    ]  # cell → the AUC predicted from its error, where the model is simple enough
+    claimed_sums: Mapping[str, float]  # panel of known truth → the claimed sum of scores; NaN: a constant
+    ceilings: tuple[Guide, ...]  # AUC against ε
+    roc_ceilings: tuple[Guide, ...]  # true against false positive rate at the headline's ε
 
 
 @dataclass(frozen=True)
 class StudyPage:
     """Everything on a study's page that is not in the results table.
 
-    Attributes
-    ----------
-    question : str
-        What was asked, in two sentences.
-    headline : mapping
-        `epsilon`, `delta_rule`, `panel` and `n` (a value on the horizontal axis) of the headline; where the
-        table lacks that setting the nearest one is taken.
-    axis_label, metric_label : str
-        Words for the size axis and the error axis, units included, without "lower is better".
-    panels_and_forms : mapping of str to str
-        Panel or form → its explanation in one or two sentences.
-    unprotected_panels : tuple of str
-        Panels whose preparation is not private.
-    panel_word : str
-        What the panels of this study differ in: "preparation", or "panel" itself.
-    x_column, x_symbol : str
-        The column on the horizontal axis and its symbol in sentences. Where it is ``"steps"``, an estimator
-        without steps is drawn as a flat line.
-    rows_symbol : str
-        Symbol of the number of rows.
-    population : (int, str)
-        How many rows or users there are, of which a size is a random part, and which of the two; 0 where
-        errors are no distances to the answer of all of them.
-    printed : tuple of PrintedRow
-        What a paper prints, to be shown beside ours.
-    exhibits : mapping of str to anything
-        What is shown beside the results: name of a module of `reports.exhibits` → its content.
-    layout : str
-        Which module of `reports.layouts` shows the page.
-    layout_facts : AttackFacts or None
-        What that layout shows beside the results table.
-    warning : str
-        What must be said above everything else.
-    measured : str
-        How an error comes about and what it is, in sentences.
+    `headline` has `epsilon`, `delta_rule`, `panel` and `n` (a value on the horizontal axis); where the table
+    lacks that setting the nearest one is taken.
     """
 
     name: str
@@ -223,28 +156,31 @@ class StudyPage:
     dataset: Provenance
     estimators: tuple[EstimatorInfo, ...]
     headline: Mapping[str, Any]
-    axis_label: str
+    axis_label: str  # units included, without "lower is better", like metric_label
     metric: str
     metric_label: str
-    panels_and_forms: Mapping[str, str] = field(default_factory=dict)
+    panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     budgets: tuple[BudgetPart, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    unprotected_panels: tuple[str, ...] = ("paper",)
-    panel_word: str = "preparation"
-    x_column: str = "n"
+    unprotected_panels: tuple[str, ...] = ("paper",)  # whose preparation is not private
+    panel_word: str = "preparation"  # what the panels differ in, or "panel" itself
+    x_column: str = "n"  # on the horizontal axis; along "steps" an estimator without steps is a flat line
     x_symbol: str = "m"
     rows_symbol: str = "m"
-    population: tuple[int, str] = (0, "rows")
-    printed: tuple[PrintedRow, ...] = ()
-    exhibits: Mapping[str, Any] = field(default_factory=dict)
-    layout: str = "error_page"
+    population: tuple[int, str] = (
+        0,
+        "rows",
+    )  # of which a size is a random part; 0: errors are no distances to it
+    printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
+    exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
+    layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
     layout_facts: AttackFacts | None = None
-    warning: str = ""
-    measured: str = ""
+    warning: str = ""  # stands above everything else
+    measured: str = ""  # how an error comes about and what it is, in sentences
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""

@@ -1,4 +1,4 @@
-"""What a study, a run and an audit may be asked for at most; importing this costs nothing."""
+"""The largest settings of a study, a run and an audit; importing this costs nothing."""
 
 from typing import Literal, get_args
 

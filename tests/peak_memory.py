@@ -1,4 +1,4 @@
-"""The most memory that a process has held, as programs that tests start tell it of themselves.
+"""The most memory that a process has held, reported by the process itself.
 
 ``ru_maxrss`` would not do: a process begins with that of its parent, which holds the test's data.
 """

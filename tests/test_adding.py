@@ -1,6 +1,5 @@
 """The examples of docs/adding.md, run as they stand there in a copy of the project."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -73,7 +72,7 @@ for name in ("heights", "outliers"):
     for panel in spec.panels:
         if isinstance(panel.problem, DatasetProblem):
             designs[panel.name] = prepare.fn(UNCACHED, panel.problem, tables[panel.problem.source])
-    blocks = spec.blocks("standard", replicates=2, seed=1)
+    blocks = spec.blocks("smoke", replicates=2, seed=1)
     parts = [
         run_block.fn(UNCACHED, block, designs.get(block.replicates.panel), str(here / f"{name}-{i}.parquet"))
         for i, block in enumerate(blocks)
@@ -82,7 +81,7 @@ for name in ("heights", "outliers"):
     if isinstance(spec.head_panel.problem, HasExhibits):
         block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
         exhibit.fn(UNCACHED, block, None, None, parts, str(out))
-    context = {"study": name, "out": None, "profile": "standard", "replicates": 2, "seed": 1}
+    context = {"study": name, "out": None, "profile": "smoke", "replicates": 2, "seed": 1}
     context |= {"command": "", "started": ""}
     manifest = build_manifest(spec, list(tables.values()), results, context)
     record = write_report(spec, out / "results.parquet", manifest)
@@ -116,24 +115,26 @@ def extended(tmp_path_factory):
     return folder
 
 
-def test_each_example_is_found_and_runs_to_its_report(extended):
+def run_there(folder, *words, home="home"):
+    """Run Python in the extended copy, without the variables of this process."""
+    variables = {"PATH": "", "HOME": folder, "DPCOST_HOME": folder / home, "PYTHONPATH": folder}
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, str(extended)],
-        cwd=extended,
-        env={
-            "PATH": "",
-            "HOME": str(extended),
-            "DPCOST_HOME": str(extended / "home"),
-            "PYTHONPATH": str(extended),
-        },
+        [sys.executable, *words],
+        cwd=folder,
+        env={name: str(value) for name, value in variables.items()} | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search(r"^heights .*stand-in.* ε = 0.5", done.stdout, re.MULTILINE)
-    assert re.search(r"^outliers .*ε = 0.5", done.stdout, re.MULTILINE)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout
+
+
+def test_each_example_is_found_and_runs_to_its_report(extended):
+    said = run_there(extended, "-c", CHECK, str(extended))
+    assert re.search(r"^heights .*stand-in.* ε = 0.5", said, re.MULTILINE)
+    assert re.search(r"^outliers .*ε = 0.5", said, re.MULTILINE)
 
 
 def test_the_estimator_passes_the_tests_of_all_estimators(extended):
@@ -143,40 +144,13 @@ def test_the_estimator_passes_the_tests_of_all_estimators(extended):
         (extended / each).parent.mkdir(parents=True, exist_ok=True)
         copy(PROJECT / each, extended / each)
     shutil.copy(PROJECT / "pyproject.toml", extended)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "range_mean", *everywhere],
-        cwd=extended,
-        env={"PATH": "", "HOME": str(extended), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(extended)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    run_there(extended, "-m", "pytest", "-p", "no:cacheprovider", "-k", "range_mean", *everywhere)
 
 
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_command_line_runs_the_new_study(extended):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from flows.cli.start import main; main()",
-            "run",
-            "outliers",
-            "--profile",
-            "smoke",
-            "--offline",
-            "--out",
-            "out2",
-        ],
-        cwd=extended,
-        env={**os.environ, "DPCOST_HOME": str(extended / "home2"), "PYTHONPATH": str(extended)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    main = "from flows.cli.start import main; main()"
+    words = ("run", "outliers", "--profile", "smoke", "--offline", "--out", "out2")
+    run_there(extended, "-c", main, *words, home="home2")
     assert "outliers" in (extended / "out2" / "outliers" / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""The structure that the project promises: one name for one thing; nobody asks which kind a problem is."""
+"""The structure of the project: one name for one thing; no code branches on the kind of a problem."""
 
 import ast
 import re

@@ -76,7 +76,7 @@ def canonical_cells(column: pa.Array) -> Cells:
 
 
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the numbers with the 24 leading bits that single precision has, so that such copies agree.
+    """Return the numbers rounded to single precision, so that copies stored in it agree.
 
     Whole numbers of more bits are no exception: what is printed of one in single precision is shorter, too.
     """

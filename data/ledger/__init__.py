@@ -1,4 +1,4 @@
-"""The durable record of privacy charges: what was asked of whose data, what it cost, what was answered.
+"""The durable record of privacy charges: each request, the dataset it was made of, its cost and its answer.
 
 Three promises. (1) A charge is committed to the disk before the caller may draw noise, so a process that is
 killed in between has spent budget and shown nothing. (2) A charge is admitted inside one transaction that

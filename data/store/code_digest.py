@@ -22,7 +22,7 @@ from data.store.folders import PROJECT_ROOT
 PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 
 # Packages whose modules are found by name and are so few that all of them count.
-FOUND_BY_NAME = ("dpalgos.models.families", "reports.exhibits", "reports.layouts")
+FOUND_BY_NAME = ("dpalgos.models.families", "reports.exhibits")
 # Modules that import by name what a key names, see above.
 NAMED_IN_KEYS = ("dpalgos.plugins", "data.simulations", "data.datasets")
 # Imports inside the functions of this package serve checks and reports alone.

@@ -57,7 +57,7 @@ class CoinPressWhitenedMeanParams(PrivateParams):
 def witnesses(
     params: CoinPressWhitenedMeanParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return far rows on opposite sides, and a far row on one axis or another, beside zeros."""
+    """Return far rows on opposite sides, and a far row on one axis or another; all other rows are zero."""
     axes, zero = 1e25 * max(params.mean_bound, params.std_bound) * np.eye(d), np.zeros(d)
     rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
     apart = pair([axes[0], zero], [axes[-1], zero])

@@ -333,7 +333,7 @@ def _means_of_offsets(
     half: FloatArray,
     made: Callable[[FloatArray, float], FloatArray],
 ) -> FloatArray:
-    """Return means of what is made of every column's offsets and half width, once per distinct interval."""
+    """Average a function of each column's offsets and half-width, computed once per distinct interval."""
     total = np.zeros_like(center)
     for group in sample.together():
         for j in range(sample.n_features):

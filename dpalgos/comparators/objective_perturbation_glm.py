@@ -243,7 +243,7 @@ def tight_noise(
 
 @lru_cache(maxsize=4096)
 def interval_noise(params: ObjectivePerturbationGLMParams) -> dict[str, float]:
-    """Return the least noise multipliers of an interval's releases that are proved beside the minimum."""
+    """Return the least noise multipliers of an interval's releases, composed with that of the minimum."""
     epsilon, delta = params.minimum_budget
     told = interval_shares(params.interval)
     shares = {part: (1 - _CURVATURE_RELEASE) * share / sum(told.values()) for part, share in told.items()}

@@ -261,7 +261,7 @@ class GaussianReport:
 
 
 def report_sensitivity(radius: float) -> float:
-    """Return 2r, how far apart two vectors of ℓ2 norm at most r are: those of opposite directions."""
+    """Return 2r, the largest distance of two vectors of ℓ2 norm at most r: those of opposite directions."""
     return 2 * radius
 
 

@@ -99,7 +99,7 @@ def repeated_ranges(
 
 
 def count_bins(bound: float, bin_width: float) -> int:
-    """Return the number ⌈2B/w⌉ of bins that cover [−B, B], or refuse more than can be told apart."""
+    """Return the number ⌈2B/w⌉ of bins that cover [−B, B], or refuse more than floats can distinguish."""
     n_bins = np.ceil(2 * check_positive("bound", bound) / check_positive("bin_width", bin_width))
     if not n_bins <= MOST_BINS:
         raise InputError(

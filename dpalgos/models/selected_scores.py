@@ -83,7 +83,7 @@ class SelectedScores:
         return np.clip(-self._family.residual(u, self._y[self._rows[r]])[:, 0], -largest, largest)
 
     def residuals(self, coef: FloatArray) -> FloatArray:
-        """Return the residuals of all replicates, 0 in rows that are not theirs, (n, R)."""
+        """Return the residuals of all replicates, 0 in rows outside the replicate's mask, (n, R)."""
         found = np.zeros((len(self.sample.rows), len(self._rows)))
         for r, rows in enumerate(self._rows):
             found[rows, r] = self.residual(coef, r)

@@ -105,7 +105,7 @@ class Rows(ABC):
 
 
 class HeldRows(Rows):
-    """Rows in memory, which nobody else can change: copied, but for arrays that are read-only.
+    """Rows in memory that no other code can change: copied, except arrays that are read-only.
 
     What is known of them, their largest entry first of all, decides where they are truncated.
     """
@@ -130,7 +130,7 @@ class StreamRefused(InputError):
 
 
 class StreamedRows(Rows):
-    """Rows that are read anew for every pass, and never held.
+    """Rows that every pass reads again and that are never held in memory.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
 
 
 def unchanging(array: A) -> A:
-    """Return an array that nobody else can change: itself if it is read-only to its owner, else a copy."""
+    """Return an array that no other code can change: itself if it is read-only to its owner, else a copy."""
     owner: object = array
     while isinstance(owner, np.ndarray) and not owner.flags.writeable:
         owner = owner.base

@@ -78,7 +78,7 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
 
 
 def _spans(rows: Rows) -> Iterator[list[tuple[slice, FloatArray]]]:
-    """Yield a few blocks at a time, so that factors are asked for less often; one where rows are streamed."""
+    """Yield a few blocks at a time, so that factors are computed less often; one where rows are streamed."""
     blocks = rows.blocks()
     while span := list(islice(blocks, 1 if rows.streamed else _BLOCKS_TOGETHER)):
         yield span

@@ -57,7 +57,7 @@ def share(what: str, *, default: float) -> Any:
 
 
 def check_truncation(truncation: str, calibration: str) -> None:
-    """Refuse to leave data as they are unless a printed algorithm is asked for."""
+    """Refuse data without truncation except for an algorithm as printed."""
     if truncation == "none" and calibration != "paper":
         raise InputError(
             "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "

@@ -131,7 +131,7 @@ class UserAggregation:
     def _told_of_a_column(
         self, transcript: Transcript, vectors: Sequence[FloatArray], one: RefinedMean, epsilon: float
     ) -> FloatArray:
-        """Return the mean of a single column, and tell its half width where it is asked for."""
+        """Return the mean of a single column, and record its half-width where requested."""
         if self._interval is None:
             return one.mean
         n_users = np.array([len(X) for X in vectors], dtype=float)
@@ -183,7 +183,7 @@ class UserAggregation:
         refined: RefinedMean,
         multiplier: Callable[[str], float],
     ) -> FloatArray:
-        """Return the mean, and tell its half widths where they are asked for: users are what is sampled."""
+        """Return the mean, and record its half-widths where requested; the sampled units are users."""
         if self._interval is None:
             return refined.mean
         n_users = np.array([len(X) for X in vectors], dtype=float)

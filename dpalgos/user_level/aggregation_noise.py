@@ -77,7 +77,7 @@ def users_budget(
     *,
     gaussian: bool = True,
 ) -> Budget:
-    """Return a budget of which ``told`` is for an interval, and the rest is shared."""
+    """Return a budget with a share ``told`` for an interval; the rest is split."""
     rest = 1 - sum(told.values())
     all_shares = {part: rest * share for part, share in shares.items()} | dict(told)
     return Budget(epsilon=epsilon, delta=delta, shares=all_shares, gaussian=gaussian)

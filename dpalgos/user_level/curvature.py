@@ -83,7 +83,7 @@ class ClippedUsers:
         return moments, np.array([clipped.mean() for clipped in self._clipped])
 
     def _count(self, clipped: Callable[[int], BoolArray]) -> None:
-        """Count users of whom this was clipped, too."""
+        """Add this step's clipped users to the count."""
         found = [clipped(r) for r in range(len(self.objective.users))]
         before = self._clipped or [np.zeros_like(one) for one in found]
         self._clipped[:] = [old | new for old, new in zip(before, found, strict=True)]

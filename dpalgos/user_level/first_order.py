@@ -24,7 +24,7 @@ from dpalgos.user_level.linear_losses import LinearLoss
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """Where gradients are asked for, how steps are made, and what is returned.
+    """The points at which gradients are taken, the steps, and the answer of a first-order method.
 
     ``answer``: the ``"last"`` of θ_0, …, θ_T, best where the loss is well-conditioned; the ``"average"`` of
     all but the start, for convex losses; a ``"random"`` one of those, drawn in public by ``seed``, for losses

@@ -1,4 +1,4 @@
-"""The mean over users, each of whom is protected with all samples.
+"""The mean over users; the guarantee covers all samples of a user.
 
     x̄_u = the mean of user u's rows;   m̂ = a winsorized mean of x̄_1, …, x̄_n
 

@@ -149,7 +149,7 @@ def gradient_witnesses(
 def witnesses(
     params: UserLevelRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return those of gradient steps; users along different axes, one of whom nothing is clipped."""
+    """Return the witnesses of gradient steps, and users along different axes, one of them unclipped."""
     zero, axes = np.zeros(2), [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1)]
     apart: Neighbors = (axes[0], zero, axes[1], zero)
     return {

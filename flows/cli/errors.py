@@ -60,7 +60,7 @@ def fail(sentence: str, status: int = 2) -> NoReturn:
 
 
 def _internal(error: Exception) -> str:
-    """Log an error that nobody foresaw, without its message, and return what to do about it."""
+    """Log an unexpected error, without its message, and return what to do about it."""
     from tasks.faults import without_message
 
     fault = without_message(error)

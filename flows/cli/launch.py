@@ -180,7 +180,7 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
 
 
 def _prepare(studies: Sequence[str], reports: Path) -> None:
-    """Import the flows, and read the analyst's own tables, so that their faults are told at once."""
+    """Import the flows and read the analyst's tables, so that their faults are reported at once."""
     import flows.scorecard
     import flows.study  # noqa: F401
     from data.ledger import open_ledger
@@ -222,7 +222,7 @@ def _full_disk_told() -> Iterator[None]:
 
 
 def _full_disk() -> Path | None:
-    """Return a folder of the home whose disk is as good as full, if there is one."""
+    """Return a folder of the home on a disk that is almost full, if there is one."""
     folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
     full = [each for each in folders if each.exists() and shutil.disk_usage(each).free < _AS_GOOD_AS_FULL]
     return full[0] if full else None

@@ -55,7 +55,7 @@ def plan(
     offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how long a study will take and how much memory: from short runs of it on this machine."""
+    """Print how long a study will take and how much memory, from short runs of it on this machine."""
     from flows.cli.plan import described, plan_study
 
     found = plan_study(study, profile=profile, reps=reps, workers=workers, offline=offline)

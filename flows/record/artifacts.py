@@ -75,7 +75,7 @@ class ProgressArtifact:
         self._show()
 
     def advance(self) -> None:
-        """Count one more finished block; the server is told of every few."""
+        """Count one more finished block, and report every few to the server."""
         self._n_done += 1
         if self._n_done == self._n_blocks or self._clock() - self._last >= SECONDS_BETWEEN_UPDATES:
             self._last = self._clock()

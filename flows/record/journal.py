@@ -164,7 +164,7 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
 
 
 def _locked(home: Path, say: Callable[[str], object]) -> int:
-    """Return the open lock file of a home, locked; one that was deleted during the wait keeps nobody out."""
+    """Return the open lock file of a home, locked; open it again if it was deleted during the wait."""
     while True:
         descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:

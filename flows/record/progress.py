@@ -108,7 +108,7 @@ def progress(n_blocks: int, total_work: int) -> Iterator[Progress]:
 def counter(
     what: str, unit: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[int], None]:
-    """Return a function that is told how far something is, and writes a line about it now and then."""
+    """Return a function that takes a progress count and writes a line about it now and then."""
     last_line = clock()
 
     def show(count: int) -> None:

@@ -21,13 +21,13 @@ MAX_CELLS = 20
 
 
 def tell_failure(flow: Any, flow_run: Any, state: Any) -> None:
-    """Tell that a scheduled run failed or crashed: a hook of Prefect's flows."""
+    """Notify the webhook that a scheduled run failed or crashed: a hook of Prefect's flows."""
     if flow_run.auto_scheduled:
         _tell("failed", f"{flow_run.name}: the scheduled run {state.name.lower()}", run=_run(flow_run))
 
 
 def tell_drift(study: str, cells: list[str], flow_run: Any) -> None:
-    """Tell that cells of a study differ from its last run by more than their error bars."""
+    """Notify the webhook that cells of a study differ from its last run by more than their error bars."""
     count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
     sentence = f"{study}: {count} differ from the last run by more than the error bars"
     _tell("drift", sentence, study=study, n_cells=len(cells), cells=cells[:MAX_CELLS], run=_run(flow_run))

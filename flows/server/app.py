@@ -82,7 +82,7 @@ async def _no_report(request: Request, fault: Exception) -> Response:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until a signal to stop arrives."""
     parser = argparse.ArgumentParser(prog="python -m flows.server.app", description=main.__doc__)
     parser.add_argument("--port", type=int, default=4200, help="the port to listen on (default 4200)")
     parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default {HOST})")

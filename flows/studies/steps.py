@@ -41,7 +41,7 @@ Designs = dict[str, Record | None]  # by panel; None where data are simulated
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run was asked for: the parameters of :func:`flows.study.run_study`."""
+    """The options of a run: the parameters of :func:`flows.study.run_study`."""
 
     study: str
     out: str | None
@@ -104,7 +104,7 @@ class StudySteps:
         self._context = options.for_the_record()
 
     def clear_folders(self) -> None:
-        """Delete what killed runs left half written; nobody else enters the report of an analyst's table."""
+        """Delete what killed runs left half written; open an analyst's report to its owner only."""
         clear_leftovers(home(), self.reports)
         if self.spec.analyst_table is None:
             return

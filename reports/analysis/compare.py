@@ -17,31 +17,31 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
     Returns
     -------
     dict
-        ``identical`` (every value), ``cells`` in both, ``only_first``,
-        ``only_second``, and ``different``: cells whose means differ by more than three standard errors
-        of the difference, or whose status or certified ε differs.
+        ``identical`` (every value), ``cells`` in both, ``only_first``, ``only_second``, and ``different``:
+        cells whose means differ by more than three standard errors of the difference, or whose status or
+        certified ε differs.
     """
     left, right = (summarize(table).set_index(_KEYS) for table in (first, second))
     both = left.index.intersection(right.index)
-    rows = []
-    for key in both:
-        a, b = left.loc[key], right.loc[key]
-        reasons = _reasons(a, b)
-        if reasons:
-            rows.append(
-                {
-                    **dict(zip(_KEYS, key, strict=True)),
-                    "first": _number(a["mean"]),
-                    "second": _number(b["mean"]),
-                    "reasons": reasons,
-                }
-            )
+    found = {key: _reasons(left.loc[key], right.loc[key]) for key in both}
+    different = [
+        {
+            **dict(zip(_KEYS, key, strict=True)),
+            "first": _number(left.loc[key, "mean"]),
+            "second": _number(right.loc[key, "mean"]),
+            "reasons": reasons,
+        }
+        for key, reasons in found.items()
+        if reasons
+    ]
+    order = [*_KEYS, "replicate"]
+    one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
     return {
-        "identical": _same(first, second),
+        "identical": one.equals(other),
         "cells": len(both),
         "only_first": sorted(str(key[1]) for key in left.index.difference(right.index)),
         "only_second": sorted(str(key[1]) for key in right.index.difference(left.index)),
-        "different": rows,
+        "different": different,
     }
 
 
@@ -71,12 +71,6 @@ def _reasons(a: pd.Series, b: pd.Series) -> list[str]:
     if np.isfinite(gap) and abs(gap) > _CLEAR * error + 1e-12 * abs(a["mean"]):
         reasons.append(f"{gap:+.3g}, standard error {error:.2g}")
     return reasons
-
-
-def _same(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    key = [*_KEYS, "replicate"]
-    left, right = (table.sort_values(key, ignore_index=True) for table in (first, second))
-    return left.equals(right)
 
 
 def _number(value: float) -> float | None:

@@ -1,8 +1,12 @@
-"""The point at which a measured error curve falls to a wanted error."""
+"""Measured error curves: where they fall to a wanted error, and how fast."""
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+
+import numpy as np
+
+_FEWEST_SIZES = 3
 
 
 def first_below(wanted: float, points: Sequence[tuple[float, float]], beyond: float = 1.0) -> float:
@@ -25,3 +29,17 @@ def first_below(wanted: float, points: Sequence[tuple[float, float]], beyond: fl
     slope = math.log(error / less) / math.log(later / x)
     needed = math.log(less / wanted) / slope if slope > 0 else math.inf
     return later * math.exp(needed) if needed <= math.log(beyond) else math.inf
+
+
+def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
+    """Return the least-squares slope of log value against log size, and its standard error.
+
+    Points are (size, value, standard error of the value); the error is what theirs amount to.
+    """
+    usable = [(x, y, se) for x, y, se in points if x > 0 and y > 0 and math.isfinite(y)]
+    if len({x for x, _, _ in usable}) < _FEWEST_SIZES:
+        return None
+    x, y, se = (np.array(column, dtype=float) for column in zip(*usable, strict=True))
+    centered = np.log(x) - np.log(x).mean()
+    weights = centered / (centered**2).sum()
+    return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))

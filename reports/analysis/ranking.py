@@ -36,17 +36,12 @@ class Ranking:
 _STRONGEST_FIRST = ("local", "user", "central")
 
 
-def strongest_promise(series: Sequence[Series]) -> str:
-    """Return the privacy model, among those of the private series, that trusts least and protects most."""
-    models = {s.info.privacy_model for s in series if s.role == "private"}
-    return next((model for model in _STRONGEST_FIRST if model in models), "")
-
-
 def rank(series: Sequence[Series], x: float) -> Ranking:
     """Rank the series of a setting by mean error at size `x`."""
     answered = [(s, p) for s in series if (p := s.at(x)) is not None and p.answered]
     ordered = sorted(answered, key=lambda pair: pair[1].mean)
-    promise = strongest_promise(series)
+    models = {s.info.privacy_model for s in series if s.role == "private"}
+    promise = next((model for model in _STRONGEST_FIRST if model in models), "")
     every = [pair for pair in ordered if pair[0].role == "private"]
     private = tuple(pair for pair in every if pair[0].info.privacy_model == promise)
     weaker = [pair for pair in every if pair[0].info.privacy_model != promise]
@@ -71,15 +66,11 @@ def tied_with_best(ranking: Ranking) -> tuple[Series, ...]:
     if ranking.best is None:
         return ()
     best = ranking.best[1]
-    return tuple(
-        series
-        for series, point in ranking.private[1:]
-        if point.mean - best.mean <= 2 * math.hypot(_se(point), _se(best))
-    )
 
+    def margin(point: Point) -> float:
+        return 2 * math.hypot(*(se if math.isfinite(se) else 0.0 for se in (point.se, best.se)))
 
-def _se(point: Point) -> float:
-    return point.se if math.isfinite(point.se) else 0.0
+    return tuple(s for s, point in ranking.private[1:] if point.mean - best.mean <= margin(point))
 
 
 def population_error(view: View, m: float) -> float | None:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-import pandera.pandas as pa
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -45,123 +44,68 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-DATA_SOURCES = ("real", "stand-in", "simulated")
-CALIBRATIONS = ("none", "paper", "tight")
-PRIVACY_MODELS = ("none", "central", "local", "user")
-STATUSES = ("ok", "failed", "refused")
 PRIVACY_COLUMNS = ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon")
-
-GROUP_COLUMNS = (
-    "study",
-    "panel",
-    "dataset",
-    "data_source",
-    "estimator",
-    "form",
-    "steps",
-    "cell",
-    "calibration",
-    "privacy_model",
-    "epsilon",
-    "delta",
-    "delta_rule",
-    "n",
-    "d",
-    "s",
-    "metric",
+_OF_REPLICATE = ("replicate", "seed", "value")
+_OF_CELL = tuple(name for name in COLUMNS if name not in _OF_REPLICATE)
+GROUP_COLUMNS = tuple(
+    name
+    for name in _OF_CELL
+    if name not in {"certified_epsilon", "estimator_epsilon", "audited_epsilon", "status", "message"}
 )
-SUMMARY_COLUMNS = (
-    *(name for name in COLUMNS if name not in {"replicate", "seed", "value"}),
-    *("mean", "se", "median", "q10", "q90", "n_ok", "n_failed"),
-)
+SUMMARY_COLUMNS = (*_OF_CELL, "mean", "se", "median", "q10", "q90", "n_ok", "n_failed")
 
-_TIGHT_SLACK = 1e-9
+_ALLOWED = {
+    "data_source": ("real", "stand-in", "simulated"),
+    "calibration": ("none", "paper", "tight"),
+    "privacy_model": ("none", "central", "local", "user"),
+    "status": ("ok", "failed", "refused"),
+}
+_LEAST = {"n": 1, "d": 0, "replicate": 0}
+_SLACK = 1e-9  # by which a tight certificate may exceed its ε
+
+# Where each rule of whole rows holds, and what it says.
+_RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
+    (
+        lambda t: (t["calibration"] == "none") == (t["privacy_model"] == "none"),
+        "calibration must be none exactly where privacy_model is none",
+    ),
+    (
+        lambda t: t[list(PRIVACY_COLUMNS)].isna().all(axis=1) | (t["privacy_model"] != "none"),
+        f"a non-private row (privacy_model none) must leave {', '.join(PRIVACY_COLUMNS)} empty",
+    ),
+    (
+        lambda t: (t["epsilon"].gt(0) & t["delta"].ge(0) & t["delta"].lt(1)) | (t["privacy_model"] == "none"),
+        "a private row must state a positive epsilon and a delta in [0, 1)",
+    ),
+    (
+        lambda t: (
+            (t["estimator_epsilon"] <= t["epsilon"] * (1 + _SLACK))
+            | t["estimator_epsilon"].isna()
+            | (t["calibration"] != "tight")
+        ),
+        "where calibration is tight, estimator_epsilon must not exceed epsilon",
+    ),
+    (
+        lambda t: (
+            (t["certified_epsilon"] == t["estimator_epsilon"])
+            | (t["certified_epsilon"] == np.inf)
+            | (t["certified_epsilon"].isna() & t["estimator_epsilon"].isna())
+        ),
+        "certified_epsilon must be estimator_epsilon, or infinite where preparing the data is not private",
+    ),
+    (
+        lambda t: (t["status"] == "ok") | (t["message"].str.len() > 0),
+        "a row that failed or was refused must say why in message",
+    ),
+    (
+        lambda t: ~t.duplicated(["study", "cell", "replicate", "metric"]),
+        "there must be one row per study, cell, replicate and metric",
+    ),
+)
 
 
 class ResultsError(ValueError):
     """A results table that breaks a rule; the message is one sentence."""
-
-
-def _one_of(allowed: tuple[str, ...]) -> pa.Check:
-    return pa.Check.isin(allowed, error=f"must be one of {', '.join(allowed)}")
-
-
-def _non_private_has_no_privacy(df: pd.DataFrame) -> pd.Series:
-    blank = df[list(PRIVACY_COLUMNS)].isna().all(axis=1)
-    return blank | (df["privacy_model"] != "none")
-
-
-def _private_was_asked(df: pd.DataFrame) -> pd.Series:
-    asked = df["epsilon"].gt(0) & df["delta"].ge(0) & df["delta"].lt(1)
-    return asked | (df["privacy_model"] == "none")
-
-
-def _tight_proves_what_it_says(df: pd.DataFrame) -> pd.Series:
-    holds = df["estimator_epsilon"] <= df["epsilon"] * (1 + _TIGHT_SLACK)
-    return holds | df["estimator_epsilon"].isna() | (df["calibration"] != "tight")
-
-
-def _certifies_no_more_than_is_proved(df: pd.DataFrame) -> pd.Series:
-    certified, alone = df["certified_epsilon"], df["estimator_epsilon"]
-    return (certified == alone) | (certified == np.inf) | (certified.isna() & alone.isna())
-
-
-def _calibration_fits_model(df: pd.DataFrame) -> pd.Series:
-    return (df["calibration"] == "none") == (df["privacy_model"] == "none")
-
-
-def _says_why(df: pd.DataFrame) -> pd.Series:
-    return (df["status"] == "ok") | (df["message"].str.len() > 0)
-
-
-def _unique(df: pd.DataFrame) -> pd.Series:
-    return ~df.duplicated(["study", "cell", "replicate", "metric"])
-
-
-_TABLE_RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
-    (_calibration_fits_model, "calibration must be none exactly where privacy_model is none"),
-    (
-        _non_private_has_no_privacy,
-        f"a non-private row (privacy_model none) must leave {', '.join(PRIVACY_COLUMNS)} empty",
-    ),
-    (_private_was_asked, "a private row must state a positive epsilon and a delta in [0, 1)"),
-    (
-        _tight_proves_what_it_says,
-        "where calibration is tight, estimator_epsilon must not exceed epsilon",
-    ),
-    (
-        _certifies_no_more_than_is_proved,
-        "certified_epsilon must be estimator_epsilon, or infinite where preparing the data is not private",
-    ),
-    (_says_why, "a row that failed or was refused must say why in message"),
-    (_unique, "there must be one row per study, cell, replicate and metric"),
-)
-
-_ALLOWED = {
-    "data_source": DATA_SOURCES,
-    "calibration": CALIBRATIONS,
-    "privacy_model": PRIVACY_MODELS,
-    "status": STATUSES,
-}
-
-
-def _column(name: str, dtype: str) -> pa.Column:
-    checks = [_one_of(_ALLOWED[name])] if name in _ALLOWED else []
-    if name == "n":
-        checks = [pa.Check.ge(1, error="must be at least 1")]
-    if name in {"d", "replicate"}:
-        checks = [pa.Check.ge(0, error="must not be negative")]
-    may_be_missing = dtype in {"float64", "Int64"}
-    return pa.Column(dtype, checks, nullable=may_be_missing, coerce=True)
-
-
-SCHEMA = pa.DataFrameSchema(
-    {name: _column(name, dtype) for name, dtype in COLUMNS.items()},
-    checks=[pa.Check(rule, error=text) for rule, text in _TABLE_RULES],
-    strict=True,
-    ordered=False,
-    name="results",
-)
 
 
 def validate_results(df: pd.DataFrame) -> pd.DataFrame:
@@ -183,64 +127,39 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
         If a column is missing or unknown, a value is not allowed, or a rule of the table is broken.
     """
     missing = [name for name in COLUMNS if name not in df.columns]
-    if missing:
-        raise ResultsError(f"the results table lacks the column{_s(missing)} {', '.join(missing)}")
     unknown = [str(name) for name in df.columns if name not in COLUMNS]
-    if unknown:
-        raise ResultsError(f"the results table has unknown column{_s(unknown)} {', '.join(unknown)}")
-    for name in (name for name, dtype in COLUMNS.items() if dtype.lower() == "int64"):
-        if pd.api.types.is_float_dtype(df[name]) and (df[name].dropna() % 1 != 0).any():
-            raise ResultsError(f"{name} must be a whole number in every row")
-    try:
-        checked = SCHEMA.validate(df.loc[:, list(COLUMNS)].reset_index(drop=True))
-    except pa.errors.SchemaError as error:
-        raise ResultsError(_sentence(error, df.reset_index(drop=True))) from None
-    except pa.errors.SchemaErrors as errors:  # what coercion raises
-        raise ResultsError(_sentence(errors.schema_errors[0], df.reset_index(drop=True))) from None
-    return checked.astype(dict(COLUMNS))
+    for what, names in (("lacks the", missing), ("has unknown", unknown)):
+        if names:
+            raise ResultsError(f"the results table {what} column{'s' * (len(names) > 1)} {', '.join(names)}")
+    df = df.loc[:, list(COLUMNS)].reset_index(drop=True)
+    for name, dtype in COLUMNS.items():
+        if dtype in ("str", "int64"):
+            _require(df, df[name].notna(), "must not be empty", name)
+        if dtype.lower() == "int64" and pd.api.types.is_float_dtype(df[name]):
+            _require(df, df[name].isna() | (df[name] % 1 == 0), "must be a whole number", name)
+        try:
+            df = df.astype({name: dtype})
+        except (TypeError, ValueError):
+            raise ResultsError(f"{name} must be of type {dtype}, got {df[name].iloc[0]!r}") from None
+    for name, allowed in _ALLOWED.items():
+        _require(df, df[name].isin(allowed), f"must be one of {', '.join(allowed)}", name)
+    for name, least in _LEAST.items():
+        _require(df, df[name] >= least, f"must be at least {least}", name)
+    for rule, text in _RULES:
+        _require(df, rule(df), text)
+    return df
 
 
-def _s(items: list[str]) -> str:
-    return "s" if len(items) > 1 else ""
-
-
-def _sentence(error: pa.errors.SchemaError, df: pd.DataFrame) -> str:
-    """Turn a pandera error into one sentence."""
-    column = error.schema.name if error.schema.name in COLUMNS else None
-    cases = error.failure_cases
-    rows = _failing_rows(cases)
-    place = _place(rows, df)
-    check = getattr(error, "check", None)
-    text = getattr(check, "error", None) if not isinstance(check, str) else None
-    if column is None:
-        return f"the results table breaks a rule{place}: {text or _plain(error)}"
-    if text is None:
-        what = "must not be empty" if "not_nullable" in str(check) else f"must be of type {COLUMNS[column]}"
-    else:
-        what = text
-    value = ""
-    if rows and rows[0] < len(df):
-        value = f", got {df[column].iloc[rows[0]]!r}"
-    return f"{column} {what}{value}{place}"
-
-
-def _failing_rows(cases: object) -> list[int]:
-    if not isinstance(cases, pd.DataFrame) or "index" not in cases:
-        return []
-    index = pd.to_numeric(cases["index"], errors="coerce").dropna()
-    return sorted({int(i) for i in index})
-
-
-def _place(rows: list[int], df: pd.DataFrame) -> str:
-    if not rows:
-        return ""
-    cell = str(df["cell"].iloc[rows[0]])
-    count = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
-    return f" ({count}, the first in cell {cell!r})"
-
-
-def _plain(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def _require(df: pd.DataFrame, holds: pd.Series, text: str, column: str = "") -> None:
+    """Refuse a table in which a rule does not hold in every row."""
+    if holds.all():
+        return
+    first = df.loc[~holds].iloc[0]
+    n = int((~holds).sum())
+    place = f" ({n:,} row{'s' * (n > 1)}, the first in cell {str(first['cell'])!r})"
+    if column:
+        raise ResultsError(f"{column} {text}, got {first[column]!r}{place}")
+    raise ResultsError(f"the results table breaks a rule{place}: {text}")
 
 
 def timings_path(results: Path | str) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import cast
 
+import numpy as np
 import pandas as pd
 
 from reports.page import ZERO, EstimatorInfo, StudyPage
@@ -16,6 +17,8 @@ CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
 
 _ROUNDING = 1e-12  # relative; a spread below it is that of rounding
+_ROLES = ("private", "unprotected", "nonprivate", "zero")
+_NOISE = ("tight", "paper", "none")
 
 
 @dataclass(frozen=True, order=True)
@@ -52,6 +55,17 @@ class Point:
         return self.n_ok > 0 and math.isfinite(self.mean)
 
 
+_POINT_COLUMNS = [
+    {"certified": "estimator_epsilon", "audited": "audited_epsilon"}.get(each.name, each.name)
+    for each in fields(Point)
+]
+
+
+def comma(*parts: str | None) -> str:
+    """Join the parts that are not empty: "AdaSSP, printed noise"."""
+    return ", ".join(part for part in parts if part)
+
+
 @dataclass(frozen=True)
 class Series:
     """One line: estimator × calibration × form; `role` is "private", "unprotected" (a private
@@ -72,20 +86,17 @@ class Series:
     @property
     def label(self) -> str:
         """Name with the noise: "AdaSSP, printed noise"."""
-        words = CALIBRATION_WORDS.get(self.calibration)
-        return f"{self.name}, {words}" if words else self.name
+        return comma(self.name, CALIBRATION_WORDS.get(self.calibration))
 
     @property
     def brief(self) -> str:
         """Name for a line's end: "AdaSSP, printed"."""
-        words = BRIEF_WORDS.get(self.calibration)
-        return f"{self.name}, {words}" if words else self.name
+        return comma(self.name, BRIEF_WORDS.get(self.calibration))
 
     @property
     def full(self) -> str:
         """Name for sentences, the title written out: "Preconditioned regression, tight noise"."""
-        words = CALIBRATION_WORDS.get(self.calibration, "")
-        return ", ".join(part for part in (self.info.title, self.form, words) if part)
+        return comma(self.info.title, self.form, CALIBRATION_WORDS.get(self.calibration))
 
     def at(self, x: float) -> Point | None:
         """Return the point at a size, if the cell ran."""
@@ -110,14 +121,22 @@ class View:
 
     page: StudyPage
     table: pd.DataFrame
+    _series: dict[Setting | None, tuple[Series, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(cls, summary: pd.DataFrame, page: StudyPage) -> View:
         """Combine the page's records with the summary of the headline metric."""
-        table = summary[summary["metric"] == page.metric].reset_index(drop=True).copy()
-        table = place(table, page)
-        facts = zip(table["estimator"], table["privacy_model"], table["estimator_epsilon"], strict=True)
-        table["role"] = [_role(name, model, certified) for name, model, certified in facts]
+        table = place(summary[summary["metric"] == page.metric].reset_index(drop=True), page)
+        table["se"] = table["se"].mask(table["se"] < _ROUNDING * table["mean"].abs(), 0.0)
+        table["role"] = np.select(
+            [
+                table["estimator"] == ZERO,
+                table["privacy_model"] == "none",
+                table["estimator_epsilon"] == math.inf,
+            ],
+            ["zero", "nonprivate", "unprotected"],
+            "private",
+        )
         return cls(page, table)
 
     @cached_property
@@ -141,50 +160,38 @@ class View:
         return _head_first(self.private["panel"], self.page.headline.get("panel"))
 
     @cached_property
-    def sizes(self) -> tuple[float, ...]:
-        return tuple(sorted({float(x) for x in self.table["x"]}))
-
-    @cached_property
     def headline(self) -> Setting | None:
         """The headline's setting, or the nearest one that the table holds; None without private rows."""
         if self.private.empty:
             return None
-        asked = float(self.page.headline.get("epsilon", 0.5))
-        nearest = min(self.epsilons, key=lambda e: (abs(math.log(e / asked)), e))
-        return Setting(nearest, self.rules[0], self.panels[0])
+        epsilon = nearest(self.epsilons, float(self.page.headline["epsilon"]))
+        return Setting(cast(float, epsilon), self.rules[0], self.panels[0])
 
     @cached_property
     def headline_size(self) -> float | None:
-        """The headline's size: the one on its panel's grid that is nearest to the requested one."""
+        """The size on the headline's panel that is nearest to the requested one."""
         return None if self.headline is None else self.size_at(self.headline)
 
     def size_at(self, setting: Setting) -> float | None:
         """Return the size of a setting nearest to the one that the headline asks for."""
-        sizes = sorted({float(x) for x in self._rows(setting)["x"]})
-        asked = float(self.page.headline.get("n", sizes[-1] if sizes else 1))
-        return min(sizes, key=lambda x: (abs(math.log(x / asked)), x), default=None)
+        return nearest(self._rows(setting)["x"], float(self.page.headline["n"]))
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         """Every setting that holds private rows; the headline's first, then by panel, δ and ε."""
-        found = [
-            Setting(e, r, p)
-            for p in self.panels
-            for r in self.rules
-            for e in self.epsilons
-            if Setting(e, r, p) in self._by_setting
-        ]
-        return tuple(sorted(found, key=lambda s: s != self.headline))
+        found = [Setting(e, r, p) for p in self.panels for r in self.rules for e in self.epsilons]
+        return tuple(sorted(filter(self._by_setting.__contains__, found), key=lambda s: s != self.headline))
 
     def nearest(self, panel: str) -> Setting | None:
         """Return the setting of a panel that is nearest to the headline's."""
         head = self.headline
-        found = [s for s in self.settings if s.panel == panel]
-        if head is None or not found:
+        if head is None:
             return None
-        return min(
-            found, key=lambda s: (s.delta_rule != head.delta_rule, abs(math.log(s.epsilon / head.epsilon)))
-        )
+
+        def distance(one: Setting) -> tuple[bool, float]:
+            return one.delta_rule != head.delta_rule, abs(math.log(one.epsilon / head.epsilon))
+
+        return min((s for s in self.settings if s.panel == panel), key=distance, default=None)
 
     @cached_property
     def _by_setting(self) -> dict[Setting, pd.DataFrame]:
@@ -194,51 +201,34 @@ class View:
     def _rows(self, setting: Setting) -> pd.DataFrame:
         return self._by_setting.get(setting, self.private.iloc[:0])
 
-    @cached_property
-    def _without(self) -> tuple[pd.DataFrame, ...]:
-        """The rows of each non-private estimator and of the zero vector."""
-        rows = self.table[self.table["role"].isin(("nonprivate", "zero"))]
-        return tuple(others for _, others in rows.groupby("estimator", sort=False))
-
-    @cached_property
-    def _series(self) -> dict[Setting | None, tuple[Series, ...]]:
-        return {}
-
     def series(self, setting: Setting | None) -> tuple[Series, ...]:
         """Return every line of a setting: private ones by catalog order, then non-private, then zero."""
         if setting not in self._series:
-            self._series[setting] = self._made_series(setting)
+            self._series[setting] = self._build_series(setting)
         return self._series[setting]
 
-    def _made_series(self, setting: Setting | None) -> tuple[Series, ...]:
+    def _build_series(self, setting: Setting | None) -> tuple[Series, ...]:
         rows = [] if setting is None else [self._rows(setting)]
-        panel = setting.panel if setting else ""
-        for others in self._without:
-            fitting = others[others["panel"] == panel]
+        without = self.table[self.table["role"].isin(("nonprivate", "zero"))]
+        for _, others in without.groupby("estimator", sort=False):
+            fitting = others[others["panel"] == (setting.panel if setting else "")]
             rows.append(fitting if len(fitting) else others[others["panel"] == ""])
-        if not rows:
-            return ()
         out = []
         keys = ["estimator", "calibration", "form", "role"]
-        for (name, calibration, form, role), frame in pd.concat(rows).groupby(keys, sort=False):
+        for (name, calibration, form, role), frame in (
+            pd.concat(rows).groupby(keys, sort=False) if rows else ()
+        ):
+            points = frame.sort_values("x")[_POINT_COLUMNS].itertuples(index=False, name=None)
+            index = self.forms[str(name)].index(str(form))
             info = self.page.estimator(str(name))
-            forms = self.forms.get(str(name), ("",))
-            points = tuple(_point(row) for row in frame.sort_values("x").itertuples())
-            out.append(Series(info, str(calibration), str(form), str(role), forms.index(str(form)), points))
-        rank = {"private": 0, "unprotected": 1, "nonprivate": 2, "zero": 3}
-        noise = {"tight": 0, "paper": 1}
-        return tuple(
-            sorted(
-                out,
-                key=lambda s: (
-                    rank[s.role],
-                    s.info.order,
-                    s.info.name,
-                    s.form_index,
-                    noise.get(s.calibration, 2),
-                ),
-            )
-        )
+            found = tuple(Point(*point) for point in points)
+            out.append(Series(info, str(calibration), str(form), str(role), index, found))
+
+        def rank(s: Series) -> tuple[int, int, str, int, int]:
+            noise = _NOISE.index(s.calibration)
+            return _ROLES.index(s.role), s.info.order, s.info.name, s.form_index, noise
+
+        return tuple(sorted(out, key=rank))
 
     @cached_property
     def forms(self) -> dict[str, tuple[str, ...]]:
@@ -254,53 +244,26 @@ class View:
         return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
 
 
+def nearest(values: Iterable[float], wanted: float) -> float | None:
+    """Return the value whose logarithm is nearest to that of the wanted one, the smaller of two."""
+    return min(map(float, values), key=lambda v: (abs(math.log(v / wanted)), v), default=None)
+
+
 def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     """Add the place on the horizontal axis, ``x``, to rows of the results table or of its summary.
 
     Where that is the number of steps, a row without steps is repeated at every number of its panel.
     """
     table = table.assign(x=table[page.x_column].astype("float64") if len(table) else [])
-    if page.x_column != "steps":
+    if page.x_column != "steps" or table.empty:
         return table
     parts = []
     for _, panel in table.groupby("panel", sort=False):
         axis = pd.DataFrame({"x": sorted(panel["x"].dropna().unique())})
         flat = panel[panel["x"].isna()].drop(columns="x").merge(axis, how="cross")
         parts += [panel.dropna(subset="x"), flat]
-    return pd.concat(parts, ignore_index=True) if parts else table
-
-
-def _role(name: str, model: str, certified: float) -> str:
-    if name == ZERO:
-        return "zero"
-    if model == "none":
-        return "nonprivate"
-    return "unprotected" if certified == math.inf else "private"
+    return pd.concat(parts, ignore_index=True)
 
 
 def _head_first(values: Iterable[str], head: object) -> tuple[str, ...]:
-    found = list(dict.fromkeys(str(v) for v in values))
-    return tuple(sorted(found, key=lambda v: (v != head, found.index(v))))
-
-
-def _point(row: object) -> Point:
-    def get(name: str) -> float:
-        return float(getattr(row, name))
-
-    mean, se = get("mean"), get("se")
-    return Point(
-        x=get("x"),
-        n=get("n"),
-        mean=mean,
-        se=0.0 if se < _ROUNDING * abs(mean) else se,
-        q10=get("q10"),
-        q90=get("q90"),
-        n_ok=int(get("n_ok")),
-        n_failed=int(get("n_failed")),
-        certified=get("estimator_epsilon"),
-        audited=get("audited_epsilon"),
-        delta=get("delta"),
-        status=str(getattr(row, "status", "ok")),
-        message=str(getattr(row, "message", "")),
-        cell=str(getattr(row, "cell", "")),
-    )
+    return tuple(sorted(dict.fromkeys(map(str, values)), key=lambda v: v != head))

@@ -84,6 +84,20 @@ def slot(order: int) -> int:
     return order % len(SERIES)
 
 
+def line_color(role: str, order: int) -> str:
+    """Return the color of a line: the estimator's, black for non-private, gray for the zero vector."""
+    if role == "private":
+        return SERIES[slot(order)]
+    return ZERO_LINE if role == "zero" else NON_PRIVATE
+
+
+def text_color(role: str, order: int) -> str:
+    """Return the color of a line's label: the same hue, dark enough to read."""
+    if role == "private":
+        return SERIES_TEXT[slot(order)]
+    return MUTED if role == "zero" else NON_PRIVATE
+
+
 def marker(order: int, form: int) -> str:
     """Return the marker of an estimator's line, which distinguishes forms and shared colors."""
     times = order // len(SERIES)  # that the colors were gone through; after seven times markers are moved on

@@ -1,6 +1,6 @@
 """Exhibits: what reports show in addition to results; a module each, with ``draw(view, summary, content)``.
 
-A page names its exhibits (`StudyPage.exhibits`); whoever adds one adds a file here.
+A page names its exhibits (`StudyPage.exhibits`); a new one is a file here.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import importlib
 import pandas as pd
 
 from reports.analysis.series import View
-from reports.charts.picture import Shown
+from reports.charts.picture import ReportSection
 
 
-def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Shown, ...]:
+def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[ReportSection, ...]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
-    shown: list[Shown] = []
+    shown: list[ReportSection] = []
     for name, content in view.page.exhibits.items():
         shown += importlib.import_module(f"{__name__}.{name}").draw(view, summary, content)
     return tuple(shown)

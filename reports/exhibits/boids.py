@@ -14,11 +14,9 @@ from matplotlib.figure import Figure
 
 from reports.analysis.series import Series, Setting, View
 from reports.charts import palette
-from reports.charts.axis_text import add_banner
-from reports.charts.chart import line_color, text_color
-from reports.charts.figures import bare_axes
-from reports.charts.picture import Shown, banner, warned_picture
-from reports.charts.svg import drawing, new_figure
+from reports.charts.axes import bare_axes
+from reports.charts.line_chart import series_color, series_text_color
+from reports.charts.picture import ReportSection, drawing, new_figure, picture
 from reports.numbers import setting, short
 
 _FONT = 11.5
@@ -77,7 +75,7 @@ class Flock:
         return cls(**{**content, "film": film, "summary": [SummaryRow(**row) for row in content["summary"]]})
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return the exhibits of a flock."""
     flock, where = Flock.from_content(content), view.headline
     if where is None:
@@ -86,7 +84,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return tuple(item for item in shown if item is not None)
 
 
-def _selection(view: View, flock: Flock, where: Setting) -> Shown | None:
+def _selection(view: View, flock: Flock, where: Setting) -> ReportSection | None:
     x = view.headline_size
     panels = []
     for series in view.series(where):
@@ -97,13 +95,10 @@ def _selection(view: View, flock: Flock, where: Setting) -> Shown | None:
     if not panels or x is None:
         return None
     text = " ".join(_selected_words(flock, *panel) for panel in panels)
-    figure = _selection_figure(view, flock, panels)
     alt = f"Which features of which boids are selected at {view.page.x_symbol} = {setting(x)}. {text}"
-    return Shown(
-        "Which boids and features are selected",
-        text,
-        warned_picture(view.page.dataset.data_source, "selected", alt, figure),
-    )
+    figure = _selection_figure(flock, panels)
+    shown = picture(figure, "selected", alt, view.page.dataset.data_source)
+    return ReportSection("Which boids and features are selected", text, shown)
 
 
 def _selected_words(flock: Flock, series: Series, counts: Mapping[str, int], repetitions: int) -> str:
@@ -118,21 +113,18 @@ def _selected_words(flock: Flock, series: Series, counts: Mapping[str, int], rep
     return f"{series.label}: {named} of what is selected; {stable} features in every repetition."
 
 
-def _film(view: View, flock: Flock) -> Shown | None:
+def _film(view: View, flock: Flock) -> ReportSection | None:
     if not flock.film:
         return None
     text = (
         "The first simulation that is labeled as a flock, and the first that is not: frames of 200 boids, "
         "each a line as long as five of its steps. These are simulated; real frames are never shown."
     )
-    return Shown(
-        "What the flock looks like",
-        text,
-        warned_picture(view.page.dataset.data_source, "film", text, _film_figure(view, flock)),
-    )
+    shown = picture(_film_figure(flock), "film", text, view.page.dataset.data_source)
+    return ReportSection("What the flock looks like", text, shown)
 
 
-def _compared(flock: Flock) -> Shown | None:
+def _compared(flock: Flock) -> ReportSection | None:
     if not flock.summary:
         return None
     rows = []
@@ -145,53 +137,44 @@ def _compared(flock: Flock) -> Shown | None:
         "agreement is no evidence."
     )
     heading = "How near the stand-in comes to what is published"
-    return Shown(heading, text, None, ("column", "", *_MOMENTS), tuple(rows), 2)
+    return ReportSection(heading, text, None, ("column", "", *_MOMENTS), tuple(rows), 2)
 
 
 def _plain(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _selection_figure(
-    view: View, flock: Flock, panels: list[tuple[Series, Mapping[str, int], int]]
-) -> Figure:
+@drawing()
+def _selection_figure(flock: Flock, panels: list[tuple[Series, Mapping[str, int], int]]) -> Figure:
     """Draw (series, counts by column, repetitions) as a grid of features and boids each."""
-    features, rows = flock.features, len(flock.features)
-    width, left, right, row, top, gap = 960.0, 58.0, 16.0, 11.0, 34.0, 34.0
-    each = row * rows
+    features, n_rows = flock.features, len(flock.features)
+    width, left, right, top, gap, each = 960.0, 58.0, 16.0, 34.0, 34.0, 11.0 * n_rows
     height = top + len(panels) * (each + gap) + 22
-    with drawing():
-        fig = new_figure(width, height)
-        for i, (series, counts, repetitions) in enumerate(panels):
-            low = height - top - (i + 1) * (each + gap) + gap / 2
-            box = (left / width, low / height, 1 - (left + right) / width, each / height)
-            ax = fig.add_axes(box)
-            bare_axes(ax)
-            ax.set_xlim(0.5, flock.n_boids + 0.5)
-            ax.set_ylim(rows - 0.5, -0.5)
-            ax.set_yticks(range(rows), features)
-            ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=8, length=0, pad=3)
-            segments, alphas = [], []
-            for column, count in counts.items():
-                match = re.fullmatch(r"(\D+)(\d+)", column)
-                if match is None or match[1] not in features:
-                    continue  # the intercept
+    fig = new_figure(width, height)
+    for i, (series, counts, repetitions) in enumerate(panels):
+        low = height - top - (i + 1) * (each + gap) + gap / 2
+        ax = fig.add_axes((left / width, low / height, 1 - (left + right) / width, each / height))
+        bare_axes(ax, 8.7)
+        ax.set(xlim=(0.5, flock.n_boids + 0.5), ylim=(n_rows - 0.5, -0.5))
+        ax.set_yticks(range(n_rows), features)
+        segments, alphas = [], []
+        for column, count in counts.items():
+            match = re.fullmatch(r"(\D+)(\d+)", column)
+            if match is not None and match[1] in features:  # not the intercept
                 boid, y = int(match[2]), features.index(match[1])
                 segments.append([(boid, y - 0.44), (boid, y + 0.44)])
                 alphas.append(0.15 + 0.85 * count / repetitions)
-            ax.add_collection(
-                LineCollection(segments, colors=line_color(series), alpha=alphas or None, linewidths=3.6)
-            )
-            ax.set_title(series.brief, fontsize=_FONT, color=text_color(series), loc="left", pad=4)
-        fig.text(
-            0.5, 5 / height, "boid; the darker, the more repetitions selected it", ha="center", va="bottom",
-            fontsize=_FONT * 0.9, color=palette.INK,
-        )  # fmt: skip
-        _warn(fig, view, width, height)
+        ax.add_collection(
+            LineCollection(segments, colors=series_color(series), alpha=alphas or None, linewidths=3.6)
+        )
+        ax.set_title(series.brief, fontsize=_FONT, color=series_text_color(series), loc="left", pad=4)
+    text = "boid; the darker, the more repetitions selected it"
+    fig.text(0.5, 5 / height, text, ha="center", va="bottom", fontsize=_FONT * 0.9, color=palette.INK)
     return fig
 
 
-def _film_figure(view: View, flock: Flock) -> Figure:
+@drawing()
+def _film_figure(flock: Flock) -> Figure:
     """Draw a strip of frames per label."""
     labels = list(dict.fromkeys(frame.label for frame in flock.film))
     strips = [[frame for frame in flock.film if frame.label == label] for label in labels]
@@ -200,19 +183,14 @@ def _film_figure(view: View, flock: Flock) -> Figure:
     one = (width - gap * (across + 1)) / across
     tall = one * _EXTENT[1] / _EXTENT[0]
     height = top + len(strips) * (tall + caption) + 6
-    with drawing():
-        fig = new_figure(width, height)
-        for i, strip in enumerate(strips):
-            for j, frame in enumerate(strip):
-                low = height - top - (i + 1) * (tall + caption) + caption
-                box = ((gap + j * (one + gap)) / width, low / height, one / width, tall / height)
-                _draw_frame(fig.add_axes(box), frame)
-                name = "labeled as a flock" if frame.label else "not labeled as a flock"
-                fig.text(
-                    (gap + j * (one + gap)) / width, (low - 5) / height, f"{name}, frame {frame.frame}",
-                    fontsize=_FONT * 0.88, color=palette.MUTED, va="top",
-                )  # fmt: skip
-        _warn(fig, view, width, height)
+    fig = new_figure(width, height)
+    for i, strip in enumerate(strips):
+        low = height - top - (i + 1) * (tall + caption) + caption
+        for j, frame in enumerate(strip):
+            left = (gap + j * (one + gap)) / width
+            _draw_frame(fig.add_axes((left, low / height, one / width, tall / height)), frame)
+            text = f"{'' if frame.label else 'not '}labeled as a flock, frame {frame.frame}"
+            fig.text(left, (low - 5) / height, text, fontsize=_FONT * 0.88, color=palette.MUTED, va="top")
     return fig
 
 
@@ -220,15 +198,7 @@ def _draw_frame(ax: Axes, frame: FilmFrame) -> None:
     ax.set_facecolor("none")
     for spine in ax.spines.values():
         spine.set_color(palette.GRID)
-    ax.set_xlim(-_EXTENT[0], _EXTENT[0])
-    ax.set_ylim(-_EXTENT[1], _EXTENT[1])
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xlim=(-_EXTENT[0], _EXTENT[0]), ylim=(-_EXTENT[1], _EXTENT[1]), xticks=[], yticks=[])
     moves = zip(frame.x, frame.y, frame.x_velocity, frame.y_velocity, strict=True)
     trails = [[(x - 5 * u, y - 5 * v), (x, y)] for x, y, u, v in moves]
     ax.add_collection(LineCollection(trails, colors=palette.SERIES[1], linewidths=1.1, capstyle="round"))
-
-
-def _warn(fig: Figure, view: View, width: float, height: float) -> None:
-    if text := banner(view.page.dataset.data_source, brief=True):
-        add_banner(fig, text, 1 - 12 / width, 1 - 8 / height, _FONT * 0.92)

@@ -8,26 +8,27 @@ from typing import Any
 import pandas as pd
 
 from reports.analysis.series import View
-from reports.charts.picture import Shown
+from reports.charts.picture import ReportSection
 from reports.numbers import num, setting
 
 _DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a table by estimator, ε and number of people; nothing where no reports were sent."""
     rows = summary[summary["metric"].isin(content["metrics"]) & (summary["n"] == content["n"])]
     table = []
-    for _, row in rows.drop_duplicates(_DIFFERENT).iterrows():
-        label = f"{view.page.estimator(str(row['estimator'])).title} {row['form']}".strip()
-        how = content["metrics"][row["metric"]]
-        table.append((label, str(row["calibration"]), how, setting(row["epsilon"]), num(float(row["mean"]))))
+    for row in rows.drop_duplicates(_DIFFERENT).itertuples():
+        label = f"{view.page.estimator(row.estimator).title} {row.form}".strip()
+        how = content["metrics"][row.metric]
+        table.append((label, row.calibration, how, setting(row.epsilon), num(row.mean)))
     if not table:
         return ()
     text = (
-        f"Beside the local guarantee, at n = {content['n']:,}: what whoever sees the reports only shuffled "
-        "(Feldman, McMillan & Talwar 2021, Theorem 3.1, computed numerically), or only their sum, could tell "
-        "of a person. It needs trust in whoever shuffles or sums, and is never the ε of this report."
+        f"In addition to the local guarantee, at n = {content['n']:,}: what someone who sees the reports "
+        "only shuffled (Feldman, McMillan & Talwar 2021, Theorem 3.1, computed numerically), or only their "
+        "sum, could tell of a person. It needs trust in the party that shuffles or sums, and is never the ε "
+        "of this report."
     )
     columns = ("", "noise", "reports are", "local ε", "central ε")
-    return (Shown("If somebody shuffled the reports", text, None, columns, tuple(sorted(table)), 3),)
+    return (ReportSection("If somebody shuffled the reports", text, None, columns, tuple(sorted(table)), 3),)

@@ -12,19 +12,15 @@ from matplotlib.figure import Figure
 
 from reports.analysis.series import Series, Setting, View
 from reports.charts import palette
-from reports.charts.axis_text import add_banner
-from reports.charts.chart import line_color, text_color
-from reports.charts.figures import PRINTED_DASH, bare_axes
-from reports.charts.picture import Shown, banner, warned_picture
-from reports.charts.svg import drawing, new_figure
+from reports.charts.axes import PRINTED_DASH, ZERO_DOTS, Size, add_words, framed, set_ticks
+from reports.charts.line_chart import series_color, series_text_color
+from reports.charts.picture import ReportSection, drawing, picture
 from reports.numbers import num, rule_text, setting, words
-
-_FONT = 11.5
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return the paper's table, if any, next to ours, and ROC curves.
 
     ``content`` has ``label_counts``: how many rows are labeled 0, and 1; empty if that is not known.
@@ -36,7 +32,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return tuple(item for item in shown if item is not None)
 
 
-def _printed(view: View, counts: Sequence[int], where: Setting) -> Shown | None:
+def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection | None:
     """The paper's table, and under each of its lines ours."""
     if not view.page.printed:
         return None
@@ -66,7 +62,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Shown | None:
         rate = min(counts) / sum(counts)
         text += f" Calling every row what most are called errs on {num(rate)}." + _chance(view, where, rate)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
-    return Shown("The paper's table beside ours", text, None, columns, tuple(rows), 3)
+    return ReportSection("The paper's table beside ours", text, None, columns, tuple(rows), 3)
 
 
 def _chance(view: View, where: Setting, rate: float) -> str:
@@ -93,7 +89,7 @@ def _mean(series: Series, s: float) -> str:
     return f"{point.mean:.3f} ({point.se:.3f})" if math.isfinite(point.se) else f"{point.mean:.3f}"
 
 
-def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Shown | None:
+def _roc(view: View, summary: pd.DataFrame, where: Setting) -> ReportSection | None:
     x = view.headline_size
     curves = []
     for series in view.series(where):
@@ -111,40 +107,28 @@ def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Shown | None:
     curves.sort(key=lambda curve: -curve[3])
     best = "; ".join(f"{series.label} {area:.2f}" for series, _, _, area in curves)
     text = f"At {view.page.x_symbol} = {setting(x)}, means over repetitions. Area under the curve: {best}."
-    figure = _roc_figure(view, curves)
-    return Shown(
-        "ROC curves",
-        text,
-        warned_picture(view.page.dataset.data_source, "roc", f"ROC curves. {text}", figure),
-    )
+    shown = picture(_roc_figure(curves), "roc", f"ROC curves. {text}", view.page.dataset.data_source)
+    return ReportSection("ROC curves", text, shown)
 
 
-def _roc_figure(view: View, curves: list[tuple[Series, list[float], list[float], float]]) -> Figure:
-    """Draw (series, false alarms, hits, area) as curves with their areas."""
-    width, height, left, bottom, side = 860.0, 470.0, 52.0, 52.0, 370.0
-    with drawing():
-        fig = new_figure(width, height)
-        ax = fig.add_axes((left / width, bottom / height, side / width, side / height))
-        bare_axes(ax)
-        ax.set_xlim(0, 1)
-        ax.set_ylim(0, 1)
-        ax.grid(True, color=palette.GRID, linewidth=0.8)
-        ax.set_axisbelow(True)
-        ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.92, length=0, pad=5)
-        ax.plot([0, 1], [0, 1], color=palette.ZERO_LINE, linewidth=1.2, linestyle=(0, (1, 2)))
-        for place, (series, alarms, hits, area) in enumerate(curves):
-            printed = series.calibration == "paper"
-            style = PRINTED_DASH if printed else "-"
-            ax.plot(alarms, hits, color=line_color(series), linewidth=1.9, linestyle=style, zorder=3)
-            y = 1 - (0.02 + 0.075 * place)
-            ax.plot(
-                [1.05, 1.11], [y, y], color=line_color(series), linewidth=2.2, linestyle=style, clip_on=False
-            )
-            ax.text(
-                1.13, y, f"{area:.2f}  {series.brief}", color=text_color(series), fontsize=_FONT, va="center"
-            )
-        ax.set_xlabel("share of the zeros called one", fontsize=_FONT, color=palette.INK)
-        ax.set_title("share of the ones found", fontsize=_FONT, color=palette.INK, loc="left", pad=12)
-        if text := banner(view.page.dataset.data_source, brief=True):
-            add_banner(fig, text, 1 - 12 / width, 1 - 8 / height, _FONT * 0.92)
+@drawing()
+def _roc_figure(curves: list[tuple[Series, list[float], list[float], float]]) -> Figure:
+    """Draw (series, false alarms, hits, area) as curves, listed with their areas, the largest first."""
+    size = Size(860, 470, left=52, right=438, top=48, bottom=52, font=11.5)
+    fig, ax = framed(size)
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    for axis in ("x", "y"):
+        set_ticks(ax, axis, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    ax.plot([0, 1], [0, 1], color=palette.ZERO_LINE, linewidth=1.2, linestyle=ZERO_DOTS)
+    for place, (series, alarms, hits, area) in enumerate(curves):
+        style: dict[str, Any] = {
+            "linestyle": PRINTED_DASH if series.calibration == "paper" else "-",
+            "linewidth": 2,
+        }
+        color, y = series_color(series), 0.98 - 0.075 * place
+        ax.plot(alarms, hits, color=color, zorder=3, **style)
+        ax.plot([1.05, 1.11], [y, y], color=color, clip_on=False, **style)
+        text = f"{area:.2f}  {series.brief}"
+        ax.text(1.13, y, text, color=series_text_color(series), fontsize=size.font, va="center")
+    add_words(fig, size, "", "share of the ones found", "share of the zeros called one")
     return fig

@@ -9,17 +9,23 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reports.analysis.error_curve import fitted_slope
 from reports.analysis.series import View
 from reports.charts import palette
-from reports.charts.chart import labeled_ticks
-from reports.charts.figures import bare_axes, set_ticks
-from reports.charts.picture import Shown, warned_picture
-from reports.charts.slope_table import fitted_slope
-from reports.charts.svg import drawing, new_figure
-from reports.numbers import num, setting
+from reports.charts.axes import (
+    PANEL,
+    EndLabel,
+    add_end_labels,
+    add_words,
+    framed,
+    line_end,
+    log_ticks,
+    set_ticks,
+)
+from reports.charts.picture import ReportSection, drawing, picture
+from reports.numbers import num, setting, slope_text
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
-_WIDTH, _HEIGHT, _FONT = 560.0, 360.0, 11.5
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class GrowthLine:
     slope: tuple[float, float]
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a picture and a table of errors against d; nothing where fewer than three d were run."""
     rows = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] != "none")]
     lines: list[GrowthLine] = []
@@ -48,7 +54,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         return ()
     columns = sorted({int(d) for line in lines for d, _, _ in line.points})
     table = tuple(
-        (line.label, *(num({d: v for d, v, _ in line.points}[d]) for d in columns), _written(line.slope))
+        (line.label, *(num(value) for _, value, _ in line.points), slope_text(line.slope))
         for line in lines
         if len(line.points) == len(columns)
     )
@@ -57,35 +63,26 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         f"ε = {setting(at[0])}. Theory: slope 1 where second moments are private, ½ where they are public or "
         "gradients are asked for."
     )
-    picture = warned_picture(view.page.dataset.data_source, "column-growth", text, _figure(lines, columns))
+    shown = picture(_figure(lines, columns), "column-growth", text, view.page.dataset.data_source)
     heading = "How fast does the error grow with the number of columns?"
-    return (Shown(heading, text, picture, ("", *(f"d = {d}" for d in columns), "slope"), table, 1),)
+    return (ReportSection(heading, text, shown, ("", *(f"d = {d}" for d in columns), "slope"), table, 1),)
 
 
-def _written(slope: tuple[float, float]) -> str:
-    return f"{slope[0]:.2f} ± {slope[1]:.2f}".replace("-", "−")
-
-
+@drawing()
 def _figure(lines: list[GrowthLine], columns: list[int]) -> Figure:
     values = [v for line in lines for _, v, _ in line.points]
     low, high = min(values) / 1.4, max(values) * 1.4
-    with drawing():
-        fig = new_figure(_WIDTH, _HEIGHT)
-        ax = fig.add_axes((0.1, 0.14, 0.5, 0.8))
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlim(columns[0] / 1.2, columns[-1] * 1.2)
-        ax.set_ylim(low, high)
-        bare_axes(ax)
-        set_ticks(ax, "x", [float(d) for d in columns], [])
-        set_ticks(ax, "y", labeled_ticks(low, high, (1, 2, 5)), [])
-        ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.92)
-        ends = sorted(lines, key=lambda line: line.points[-1][1])
-        for place, line in enumerate(ends):
-            color, marker = palette.SERIES[palette.slot(line.order)], palette.marker(line.order, 0)
-            ax.plot(*zip(*[(d, v) for d, v, _ in line.points], strict=True), color=color, marker=marker)
-            height = 0.15 + 0.7 * (place + 0.5) / len(ends)
-            fig.text(0.63, height, line.label, fontsize=_FONT, color=color, va="center")
-        ax.set_xlabel("number of columns d", fontsize=_FONT, color=palette.INK)
-        ax.set_ylabel("largest error", fontsize=_FONT, color=palette.INK)
+    fig, ax = framed(PANEL)
+    ax.set(xscale="log", yscale="log", xlim=(columns[0] / 1.2, columns[-1] * 1.2), ylim=(low, high))
+    set_ticks(ax, "x", [float(d) for d in columns])
+    set_ticks(ax, "y", log_ticks(low, high, 7))
+    labels = []
+    for line in lines:
+        color, marker = palette.line_color("private", line.order), palette.marker(line.order, 0)
+        d, value, _ = zip(*line.points, strict=True)
+        ax.plot(d, value, color=color, marker=marker)
+        end, level = line_end(ax, d[-1], value[-1])
+        labels.append(EndLabel(line.label, palette.text_color("private", line.order), level, end))
+    add_end_labels(ax, PANEL, labels)
+    add_words(fig, PANEL, "", "largest error of a coefficient", "number of columns d")
     return fig

@@ -14,18 +14,23 @@ from matplotlib.figure import Figure
 
 from reports.analysis.series import View
 from reports.charts import palette
-from reports.charts.figures import bare_axes, set_ticks
-from reports.charts.picture import Picture, Shown, warned_picture
-from reports.charts.svg import drawing, new_figure
+from reports.charts.axes import bare_axes, set_ticks
+from reports.charts.picture import ReportSection, drawing, new_figure, picture
 from reports.numbers import setting
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
-_FEW = 0.9  # of the coordinates without an interval: too few have one to tell
+_FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
 _CELL = ["estimator", "panel", "form", "calibration", "epsilon", "n"]
 _ROW, _TOP, _WIDTH, _FONT = 19.0, 60.0, 760.0, 11.0
+_SHARES = ("without the noise, %", "no interval, %")
+_OF_CELL = ("", "", "ε", "n", "covered, %", *_SHARES, "width over the oracle's")
+_OF_ESTIMATOR = (
+    *("", "", "cells", "covered, %", "least, %", "too rarely in"),
+    *(*_SHARES, "width over the oracle's, median"),
+)
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a picture at the headline's size and ε, a table of all estimators, and one of all cells."""
     cells = _cells(view, summary, content)
     if cells.empty:
@@ -46,43 +51,24 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     note = (
         f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
     )
-    picture = _picture(view, shown, note)
-    columns = (
-        "",
-        "",
-        "ε",
-        "n",
-        "covered, %",
-        "without the noise, %",
-        "no interval, %",
-        "width over the oracle's",
-    )
+    alt = f"Coverage of 95 % intervals. {note}"
+    figure = picture(_figure(shown), "interval-coverage", alt, view.page.dataset.data_source)
     return (
-        Shown("Do the intervals cover?", f"{answer} {note}", picture, answer=answer),
-        Shown(
+        ReportSection("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
+        ReportSection(
             "Coverage of every estimator",
             "Over all panels, sizes and ε. The least coverage and the width are of cells in which more than "
             "a tenth of the coordinates have an interval; coverage without the noise is of those with any.",
-            columns=(
-                "",
-                "",
-                "cells",
-                "covered, %",
-                "least, %",
-                "too rarely in",
-                "without the noise, %",
-                "no interval, %",
-                "width over the oracle's, median",
-            ),
+            columns=_OF_ESTIMATOR,
             rows=tuple(
                 _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)
             ),
             n_labels=2,
         ),
-        Shown(
+        ReportSection(
             "Coverage and width of every cell",
             "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
-            columns=columns,
+            columns=_OF_CELL,
             rows=tuple(_row(cell) for cell in _records(cells)),
             n_labels=2,
         ),
@@ -126,16 +112,16 @@ def _percent(value: float, se: float = math.nan) -> str:
 
 def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
     """Return an estimator's line: all its cells, and the extremes of those with enough intervals."""
-    told = cells[cells["coverage"].notna()]
-    enough = told[told["flagged"] < _FEW]
+    known = cells[cells["coverage"].notna()]
+    enough = known[known["flagged"] < _FEW]
     ratio = float(enough["ratio"].median())
     return (
         *map(str, name),
         f"{len(cells)}",
-        _percent(float(told["coverage"].mean())),
+        _percent(float(known["coverage"].mean())),
         _percent(float(enough["coverage"].min())),
-        f"{int(told['low'].sum())}",
-        _percent(float(told["naive"].mean())),
+        f"{int(known['low'].sum())}",
+        _percent(float(known["naive"].mean())),
         _percent(float(cells["flagged"].mean())),
         "none" if math.isnan(ratio) else f"{ratio:.2f}",
     )
@@ -157,55 +143,26 @@ def _row(cell: Any) -> tuple[str, ...]:
     )
 
 
-def _picture(view: View, cells: pd.DataFrame, note: str) -> Picture:
-    return warned_picture(
-        view.page.dataset.data_source,
-        "interval-coverage",
-        f"Coverage of 95 % intervals. {note}",
-        _figure(cells),
-    )
-
-
+@drawing()
 def _figure(cells: pd.DataFrame) -> Figure:
     """Draw one line per panel and estimator, coverage across."""
     height = _TOP + _ROW * len(cells) + 40
-    with drawing():
-        fig = new_figure(_WIDTH, height)
-        bottom, top = 40 / height, 1 - 20 / height
-        ax = fig.add_axes((0.5, bottom, 0.46, top - bottom))
-        ax.set_xlim(0, 1.03)
-        ax.set_ylim(-0.7, len(cells) - 0.3)
-        bare_axes(ax)
-        set_ticks(ax, "x", [0.0, 0.25, 0.5, 0.75, 0.95], [])
-        ax.set_yticks([])
-        ax.axvline(_LEVEL, color=palette.AXIS, linewidth=1)
-        for place, cell in enumerate(reversed(_records(cells))):
-            color = palette.SERIES[palette.slot(int(cell.order))]
-            label = f"{cell.panel}: {cell.title}"
-            fig.text(
-                0.49,
-                bottom + (top - bottom) * (place + 0.7) / (len(cells) + 0.4),
-                label,
-                fontsize=_FONT,
-                ha="right",
-                va="center",
-                color=palette.INK,
-            )
-            if not math.isnan(cell.naive):
-                ax.plot(
-                    [cell.naive], [place], marker="o", markerfacecolor="none", color=color, linestyle="none"
-                )
-            if math.isnan(cell.coverage):
-                ax.text(
-                    0.55,
-                    place,
-                    "no coordinate has an interval",
-                    fontsize=_FONT * 0.9,
-                    color=palette.MUTED,
-                    va="center",
-                )
-                continue
+    fig = new_figure(_WIDTH, height)
+    ax = fig.add_axes((0.5, 40 / height, 0.46, 1 - 70 / height))
+    ax.set(xlim=(0, 1.03), ylim=(-0.7, len(cells) - 0.3))
+    bare_axes(ax)
+    set_ticks(ax, "x", [0.0, 0.25, 0.5, 0.75, 0.95])
+    labels = [f"{cell.panel}: {cell.title}" for cell in reversed(_records(cells))]
+    ax.set_yticks(range(len(cells)), labels, color=palette.INK)
+    ax.axvline(_LEVEL, color=palette.AXIS, linewidth=1)
+    for place, cell in enumerate(reversed(_records(cells))):
+        color = palette.SERIES[palette.slot(int(cell.order))]
+        ax.plot([cell.naive], [place], "o", markerfacecolor="none", color=color)
+        if math.isnan(cell.coverage):
+            text = "no coordinate has an interval"
+            ax.text(0.55, place, text, fontsize=_FONT * 0.9, color=palette.MUTED, va="center")
+        else:
             bar = 2 * cell.coverage_se if math.isfinite(cell.coverage_se) else 0.0
-            ax.errorbar([cell.coverage], [place], xerr=[bar], color=color, marker="o", linestyle="none")
-        ax.set_xlabel("share of coordinates covered", fontsize=_FONT, color=palette.INK)
+            ax.errorbar([cell.coverage], [place], xerr=[bar], color=color, fmt="o")
+    ax.set_xlabel("share of coordinates covered", fontsize=_FONT, color=palette.INK)
     return fig

@@ -14,11 +14,9 @@ from matplotlib.figure import Figure
 
 from reports.analysis.series import Series, Setting, View
 from reports.charts import palette
-from reports.charts.axis_text import add_banner
-from reports.charts.chart import line_color, text_color
-from reports.charts.figures import bare_axes
-from reports.charts.picture import Shown, banner, warned_picture
-from reports.charts.svg import drawing, new_figure
+from reports.charts.axes import bare_axes
+from reports.charts.line_chart import series_color, series_text_color
+from reports.charts.picture import ReportSection, drawing, new_figure, picture
 from reports.numbers import count, num, setting
 
 RECALL = "support_recall"
@@ -50,7 +48,7 @@ class Genome:
     estimates: Mapping[str, Sequence[float]]
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a map of one release and a table of recalls."""
     genome, where = Genome(**content), view.headline
     if where is None:
@@ -59,7 +57,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return tuple(item for item in shown if item is not None)
 
 
-def _map(view: View, genome: Genome, where: Setting) -> Shown | None:
+def _map(view: View, genome: Genome, where: Setting) -> ReportSection | None:
     x = view.headline_size
     found: list[tuple[Series, float, np.ndarray]] = []
     for series in view.series(where):
@@ -80,37 +78,27 @@ def _map(view: View, genome: Genome, where: Setting) -> Shown | None:
         f"that differ most among everybody; so many of them are among the {genome.s} largest entries of an "
         f"answer: {'; '.join(facts)}."
     )
-    figure = _map_figure(view, genome, truth, panels)
-    alt = f"Differences along the genome. {text}"
-    return Shown(
-        "Where on the genome", text, warned_picture(view.page.dataset.data_source, "genome", alt, figure)
-    )
+    figure = _map_figure(genome, truth, panels)
+    shown = picture(figure, "genome", f"Differences along the genome. {text}", view.page.dataset.data_source)
+    return ReportSection("Where on the genome", text, shown)
 
 
-def _map_figure(
-    view: View, genome: Genome, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]
-) -> Figure:
-    rows = len(panels) + 1
-    height = _BOTTOM + rows * (_TALL + _GAP)
+@drawing()
+def _map_figure(genome: Genome, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]) -> Figure:
+    rows = [("Everybody, without privacy", truth, palette.INK, palette.INK)]
+    rows += [(s.brief, answer, series_color(s), series_text_color(s)) for s, answer in panels]
+    height = _BOTTOM + len(rows) * (_TALL + _GAP)
     order = np.lexsort((genome.positions, [_rank(name) for name in genome.chromosomes]))
     names = [genome.chromosomes[j] for j in order]
     wanted = np.isin(order, _largest(truth, genome.s))
-    with drawing():
-        fig = new_figure(_WIDTH, height)
-        for i in range(rows):
-            low = height - (i + 1) * (_TALL + _GAP) + 6
-            box = (_LEFT / _WIDTH, low / height, 1 - (_LEFT + _RIGHT) / _WIDTH, _TALL / height)
-            ax = fig.add_axes(box)
-            answer = truth if i == 0 else panels[i - 1][1]
-            color = palette.INK if i == 0 else line_color(panels[i - 1][0])
-            _panel(ax, answer[order], wanted, names, color)
-            ax.tick_params(axis="x", labelbottom=i == rows - 1)
-            title = "Everybody, without privacy" if i == 0 else panels[i - 1][0].brief
-            shade = palette.INK if i == 0 else text_color(panels[i - 1][0])
-            ax.set_title(title, fontsize=_FONT, color=shade, loc="left", pad=4)
-        fig.text(0.5, 6 / height, "chromosome", ha="center", va="bottom", fontsize=_FONT, color=palette.INK)
-        if text := banner(view.page.dataset.data_source, brief=True):
-            add_banner(fig, text, 1 - 12 / _WIDTH, 1 - 8 / height, _FONT * 0.92)
+    fig = new_figure(_WIDTH, height)
+    for i, (title, answer, color, shade) in enumerate(rows):
+        low = height - (i + 1) * (_TALL + _GAP) + 6
+        ax = fig.add_axes((_LEFT / _WIDTH, low / height, 1 - (_LEFT + _RIGHT) / _WIDTH, _TALL / height))
+        _panel(ax, answer[order], wanted, names, color)
+        ax.tick_params(axis="x", labelbottom=i == len(rows) - 1)
+        ax.set_title(title, fontsize=_FONT, color=shade, loc="left", pad=4)
+    fig.text(0.5, 6 / height, "chromosome", ha="center", va="bottom", fontsize=_FONT, color=palette.INK)
     return fig
 
 
@@ -130,23 +118,15 @@ def _panel(ax: Axes, answer: np.ndarray, wanted: np.ndarray, names: list[str], c
         start += size
     ax.set_xticks(ticks, labels)
     ax.locator_params(axis="y", nbins=3)
-    ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.85, length=0, pad=4)
-    told = answer > 0
-    ax.scatter(
-        places[told],
-        answer[told],
-        s=5 if told.mean() > 0.2 else 16,
-        color=color,
-        alpha=0.75,
-        linewidths=0,
-        zorder=3,
-    )
+    some = answer > 0
+    area = 5 if some.mean() > 0.2 else 16
+    ax.scatter(places[some], answer[some], s=area, color=color, alpha=0.75, linewidths=0, zorder=3)
     rings = ax.scatter(places[wanted], answer[wanted], s=34, facecolors="none", linewidths=1.1, zorder=4)
     rings.set_edgecolor(palette.WARN)
     rings.set_clip_on(False)
 
 
-def _recalls(view: View, summary: pd.DataFrame, genome: Genome, where: Setting) -> Shown | None:
+def _recalls(view: View, summary: pd.DataFrame, genome: Genome, where: Setting) -> ReportSection | None:
     recalls = summary[summary["metric"] == RECALL].set_index("cell")["mean"]
     series = [one for one in view.series(where) if one.role != "zero"]
     sizes = sorted({p.x for one in series for p in one.points})
@@ -169,7 +149,7 @@ def _recalls(view: View, summary: pd.DataFrame, genome: Genome, where: Setting) 
         f"{num(genome.s**2 / len(genome.truth))}."
     )
     columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))
-    return Shown("Are the largest differences found?", text, None, columns, tuple(rows), 1)
+    return ReportSection("Are the largest differences found?", text, None, columns, tuple(rows), 1)
 
 
 def _largest(magnitudes: np.ndarray, s: int) -> list[int]:

@@ -19,9 +19,8 @@ from matplotlib.lines import Line2D
 
 from reports.analysis.series import View
 from reports.charts import palette
-from reports.charts.figures import PRINTED_DASH, bare_axes, set_ticks
-from reports.charts.picture import Shown, warned_picture
-from reports.charts.svg import drawing, new_figure
+from reports.charts.axes import PRINTED_DASH, bare_axes, set_ticks
+from reports.charts.picture import ReportSection, drawing, new_figure, picture
 from reports.page import ZERO
 
 _SETTING = ["panel", "n", "epsilon"]
@@ -30,30 +29,26 @@ _NEGLIGIBLE = 1e-3
 _WIDTH, _HEIGHT, _FONT = 760.0, 380.0, 11.0
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[ReportSection, ...]:
     """Return a profile for each metric that ``content`` names, with its words."""
-    shown = (_shown(view, summary[summary["metric"] == metric], words) for metric, words in content.items())
-    return tuple(one for one in shown if one is not None)
+    found = {words: summary[summary["metric"] == metric] for metric, words in content.items()}
+    return tuple(_section(view, rows, words) for words, rows in found.items() if len(rows))
 
 
-def _shown(view: View, summary: pd.DataFrame, words: str) -> Shown | None:
-    if summary.empty:
-        return None
+def _section(view: View, summary: pd.DataFrame, words: str) -> ReportSection:
     ratios = _ratios(view, summary)
-    averages = np.exp(np.log(ratios).mean())
-    lines = averages.sort_values().index
-    told = ", ".join(f"{line} {averages[line]:.2f}" for line in lines if math.isfinite(averages[line]))
+    averages = np.exp(np.log(ratios).mean()).sort_values()
+    listed = ", ".join(f"{line} {mean:.2f}" for line, mean in averages.items() if math.isfinite(mean))
     best = (ratios.min(axis=1).to_numpy()[:, None] == ratios.to_numpy()).mean(axis=0)
-    often = ratios.columns[int(best.argmax())]
     text = (
         f"{words.capitalize()} over the best private answer's, in {len(ratios)} settings (a table and an ε). "
-        f"{often} is the best in {round(best.max() * len(ratios))} of them. "
-        f"Geometric means of the ratios: {told}."
+        f"{ratios.columns[int(best.argmax())]} is the best in {round(best.max() * len(ratios))} of them. "
+        f"Geometric means of the ratios: {listed}."
     )
+    figure = _figure(view, ratios[list(averages.index)], words)
     name = f"performance-profile-{words.replace(' ', '-')}"
-    figure = _figure(ratios[list(lines)], _orders(view), words)
-    picture = warned_picture(view.page.dataset.data_source, name, text, figure)
-    return Shown(f"Performance profile: {words}", text, picture)
+    shown = picture(figure, name, text, view.page.dataset.data_source)
+    return ReportSection(f"Performance profile: {words}", text, shown)
 
 
 def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
@@ -70,46 +65,35 @@ def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
     return errors.div(errors.min(axis=1), axis=0).fillna(np.inf)
 
 
-def _orders(view: View) -> dict[str, int]:
-    return {info.title: info.order for info in view.page.estimators}
-
-
-def _figure(ratios: pd.DataFrame, orders: Mapping[str, int], words: str) -> Figure:
+@drawing()
+def _figure(view: View, ratios: pd.DataFrame, words: str) -> Figure:
     """Draw the profiles, labeled in the order of their geometric means."""
-    with drawing():
-        fig = new_figure(_WIDTH, _HEIGHT)
-        ax = fig.add_axes((0.08, 0.15, 0.5, 0.78))
-        ax.set_xscale("log")
-        ax.set_xlim(1, _LARGEST)
-        ax.set_ylim(0, 1.02)
-        bare_axes(ax)
-        set_ticks(ax, "x", [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST], [])
-        set_ticks(ax, "y", [0.0, 0.25, 0.5, 0.75, 1.0], [])
-        ax.grid(axis="y", color=palette.GRID, linewidth=0.8)
-        for place, title in enumerate(ratios.columns):
-            found = np.sort(ratios[title].to_numpy())
-            share = np.arange(1, len(found) + 1) / len(found)
-            owner = title.partition(" (")[0] if title not in orders else title
-            own = sorted(each for each in ratios.columns if each.partition(" (")[0] == owner or each == owner)
-            form = own.index(title)
-            style: Any = {
-                "color": palette.SERIES[palette.slot(orders[owner])],
-                "marker": palette.marker(orders[owner], form),
-                "linestyle": PRINTED_DASH if form else "-",
-                "linewidth": 1.6,
-                "markersize": 5,
-            }
-            x, y = np.r_[1.0, found], np.r_[0.0, share]
-            last = y[x <= _LARGEST].max()
-            ax.plot(
-                np.r_[x[x <= _LARGEST], _LARGEST],
-                np.r_[y[x <= _LARGEST], last],
-                drawstyle="steps-post",
-                **style,
-            )
-            height = 0.9 - 0.06 * place
-            fig.add_artist(Line2D([0.605, 0.62, 0.635], [height] * 3, markevery=[1], **style))
-            fig.text(0.645, height, title, fontsize=_FONT, va="center", color=palette.INK)
-        ax.set_xlabel(f"τ: {words} over the best's", fontsize=_FONT, color=palette.INK)
-        ax.set_ylabel("share of settings within τ", fontsize=_FONT, color=palette.INK)
+    orders = {info.title: info.order for info in view.page.estimators}
+    fig = new_figure(_WIDTH, _HEIGHT)
+    ax = fig.add_axes((0.08, 0.15, 0.5, 0.78))
+    ax.set(xscale="log", xlim=(1, _LARGEST), ylim=(0, 1.02))
+    bare_axes(ax)
+    set_ticks(ax, "x", [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST])
+    set_ticks(ax, "y", [0.0, 0.25, 0.5, 0.75, 1.0])
+    ax.grid(axis="y", color=palette.GRID, linewidth=0.8)
+    for place, title in enumerate(ratios.columns):
+        owner = title if title in orders else title.partition(" (")[0]
+        forms = sorted(each for each in ratios.columns if each.partition(" (")[0] == owner or each == owner)
+        form = forms.index(title)
+        style: Any = {
+            "color": palette.SERIES[palette.slot(orders[owner])],
+            "marker": palette.marker(orders[owner], form),
+            "linestyle": PRINTED_DASH if form else "-",
+            "linewidth": 1.6,
+            "markersize": 5,
+        }
+        found = np.sort(ratios[title].to_numpy())
+        x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
+        y = y[x <= _LARGEST]
+        ax.plot(np.r_[x[x <= _LARGEST], _LARGEST], np.r_[y, y.max()], drawstyle="steps-post", **style)
+        height = 0.9 - 0.06 * place
+        fig.add_artist(Line2D([0.605, 0.62, 0.635], [height] * 3, markevery=[1], **style))
+        fig.text(0.645, height, title, fontsize=_FONT, va="center", color=palette.INK)
+    ax.set_xlabel(f"τ: {words} over the best's", fontsize=_FONT, color=palette.INK)
+    ax.set_ylabel("share of settings within τ", fontsize=_FONT, color=palette.INK)
     return fig

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from reports.analysis.series import View
-from reports.charts.picture import Shown
+from reports.charts.picture import ReportSection
 from reports.numbers import num, setting
 
 _EXPONENTIAL = "exponential mechanism"
 _FIXED = ["d", "epsilon"]
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return both rules' mean errors by m, and a sentence for each number of candidates and ε."""
     rows = summary[
         (summary["metric"] == content["metric"])
@@ -43,7 +43,9 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         return ()
     text = " ".join(told) + " The first rule's noise falls with 1/√m, the second's does not depend on m."
     columns = ("candidates", "ε", "rows of a user, m", "random stopping", _EXPONENTIAL)
-    return (Shown("Which rule chooses better?", text, columns=columns, rows=tuple(table), n_labels=0),)
+    return (
+        ReportSection("Which rule chooses better?", text, columns=columns, rows=tuple(table), n_labels=0),
+    )
 
 
 def _better_from(both: pd.DataFrame) -> str:

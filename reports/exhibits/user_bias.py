@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from reports.analysis.series import View
-from reports.charts.picture import Shown
+from reports.charts.picture import ReportSection
 from reports.numbers import num, setting
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return each private estimator's bias and mean error at the headline's setting."""
     where, rows = view.headline, []
     for name, form, bias in content["rows"]:
@@ -38,4 +38,4 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         "protection, for this page."
     )
     columns = ("", "bias", "mean error")
-    return (Shown("Bias apart from noise", text, columns=columns, rows=tuple(rows), n_labels=1),)
+    return (ReportSection("Bias apart from noise", text, columns=columns, rows=tuple(rows), n_labels=1),)

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from reports.analysis.series import View
-from reports.charts.picture import Shown
+from reports.charts.picture import ReportSection
 from reports.numbers import num
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a table of spreads, as they are and with rows dealt at random, and a sentence."""
     rows = content["rows"]
     first, last = rows[0], rows[-1]
@@ -28,4 +28,6 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     )
     table = tuple((str(m), num(apart), num(dealt), num(apart / dealt)) for m, apart, dealt in rows)
     columns = ("rows of a user, m", "spread of users' means", "rows dealt at random", "ratio")
-    return (Shown("Users who live next to each other", text, columns=columns, rows=table, n_labels=0),)
+    return (
+        ReportSection("Users who live next to each other", text, columns=columns, rows=table, n_labels=0),
+    )

@@ -6,19 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import pandas as pd
 from markupsafe import Markup
 
-from reports.analysis.results import summarize
-from reports.charts import svg
-from reports.charts.picture import banner
-from reports.layouts import layout_of
-from reports.numbers import duration
+from reports.charts.picture import Picture, inline
+from reports.numbers import duration, when
 from reports.page import StudyPage
-from reports.pages.study import when
-from reports.pages.text import html_environment, stylesheet, unbroken
-
-CARD_FIGURE = "figures/card.svg"  # among the files of `render_study`: what `card_from` wants
+from reports.pages.text import render_html
+from reports.words.headline import PageHeadline
 
 
 @dataclass(frozen=True)
@@ -43,34 +37,22 @@ class Card:
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
     @classmethod
+    def of(cls, page: StudyPage, headline: PageHeadline, figure: Picture | None) -> Card:
+        return cls(
+            name=page.name,
+            title=page.title,
+            headline=headline.sentence,
+            data_source=page.dataset.data_source,
+            when=page.manifest.get("finished", ""),
+            seconds=page.seconds,
+            figure_svg=figure.svg.decode() if figure else "",
+            href=f"{page.name}/report.html",
+            profile=page.manifest.get("profile", ""),
+        )
+
+    @classmethod
     def from_json(cls, text: str | bytes) -> Card:
         return cls(**json.loads(text))
-
-
-def card_from(page: StudyPage, results: pd.DataFrame, figure: bytes | str | None) -> Card:
-    """Make a study's card.
-
-    Parameters
-    ----------
-    page, results
-        What `render_study` got.
-    figure : bytes, str or None
-        Its ``files.get(CARD_FIGURE)``.
-    """
-    summary = summarize(results)
-    headline = layout_of(page).headline(summary, page)
-    text = figure.decode("utf-8") if isinstance(figure, bytes) else figure or ""
-    return Card(
-        name=page.name,
-        title=page.title,
-        headline=headline.sentence,
-        data_source=page.dataset.data_source,
-        when=page.manifest.get("finished", ""),
-        seconds=page.seconds,
-        figure_svg=text,
-        href=f"{page.name}/report.html",
-        profile=page.manifest.get("profile", ""),
-    )
 
 
 def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
@@ -84,12 +66,11 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
     shown = [
         {
             "card": card,
-            "figure": Markup(svg.inline(card.figure_svg, f"card{i}")) if card.figure_svg else "",
-            "banner": banner(card.data_source),
+            "figure": Markup(inline(card.figure_svg, f"card{i}")) if card.figure_svg else "",
             "when": when(card.when),
             "elapsed": duration(card.seconds),
         }
         for i, card in enumerate(sorted(cards, key=lambda c: (c.title, c.name)))
     ]
-    text = html_environment().get_template("index.html.jinja").render(cards=shown, css=stylesheet())
-    return {"index.html": unbroken(text).encode("utf-8")}
+    title = "What privacy costs: all studies"
+    return {"index.html": render_html("index.html.jinja", title, "What privacy costs", cards=shown)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from reports.numbers import count
-from reports.pages.study import when
-from reports.pages.text import html_environment, markdown_environment, stylesheet, unbroken
+from reports.numbers import count, when
+from reports.pages.text import render_html, render_markdown
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
 VERDICTS = {1.0: "holds", 0.0: "does not hold"}
@@ -78,7 +78,15 @@ def tally(page: ScorecardPage) -> str:
 
 def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
     """Return ``report.html`` and ``report.md``; the same input gives the same bytes."""
-    context = {"page": page, "tally": tally(page), "columns": COLUMNS, "finished": when(page.finished)}
-    html = html_environment().get_template("scorecard.html.jinja").render(context, css=stylesheet())
-    markdown = markdown_environment().get_template("scorecard.md.jinja").render(context)
-    return {"report.html": unbroken(html).encode(), "report.md": markdown.encode()}
+    context: dict[str, Any] = {
+        "page": page,
+        "tally": tally(page),
+        "columns": COLUMNS,
+        "finished": when(page.finished),
+    }
+    return {
+        "report.html": render_html(
+            "scorecard.html.jinja", f"{page.title}: what privacy costs", context["tally"], **context
+        ),
+        "report.md": render_markdown("scorecard.md.jinja", **context),
+    }

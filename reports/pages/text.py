@@ -1,4 +1,4 @@
-"""Templates and the small filters they use."""
+"""Templates, the filters that they use, and the words for a manifest."""
 
 from __future__ import annotations
 
@@ -7,65 +7,74 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reports.charts import palette
-from reports.numbers import duration, num, rule_text, setting, short, words
+from reports.charts.picture import Picture, inline
+from reports.numbers import num, short, words
+
+
+def render_html(template: str, title: str, description: str, **context: Any) -> bytes:
+    """Render a template with the blocks of ``html.jinja`` as a page that needs no other file."""
+    env = _environment("html")
+    css = env.get_template("style.css").render(light=palette.LIGHT, dark=palette.DARK)
+    page = env.get_template("page.html.jinja").render(
+        title=title, description=description, css=Markup(css), content=_rendered("html", template, context)
+    )
+    # "ε = 0.5" and "10 %" stay on one line.
+    page = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", page)
+    return re.sub(r"(?<=\d) (?=%)", "\u00a0", page).encode("utf-8")
+
+
+def render_markdown(template: str, **context: Any) -> bytes:
+    """Render a template with the blocks of ``markdown.jinja``."""
+    text = _rendered("markdown", template, context)
+    return (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
+
+
+def _rendered(form: Literal["html", "markdown"], template: str, context: dict[str, Any]) -> Markup:
+    env = _environment(form)
+    blocks = env.get_template(f"{form}.jinja").module
+    return Markup(env.get_template(template).render(context, b=blocks))
 
 
 @cache
-def html_environment() -> Environment:
-    """Return the environment of HTML templates: everything is escaped unless marked safe."""
-    return _environment(autoescape=True)
-
-
-@cache
-def markdown_environment() -> Environment:
-    """Return the environment of Markdown templates; text passes through the filter `md`."""
-    return _environment(autoescape=False)
-
-
-def _environment(*, autoescape: bool) -> Environment:
+def _environment(form: str) -> Environment:
+    """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
     env = Environment(
         loader=PackageLoader("reports", "templates"),
-        autoescape=autoescape,
+        autoescape=form == "html",
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
-        keep_trailing_newline=True,
     )
-    _add_filters(env)
+    env.filters.update(
+        text=powers if form == "html" else markdown_text,
+        words=words,
+        href=safe_href,
+        slot=palette.slot,
+        percent=lambda share: f"{short(100 * share)} %",
+    )
+    env.globals["figure"] = _figure
     return env
 
 
-def _add_filters(env: Environment) -> None:
-    env.filters.update(
-        md=markdown_text,
-        num=num,
-        known=lambda value: num(value) if math.isfinite(value) else "not known",
-        setting=setting,
-        rule=rule_text,
-        words=words,
-        duration=duration,
-        href=safe_href,
-        slot=palette.slot,
-        powers=powers,
-        percent=lambda share: f"{short(100 * share)} %",
-    )
+def _figure(picture: Picture, prefix: str) -> Markup:
+    return Markup(inline(picture.svg, prefix))
+
+
+def known(value: float) -> str:
+    """Write a number, or that it is not known."""
+    return num(value) if math.isfinite(value) else "not known"
 
 
 def markdown_text(text: object) -> str:
     """Escape text for Markdown, table cells included."""
     safe = html.escape(" ".join(str(text).split()), quote=False)
     return re.sub(r"([|*\[\]`\\])", r"\\\1", safe)
-
-
-def unbroken(text: str) -> str:
-    """Keep "ε = 0.5" and "10 %" on one line."""
-    return re.sub(r"(?<=\d) (?=%)", "\u00a0", re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", text))
 
 
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺"
@@ -92,10 +101,12 @@ def safe_href(address: str) -> str:
     return ""
 
 
-def stylesheet() -> Markup:
-    """Return the site's CSS with the colors of both themes."""
-    source = html_environment().get_template("style.css").render(light=palette.LIGHT, dark=palette.DARK)
-    return Markup(source)
+# What the page says of a manifest in its own words.
+_SHOWN = {
+    *("budgets", "command", "finished", "machine", "not_run", "earlier_contents", "profile"),
+    *("rerun_commands", "started", "warning"),
+}
+_NAMES = {"sha256": "SHA-256", "python": "Python", "packages": "Packages"}
 
 
 def manifest_rows(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -103,43 +114,19 @@ def manifest_rows(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(_flatten({key: value for key, value in manifest.items() if key not in _SHOWN}, ()))
 
 
-# What the page says in its own words.
-_SHOWN = {
-    *("budgets", "command", "finished", "machine", "not_run", "earlier_contents", "profile"),
-    *("rerun_commands", "started", "warning"),
-}
-_NAMES = {
-    "sha256": "SHA-256",
-    "python": "Python",
-    "packages": "Packages",
-    "cpu": "CPU",
-    "cpus": "CPUs",
-}
-
-
 def _flatten(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        if (
-            path
-            and path[-1] in {"packages", "versions"}
-            and all(not isinstance(v, Mapping) for v in value.values())
-        ):
-            yield _name(path), ", ".join(f"{k} {v}" for k, v in value.items())
-            return
+    text = ", ".join(_NAMES.get(part, part.replace("_", " ")) for part in path)
+    name = text[:1].upper() + text[1:]
+    if isinstance(value, Mapping) and path[-1:] == ("packages",):
+        yield name, ", ".join(f"{k} {v}" for k, v in value.items())
+    elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flatten(item, (*path, str(key)))
-    elif isinstance(value, list | tuple):
-        if all(not isinstance(item, Mapping | list | tuple) for item in value):
-            if value:
-                yield _name(path), ", ".join(str(item) for item in value)
-            return
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in value):
         for i, item in enumerate(value, start=1):
             yield from _flatten(item, (*path, str(i)))
+    elif isinstance(value, list | tuple):
+        if value:
+            yield name, ", ".join(str(item) for item in value)
     elif value not in (None, ""):
-        yield _name(path), str(value)
-
-
-def _name(path: tuple[str, ...]) -> str:
-    parts = [_NAMES.get(part, part.replace("_", " ")) for part in path]
-    text = ", ".join(parts)
-    return text[:1].upper() + text[1:]
+        yield name, str(value)

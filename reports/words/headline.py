@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+
+import numpy as np
 
 from reports.analysis.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
-from reports.numbers import count, error_bar, num, rule_text, setting, times, words
+from reports.numbers import count, error_bar, num, rule_text, setting, span, times, words
 from reports.page import Guide, Provenance, StudyPage
-from reports.words.noise_notes import noise_comparisons, noise_sentence
 
 _MOST_NAMES = 4  # of estimators in a sentence
 
@@ -43,12 +43,12 @@ class PageHeadline:
     """
 
     sentence: str
-    verdict: str
-    choice: str
     data: str
-    noise: str
-    limits: tuple[str, ...]
-    tiles: tuple[Tile, ...]
+    verdict: str = ""
+    choice: str = ""
+    noise: str = ""
+    limits: tuple[str, ...] = ()
+    tiles: tuple[Tile, ...] = ()
 
 
 def condition(view: View, where: Setting) -> str:
@@ -62,7 +62,7 @@ def build_headline(view: View) -> PageHeadline:
     data = data_sentence(page)
     if where is None or x is None:
         text = "No private estimator has run in this study yet, so there is no cost of privacy to report."
-        return PageHeadline(text, "", "", data, "", (), ())
+        return PageHeadline(text, data)
     series = view.series(where)
     ranking = rank(series, x)
     return PageHeadline(
@@ -109,21 +109,17 @@ def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
         text += f" With a weaker promise ({series.full}) it would be {num(other.mean)}."
     if ranking.non_private is not None:
         series, other = ranking.non_private
-        text += f" Without privacy ({series.full}) it would be {num(other.mean)}{_nearly_all(view, x)}."
+        text += f" Without privacy ({series.full}) it would be {num(other.mean)}"
+        if (chance := _chance_of_most(view, x)) is not None:
+            population, units = view.page.population
+            text += (
+                f", since {setting(x)} are most of the {population:,} {units} that it is compared with; "
+                f"about a large population it would be {num(chance)}"
+            )
+        text += "."
     if math.isfinite(ranking.zero):
         text += f" Answering zero without looking at the data gives {num(ranking.zero)}."
     return text
-
-
-def _nearly_all(view: View, m: float) -> str:
-    """Say that the error without privacy is small since the rows are most of the population."""
-    if (chance := _chance_of_most(view, m)) is None:
-        return ""
-    population, units = view.page.population
-    return (
-        f", since {setting(m)} are most of the {population:,} {units} that it is compared with; about a "
-        f"large population it would be {num(chance)}"
-    )
 
 
 def _chance_of_most(view: View, m: float) -> float | None:
@@ -152,32 +148,23 @@ def _verdict(ranking: Ranking) -> str:
 
 def best_by_size(view: View, series: Sequence[Series]) -> str:
     """Say which private estimator has the smallest mean error at which sizes, and where zero wins."""
-    runs: dict[str, list[float]] = {}
-    zero_wins: list[float] = []
-    name = ""
-    sizes = sorted({p.x for s in series for p in s.points})
-    for x in sizes:
-        ranking = rank(series, x)
-        if ranking.best is None:
-            continue
-        best, point = ranking.best
-        name = best.full
-        runs.setdefault(best.label, []).append(x)
-        if point.mean > ranking.zero:
-            zero_wins.append(x)
-    if not runs:
+    sizes, symbol = sorted({p.x for s in series for p in s.points}), view.page.x_symbol
+    found = {x: ranking for x in sizes if (ranking := rank(series, x)).best is not None}
+    if not found:
         return ""
-    symbol = view.page.x_symbol
+    runs: dict[Series, list[float]] = {}
+    for x, ranking in found.items():
+        runs.setdefault(ranking.private[0][0], []).append(x)
     if len(runs) == 1:
-        text = f"The smallest private error comes from {name} at every {symbol}."
+        text = f"The smallest private error comes from {next(iter(runs)).full} at every {symbol}."
     else:
-        listed = "; ".join(f"{label} at {symbol} = {_sizes(xs, sizes)}" for label, xs in runs.items())
+        listed = "; ".join(f"{one.label} at {symbol} = {_sizes(xs, sizes)}" for one, xs in runs.items())
         text = f"The smallest private error comes from: {listed}."
-    answered = sum(len(xs) for xs in runs.values())
-    if 0 < len(zero_wins) < answered:
-        text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
-    elif zero_wins:
+    zero_wins = [x for x, ranking in found.items() if ranking.private[0][1].mean > ranking.zero]
+    if len(zero_wins) == len(found):
         text += f" The zero vector beats them all at every {symbol}."
+    elif zero_wins:
+        text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
     return text
 
 
@@ -195,14 +182,10 @@ def _ties(view: View, x: float, ranking: Ranking) -> str:
 
 
 def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
-    if len(xs) > 2 and _consecutive(xs, sizes):
+    first = sizes.index(xs[0])
+    if len(xs) > 2 and list(xs) == list(sizes[first : first + len(xs)]):
         return f"{setting(xs[0])} to {setting(xs[-1])}"
     return words(setting(x) for x in xs)
-
-
-def _consecutive(xs: Sequence[float], sizes: Sequence[float]) -> bool:
-    first = sizes.index(xs[0])
-    return tuple(xs) == tuple(sizes[first : first + len(xs)])
 
 
 def data_sentence(page: StudyPage) -> str:
@@ -240,14 +223,8 @@ def guide_at(guide: Guide, x: float) -> float:
     """Interpolate a theory line at a size, on log scales; NaN outside its range."""
     if len(guide.n) < 2 or not min(guide.n) <= x <= max(guide.n):
         return math.nan
-    pairs = sorted(zip(guide.n, guide.value, strict=True))
-    for (x0, y0), (x1, y1) in pairwise(pairs):
-        if x0 <= x <= x1:
-            if min(y0, y1) <= 0 or x0 == x1:
-                return y0
-            share = math.log(x / x0) / math.log(x1 / x0)
-            return math.exp(math.log(y0) + share * (math.log(y1) - math.log(y0)))
-    return math.nan
+    order = np.argsort(guide.n)
+    return math.exp(np.interp(math.log(x), np.log(guide.n)[order], np.log(guide.value)[order]))
 
 
 def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str, ...]:
@@ -292,3 +269,70 @@ def _tiles(view: View, x: float, ranking: Ranking) -> tuple[Tile, ...]:
     if math.isfinite(ranking.zero):
         tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
     return tuple(tiles)
+
+
+@dataclass(frozen=True)
+class NoiseComparison:
+    """Printed against tight noise, one estimator, one size; NaN where a side gave no answer."""
+
+    name: str
+    estimator: str
+    slot: int
+    printed: float
+    tight: float
+    certified: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times larger the error is with the printed noise."""
+        return self.printed / self.tight if self.tight > 0 else math.nan
+
+
+def noise_comparisons(series: Sequence[Series], x: float) -> tuple[NoiseComparison, ...]:
+    """Compare the printed noise with the tight one at one size, estimator by estimator."""
+    tight = {(s.info.name, s.form): s.mean_at(x) for s in series if s.calibration == "tight"}
+    out = []
+    for s in series:
+        point = s.at(x)
+        if s.calibration == "paper" and point is not None and point.answered:
+            other = tight.get((s.info.name, s.form), math.nan)
+            out.append(
+                NoiseComparison(s.name, s.info.label, s.info.order, point.mean, other, point.certified)
+            )
+    return tuple(out)
+
+
+def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
+    """Describe the effect of the printed noise in one or two sentences; empty without such runs."""
+    proved = [r for r in rows if math.isfinite(r.certified)]
+    if not rows:
+        return ""
+    if not proved:
+        return "No ε could be certified for the noise as printed."
+    too_small = [r for r in proved if r.certified > asked * 1.001]
+    too_large = [r for r in proved if r.certified < asked / 1.25]
+    parts = []
+    if too_small:
+        listed = words(f"{r.name} (proves only ε = {num(r.certified)})" for r in too_small)
+        parts.append(f"Too small for the ε = {setting(asked)} that was asked: the printed noise of {listed}.")
+    if too_large:
+        proofs = span([r.certified for r in too_large])
+        which = (
+            "every estimator"
+            if len(too_large) == len(rows)
+            else words(dict.fromkeys(r.estimator for r in too_large))
+        )
+        parts.append(
+            f"The noise as printed is larger than the guarantee needs for {which}: it proves ε = {proofs}."
+        )
+    if not parts:
+        parts.append(f"The noise as printed proves ε = {span([r.certified for r in proved])}.")
+    compared = [r for r in rows if math.isfinite(r.ratio)]
+    if compared:
+        top = max(compared, key=lambda r: r.ratio)
+        effect = f"{times(top.ratio)} times more" if top.ratio > 1.05 else "hardly any difference"
+        parts.append(
+            f"It matters most for {top.name}: an error of {num(top.printed)} as printed, {num(top.tight)} "
+            f"with the least noise that can be proved enough ({effect})."
+        )
+    return " ".join(parts)

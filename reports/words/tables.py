@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,7 +11,28 @@ import pandas as pd
 from reports.analysis.ranking import rank
 from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
 from reports.numbers import count, error_bar, num, rule_text, setting, short, span, words
-from reports.words.headline import condition
+from reports.words.headline import NoiseComparison, condition
+
+MOST_CELLS = 8000  # in the tables of a page, which are then some two megabytes of HTML
+
+
+@dataclass(frozen=True)
+class PlainCell:
+    """A cell of a plain table: its text, notes below it, and an estimator's color (hollow: as printed)."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    slot: int | None = None
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """A table of words and numbers."""
+
+    columns: tuple[str, ...] = ()
+    rows: Sequence[Sequence[str | PlainCell]] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,15 +102,34 @@ class _Footnotes:
         return tuple((letter, text) for text, letter in self.letters.items())
 
 
-def panel_name(view: View, where: Setting) -> str:
-    """Write a setting's panel: "preparation “public”"."""
-    return f"{view.page.panel_word} “{where.panel}”"
-
-
 def setting_title(view: View, where: Setting) -> str:
-    """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, prepared: public"."""
-    text = condition(view, where)
-    return f"{text}, {panel_name(view, where)}" if where.panel else text
+    """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
+    return condition(view, where) + _of_panel(view, where)
+
+
+def _of_panel(view: View, where: Setting) -> str:
+    return f", {view.page.panel_word} “{where.panel}”" if where.panel else ""
+
+
+def error_tables(view: View) -> tuple[list[ErrorTable], int]:
+    """Return tables of as many settings as a reader can load, the headline's first, and how many are left."""
+    tables: list[ErrorTable] = []
+    n_cells = 0
+    for where in view.settings:
+        table = error_table(view, where)
+        n_cells += len(table.rows) * len(table.columns)
+        if tables and n_cells > MOST_CELLS:
+            break
+        tables.append(table)
+    return tables, len(view.settings) - len(tables)
+
+
+def table_groups(tables: Sequence[ErrorTable]) -> list[tuple[str, list[ErrorTable]]]:
+    """Group tables that differ only in ε."""
+    grouped: dict[str, list[ErrorTable]] = {}
+    for table in tables:
+        grouped.setdefault(table.group, []).append(table)
+    return list(grouped.items())
 
 
 def error_table(view: View, where: Setting) -> ErrorTable:
@@ -96,28 +137,25 @@ def error_table(view: View, where: Setting) -> ErrorTable:
     series = view.series(where)
     xs = sorted({p.x for s in series for p in s.points})
     notes = _Footnotes()
-    best = {x: _best(series, x) for x in xs}
+    ranked = {x: rank(series, x).best for x in xs}
+    best = {x: pair[1].mean if pair else math.nan for x, pair in ranked.items()}
     zero = {x: _zero(series, x) for x in xs}
-    rows = []
-    for item in series:
-        flags = _row_flags(view, where, item, notes)
-        cells = tuple(_cell(view, item, x, best[x], zero[x], notes) for x in xs)
-        rows.append(
-            Row(
-                name=item.name,
-                noise=CALIBRATION_WORDS.get(item.calibration, ""),
-                slot=item.info.order if item.role == "private" else None,
-                role=item.role,
-                cells=cells,
-                certified=_epsilon(item, [p.certified for p in item.points]),
-                audited=_epsilon(item, [p.audited for p in item.points]),
-                flags="".join(flags),
-            )
+    rows = [
+        Row(
+            name=item.name,
+            noise=CALIBRATION_WORDS.get(item.calibration, ""),
+            slot=item.info.order if item.role == "private" else None,
+            role=item.role,
+            flags="".join(_row_flags(view, where, item, notes)),
+            cells=tuple(_cell(item, x, best[x], zero[x], notes) for x in xs),
+            certified=_epsilon(item, [p.certified for p in item.points]),
+            audited=_epsilon(item, [p.audited for p in item.points]),
         )
+        for item in series
+    ]
     return ErrorTable(
         title=setting_title(view, where),
-        group=f"δ = {rule_text(where.delta_rule, view.page.rows_symbol)}"
-        + (f", {panel_name(view, where)}" if where.panel else ""),
+        group=f"δ = {rule_text(where.delta_rule, view.page.rows_symbol)}{_of_panel(view, where)}",
         epsilon=setting(where.epsilon),
         columns=tuple(_column(series, x) for x in xs),
         rows=tuple(rows),
@@ -126,18 +164,13 @@ def error_table(view: View, where: Setting) -> ErrorTable:
     )
 
 
-def _best(series: tuple[Series, ...], x: float) -> float:
-    best = rank(series, x).best
-    return best[1].mean if best else math.nan
-
-
 def _zero(series: tuple[Series, ...], x: float) -> float:
     """The zero vector's error at a size; where it was not run there, at its nearest size."""
     points = [p for s in series if s.role == "zero" for p in s.points if p.answered]
     return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
 
 
-def _cell(view: View, series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> TableCell:
+def _cell(series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> TableCell:
     point = series.at(x)
     if point is None:
         return TableCell("not run", kind="missing", title="this cell is not part of the profile that ran")
@@ -218,60 +251,57 @@ def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
-@dataclass(frozen=True)
-class CertifiedRow:
-    """Certified ε of one series for every requested ε."""
-
-    label: str
-    slot: int
-    printed: bool
-    values: tuple[str, ...]
-
-
-def certified_rows(view: View, delta_rule: str, panel: str) -> tuple[CertifiedRow, ...]:
-    """Tabulate the certified ε by the requested ε, at one rule for δ and in one panel."""
-    values: dict[str, dict[float, str]] = {}
-    slots: dict[str, tuple[int, bool]] = {}
+def certified_table(view: View) -> PlainTable:
+    """Tabulate the certified ε by the requested ε, at the headline's rule for δ and in its panel."""
+    head = view.headline
+    if head is None:
+        return PlainTable()
+    found: dict[str, tuple[Series, dict[float, str]]] = {}
     for epsilon in view.epsilons:
-        for series in view.series(Setting(epsilon, delta_rule, panel)):
-            if series.role != "private":
-                continue
-            found = span([p.certified for p in series.points])
-            values.setdefault(series.label, {})[epsilon] = found
-            slots[series.label] = (series.info.order, series.calibration == "paper")
-    return tuple(
-        CertifiedRow(label, *slots[label], tuple(row.get(e, "") or "none" for e in view.epsilons))
-        for label, row in values.items()
-    )
+        for series in view.series(Setting(epsilon, head.delta_rule, head.panel)):
+            if series.role == "private":
+                values = found.setdefault(series.label, (series, {}))[1]
+                values[epsilon] = span([p.certified for p in series.points])
+    rows: list[list[str | PlainCell]] = [
+        [
+            PlainCell(label, slot=series.info.order, hollow=series.calibration == "paper"),
+            *(values.get(e, "") or "none" for e in view.epsilons),
+        ]
+        for label, (series, values) in found.items()
+    ]
+    return PlainTable(("Certified ε, by the ε asked", *map(setting, view.epsilons)), rows)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Repetitions that gave no answer for one reason."""
+def comparison_table(comparisons: Sequence[NoiseComparison]) -> PlainTable:
+    """Tabulate the printed noise against the least that proves the same."""
+    columns = ("Estimator", "as printed", "tight", "ratio", "ε the printed noise proves")
+    rows: list[list[str | PlainCell]] = [
+        [
+            PlainCell(row.name, slot=row.slot),
+            num(row.printed),
+            *(num(v) if math.isfinite(v) else "not known" for v in (row.tight, row.ratio, row.certified)),
+        ]
+        for row in comparisons
+    ]
+    return PlainTable(columns, rows)
 
-    what: str
-    status: str
-    repetitions: int
-    where: str
-    why: str
 
-
-def failures(results: pd.DataFrame, view: View) -> tuple[Failure, ...]:
+def failure_table(results: pd.DataFrame, view: View) -> PlainTable:
     """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
     page = view.page
-    bad = results[(results["status"] != "ok") & (results["metric"] == page.metric)]
-    bad = place(bad, page)
-    out = []
+    bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
+    found = []
     keys = ["estimator", "calibration", "form", "status", "message"]
-    for (name, calibration, form, status, message), rows in bad.groupby(keys, sort=False):
+    for (name, calibration, form, status, message), group in bad.groupby(keys, sort=False):
         series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
-        places = [f"{page.x_symbol} = {words(setting(x) for x in sorted(set(rows['x'])))}"]
-        asked = sorted({float(e) for e in rows["epsilon"].dropna()})
+        places = [f"{page.x_symbol} = {words(setting(x) for x in sorted(set(group['x'])))}"]
+        asked = sorted({float(e) for e in group["epsilon"].dropna()})
         if asked:
             places.append(f"ε = {words(setting(e) for e in asked)}")
-        panels = [f"“{p}”" for p in dict.fromkeys(rows["panel"]) if p]
+        panels = [f"“{p}”" for p in dict.fromkeys(group["panel"]) if p]
         if panels:
             places.append(f"{page.panel_word} {words(panels)}")
-        repetitions = len(rows.drop_duplicates(["cell", "replicate"]))
-        out.append(Failure(series.label, str(status), repetitions, "; ".join(places), str(message)))
-    return tuple(sorted(out, key=lambda f: (-f.repetitions, f.what)))
+        n = len(group.drop_duplicates(["cell", "replicate"]))
+        found.append((n, (series.label, str(status), str(message), "; ".join(places), f"{n:,}")))
+    found.sort(key=lambda pair: (-pair[0], pair[1][0]))
+    return PlainTable(("What", "Outcome", "Why", "Where", "Repetitions"), [row for _, row in found])

@@ -90,7 +90,7 @@ class DeclaredRows:
 
     @property
     def _guessed(self) -> tuple[Column, ...]:
-        """Columns of numbers whose moments are guessed: the response among them, if it is a number."""
+        """The numeric columns with guessed moments, the response among them if it is a number."""
         if self.response is None or self.family == "multinomial":
             return self.numbers
         return (*self.numbers, self.response)
@@ -102,7 +102,7 @@ class DeclaredRows:
     def made_up(
         self, n_rows: int, users: np.ndarray | None, guesses: Guesses, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Return rows with the table's columns; ``users`` (n_rows,) says whose they are, if anybody's."""
+        """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
         latent = _latent(self._names, guesses, n_rows, users, rng)
         table = {column.name: _numbers(column, guesses, latent[column.name]) for column in self.numbers}
         for name, indicators in self.categories.items():

@@ -117,7 +117,7 @@ class GridUsers(RegisteredTableProblem):
         return weighted_answer(X, y, weights)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return how far users' means lie apart for each m, also with rows dealt at random, and biases."""
+        """Return the spread of users' means for each m, also with rows dealt at random, and the biases."""
         assert run.design is not None
         prepared, rng = self.load(run.design), np.random.default_rng(0)
         assert prepared.table.to_standard is not None

@@ -154,7 +154,7 @@ class Guesses(Strict):
         correlations: Sequence[tuple[str, str, float]],
         rng: np.random.Generator,
     ) -> dict[str, float]:
-        """Return effects near the stated ones, as far as the response tells them apart.
+        """Return effects near the stated ones, as far as the response distinguishes them.
 
         Of columns that tell much the same, effects may be large and opposite with hardly a change of the
         response: with correlations R, errors have the law of R^{-1/2} z, so that the response is as sure in
@@ -173,7 +173,7 @@ class Guesses(Strict):
     def _plausible_correlations(
         self, names: Sequence[str], rng: np.random.Generator
     ) -> tuple[tuple[str, str, float], ...]:
-        """Return each pair's correlation; where nobody guessed, some groups of columns tell much the same."""
+        """Return each pair's correlation; without a statement some groups correlate strongly."""
         stated = {frozenset(pair[:2]): pair[2] for pair in self.correlations}
         group = rng.integers(0, max(1, len(names) // _GROUP), len(names))
         shared = np.sqrt(rng.random(len(names)))

@@ -110,7 +110,7 @@ class Problem(Strict, ABC):
 
     kind: str
 
-    # For reports: what the panels of a study are called, the symbol of the size, which of `reports.layouts`.
+    # For reports: what the panels of a study are called, the symbol of the size, which layout.
     panel_word: ClassVar[str] = "panel"
     size_symbol: ClassVar[str] = "n"
     layout: ClassVar[str] = "error_page"

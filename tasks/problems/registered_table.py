@@ -148,7 +148,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return self.analyst_table.user_id if self.analyst_table else ""
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
-        """Put the columns into their units; of frames only how: they are read anew."""
+        """Put the columns into their units; for frames return only the units, since they are read again."""
         about = self.about
         if isinstance(table, FramesRef):
             return ".json", json.dumps(scales(table, about, self.units).to_dict()).encode()

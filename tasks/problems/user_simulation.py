@@ -12,7 +12,7 @@ from tasks.work_units import Replicates
 
 
 class SimulatedUsers(Problem):
-    """Users who all have as many rows, drawn anew in every replicate.
+    """Users with equally many rows, drawn again in every replicate.
 
     Attributes
     ----------

@@ -239,7 +239,7 @@ def _in_order(columns: Sequence[str], stored: Mapping[str, float]) -> dict[str, 
 
 
 def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:
-    """Stop before the charge if the plan is not what was asked: nobody could have asked for that."""
+    """Stop before the charge if the plan differs from the request, which would be a fault of the program."""
     planned = (getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None))
     if planned != (epsilon, delta) or not plan.cost.epsilon(delta) <= epsilon:
         raise AssertionError(f"planned {planned} at epsilon {plan.epsilon}, asked {(epsilon, delta)}")

@@ -19,8 +19,8 @@ from dpalgos.audit.roc import (
     predicted_auc,
     tpr_ceiling,
 )
+from reports.analysis.attacks import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
-from reports.words.attack_series import AUC, POOLED_AUC
 from tasks.problems.abilities import FindsMembers
 from tasks.report.budget_split import released_events
 from tasks.rules import delta_at

@@ -28,7 +28,7 @@ from tasks.run.deletion_limit import METRIC as DELETION_SHIFT
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
-# What the layouts of `reports.layouts` show in addition to the results table.
+# What the layouts of `reports.pages.study` show in addition to the results table.
 LAYOUT_FACTS = {"attack_page": attack_facts}
 
 

@@ -10,7 +10,7 @@ from prefect import task
 
 from data.store.folders import atomic_write, read_json, read_small
 from data.store.references import DatasetRef
-from reports.pages.index import CARD_FIGURE, Card, card_from, render_index
+from reports.pages.index import Card, render_index
 from reports.pages.study import render_study
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.policy import BY_KEY
@@ -43,14 +43,12 @@ def write_report(
     spec = spec.without_panels({panel.name for panel in spec.panels} - run)
     page = build_page(spec, results, manifest, load_exhibits(out))
     files = render_study(results, page)
-    card = card_from(page, results, files.get(CARD_FIGURE))
-    files["card.json"] = card.to_json().encode()
     return written(
         key,
         out / "manifest.json",
         json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
         files,
-        headline=card.headline,
+        headline=Card.from_json(files["card.json"]).headline,
         report=str(out / "report.html"),
     )
 

@@ -1,4 +1,4 @@
-"""How near `dpcost advise` comes: errors foreseen from public guesses beside those measured on the tables.
+"""Accuracy of `dpcost advise`: errors predicted from public guesses against those measured on the tables.
 
 And what is unknown to an owner: errors on tables that are made up from the true moments and effects, which an
 owner could not state without a cost in privacy. What is left there is the simulation's own fault.

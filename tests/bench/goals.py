@@ -9,38 +9,24 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What was measured, again and again, and what is wanted of its median.
-
-    Attributes
-    ----------
-    what : str
-    values : sequence of float
-        One for each repetition.
-    wanted : float
-    at_least : bool
-        Whether more is better.
-    unit : str
-    """
+    """A figure that was measured in some repetitions, and what is wanted of its median."""
 
     what: str
     values: Sequence[float]
     wanted: float
-    at_least: bool = True
+    at_least: bool = True  # whether more is better
     unit: str = "×"
 
     @property
     def wanted_words(self) -> str:
-        """Return what is wanted: "≤ 90 s"."""
         return f"{'≥' if self.at_least else '≤'} {self.wanted:g} {self.unit}".rstrip()
 
     @property
     def median(self) -> float:
-        """Return the median of the repetitions."""
         return float(np.median(self.values))
 
     @property
     def reached(self) -> bool:
-        """Return whether the median is where it is wanted."""
         return self.median >= self.wanted if self.at_least else self.median <= self.wanted
 
     def cells(self) -> list[str]:
@@ -56,22 +42,16 @@ class Goal:
         ]
 
 
+def at_most(wanted: float, unit: str, what: str, *values: float) -> Goal:
+    """Return a goal of which less is better."""
+    return Goal(what=what, values=values, wanted=wanted, at_least=False, unit=unit)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What one benchmark found.
-
-    Attributes
-    ----------
-    figure : str
-        The result in words.
-    goals : list of Goal
-    data : str
-        What it was measured on: the dataset and whether it is real, or what was made up.
-    details : dict
-        Further numbers, for the JSON file.
-    """
+    """What one benchmark found: the result in words, its goals, and the data that it was measured on."""
 
     figure: str
     goals: list[Goal]
     data: str = "made-up numbers"
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)  # further numbers, for the JSON file

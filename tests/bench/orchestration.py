@@ -1,4 +1,4 @@
-"""What orchestration costs beside the blocks: 2,000 cells, two workers, threads and Dask, two databases.
+"""The cost of orchestration on top of the blocks: 2,000 cells, two workers, threads and Dask, two databases.
 
 Processor time is compared, not the clock: of runs with all that they started and their server's, and of the
 same tasks called as plain functions, in as many processes at once as there are workers. What a study of few
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,8 @@ import psutil
 from data.store.folders import PROJECT_ROOT
 from flows.server.postgres import DATABASE_URL, start_postgres
 from flows.server.prefect_server import answers, free_port, own_authentication, server_process
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Measurement, at_most
+from tests.bench.processes import run_dpcost
 
 WORKERS, SEED, REPS = 2, 1, 50
 MANY = [*range(1600, 20_000, 767), 20_000]
@@ -106,12 +106,11 @@ def bench_orchestration_cost(small: bool = False) -> Measurement:
         figure=f"{plain['all'].n_cells:,} cells in {plain['all'].n_blocks} blocks; {n_blocks} of them "
         f"take {work:.0f} s; {figure}",
         goals=[
-            Goal(
-                what=f"orchestration of {plain['all'].n_cells:,} cells: {label}",
-                values=[100 * row["share"]],
-                wanted=5,
-                at_least=False,
-                unit="% of block time",
+            at_most(
+                5,
+                "% of block time",
+                f"orchestration of {plain['all'].n_cells:,} cells: {label}",
+                100 * row["share"],
             )
             for label, row in rows.items()
         ],
@@ -156,21 +155,10 @@ def _plainly(home: Path, study: Path) -> _Plain:
 
 def _run(home: Path, study: Path, engine: str, settings: dict[str, str]) -> tuple[float, float]:
     """Return the processor time of a run, with all that it started and its server's, and its seconds."""
-    environment = os.environ | settings | {"DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"}
     options = ["--engine", engine, "--workers", str(WORKERS), "--seed", str(SEED), "--offline"]
-    code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-    began = time.monotonic()
     with _tree_time() as used:
-        ran = subprocess.run(
-            [sys.executable, "-c", code, "run", str(study), *options, "--out", str(home / "out")],
-            cwd=PROJECT_ROOT,
-            env=environment,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-    assert ran.returncode == 0, ran.stderr
-    return used[0], time.monotonic() - began
+        wall = run_dpcost(home, "run", str(study), *options, "--out", str(home / "out"), **settings)
+    return used[0], wall
 
 
 @contextlib.contextmanager

@@ -6,9 +6,6 @@ about the fastest way on one core: whole row groups take a few per cent less, ``
 five times as long.
 """
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.store.folders import PROJECT_ROOT
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Goal, Measurement, at_most
+from tests.bench.processes import run_script
 
 COLUMNS = 5
 
@@ -73,7 +70,7 @@ def bench_streamed_rows(small: bool = False) -> Measurement:
             path = Path(folder) / "rows.parquet"
             _write(path, n)
             for task, of_task in found.items():
-                of_task[n] = _run(path, task, repeats)
+                of_task[n] = run_script(_CHILD, path, task, repeats)
             path.unlink()
     goals, words = [], []
     for task, of_task in found.items():
@@ -86,13 +83,7 @@ def bench_streamed_rows(small: bool = False) -> Measurement:
                 wanted=60,
                 unit="%",
             ),
-            Goal(
-                what=f"{task}: memory above that of {sizes[0]:,} rows",
-                values=[max(grown, default=0.0)],
-                wanted=15,
-                at_least=False,
-                unit="%",
-            ),
+            at_most(15, "%", f"{task}: memory above that of {sizes[0]:,} rows", max(grown, default=0.0)),
         ]
         words.append(
             f"{task}: {most['seconds'][1]:.2f} s for {sizes[-1]:,} rows of {COLUMNS} columns, reading alone "
@@ -113,14 +104,3 @@ def _write(path: Path, n: int) -> None:
         writer.write_table(table)
     assert writer is not None
     writer.close()
-
-
-def _run(path: Path, task: str, repeats: int) -> dict:
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(path), task, str(repeats)],
-        cwd=PROJECT_ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)

@@ -1,8 +1,5 @@
 """The swarm loader on a zip that holds 1 GB of text, in a process of its own."""
 
-import json
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -11,8 +8,8 @@ import numpy as np
 
 from data.registry import get_dataset
 from data.simulations.flock import simulate
-from data.store.folders import PROJECT_ROOT
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Measurement, at_most
+from tests.bench.processes import run_script
 
 _CHILD = """
 import json, sys, time
@@ -39,21 +36,14 @@ def bench_swarm_loader(small: bool = False) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "swarm.zip"
         n_rows = _write(archive, n_bytes)
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(archive), str(n_rows)],
-            cwd=PROJECT_ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    found = json.loads(done.stdout)
+        found = run_script(_CHILD, archive, n_rows)
     assert found["n_rows"] == n_rows
     size = f"{n_bytes / 1e9:g} GB"
     return Measurement(
         figure=f"{found['seconds']:.0f} s, {found['peak_mib']:.0f} MiB for {n_rows:,} rows, {size} of text",
         goals=[
-            Goal(what=f"{size} read", values=[found["seconds"]], wanted=90, at_least=False, unit="s"),
-            Goal(what="memory of that", values=[found["peak_mib"]], wanted=700, at_least=False, unit="MiB"),
+            at_most(90, "s", f"{size} read", found["seconds"]),
+            at_most(700, "MiB", "memory of that", found["peak_mib"]),
         ],
         data="a simulated flock",
     )

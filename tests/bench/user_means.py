@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 
 import dpalgos
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Measurement, at_most
 
 D = 1_024
 # Large, because 10,000 users at ε = 1 cannot find the ranges of 1,024 coordinates.
@@ -25,19 +25,13 @@ def bench_hadamard_mean(small: bool = False) -> Measurement:
         + " and ".join(f"{peak:.1f} n d numbers at n = {n:,}" for n, peak in peaks.items())
         + f"; ℓ2 error {errors:.4f}, non-private {np.sqrt(D / (n_users * ROWS)):.4f}",
         goals=[
-            Goal(
-                what=f"{replicates} Hadamard means over {n_users:,} users",
-                values=[seconds],
-                wanted=5,
-                at_least=False,
-                unit="s",
-            )
+            at_most(5, "s", f"{replicates} Hadamard means over {n_users:,} users", seconds),
         ],
     )
 
 
 def _run(n_users: int, replicates: int, *, traced: bool = False) -> tuple[float, float, float]:
-    """Return seconds, peak bytes beside the data, and the ℓ2 error."""
+    """Return seconds, peak bytes in addition to the data, and the ℓ2 error."""
     X = np.random.default_rng(0).normal(0.5, ROWS**-0.5, (n_users, D))
     s = np.log(n_users / 0.01)
     tau = float(np.sqrt((D + 2 * np.sqrt(D * s) + 2 * s) / ROWS))

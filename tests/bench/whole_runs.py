@@ -4,19 +4,13 @@ The machine has to be quiet: these are seconds of the clock.
 """
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
-from data.store.folders import PROJECT_ROOT
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Goal, Measurement, at_most
+from tests.bench.processes import run_dpcost
 
 STUDIES = ("housing", "snp", "swarm")
-
-
 PROFILE = ("--profile", "smoke")
 
 
@@ -25,10 +19,10 @@ def bench_two_workers_on_swarm(small: bool = False) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         words = ["run", "fair", *PROFILE] if small else ["run", "swarm"]
-        _run(home, "ingest", words[1])
-        start_up = _run(home, "run", words[1], *PROFILE, "--out", f"{folder}/out")
-        one = _run(home, *words, "--seed", "1", "--workers", "1", "--out", f"{folder}/out")
-        two = _run(home, *words, "--seed", "2", "--workers", "2", "--out", f"{folder}/out")
+        run_dpcost(home, "ingest", words[1])
+        start_up = run_dpcost(home, "run", words[1], *PROFILE, "--out", f"{folder}/out")
+        one = run_dpcost(home, *words, "--seed", "1", "--workers", "1", "--out", f"{folder}/out")
+        two = run_dpcost(home, *words, "--seed", "2", "--workers", "2", "--out", f"{folder}/out")
         data = _data(Path(folder) / "out")
     ratio = (one - start_up) / (two - start_up)
     return Measurement(
@@ -39,16 +33,16 @@ def bench_two_workers_on_swarm(small: bool = False) -> Measurement:
     )
 
 
-def bench_make_run(small: bool = False) -> Measurement:
+def bench_makerun_dpcost(small: bool = False) -> Measurement:
     """Time what `make run` does with raw data at hand but for the swarm's, from an empty home."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         studies, profile = (("fair",), "smoke") if small else (STUDIES, "standard")
-        seconds = _run(home, "run", *studies, "--profile", profile, "--out", f"{folder}/out")
+        seconds = run_dpcost(home, "run", *studies, "--profile", profile, "--out", f"{folder}/out")
         data = _data(Path(folder) / "out")
     return Measurement(
         figure=f"{seconds:.0f} s for {', '.join(studies)} at profile {profile}, from an empty home",
-        goals=[Goal(what="`make run`", values=[seconds], wanted=180, at_least=False, unit="s")],
+        goals=[at_most(180, "s", "`make run`", seconds)],
         data=data,
     )
 
@@ -57,18 +51,3 @@ def _data(out: Path) -> str:
     """Name the datasets of the reports in a folder, and whether they are real."""
     manifests = [json.loads(path.read_bytes()) for path in sorted(out.glob("*/manifest.json"))]
     return ", ".join(f"{each['name']} ({each['data_source']})" for one in manifests for each in one["data"])
-
-
-def _run(home: Path, *words: str) -> float:
-    """Return the seconds of a command of ``dpcost`` in a process of its own."""
-    code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-    start = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=PROJECT_ROOT,
-        env={**os.environ, "DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"},
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    return time.perf_counter() - start

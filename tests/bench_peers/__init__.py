@@ -1,1 +1,1 @@
-"""Ours beside the libraries a user would pick instead, as they are shipped. Run with ``make bench-peers``."""
+"""This project's estimators against other libraries as shipped. Run with ``make bench-peers``."""

@@ -1,4 +1,4 @@
-"""Lower bounds on the ε of ours and of the peers, asked for ε = 1: what runs on two neighbors prove."""
+"""Lower bounds on ε at ε = 1, for our estimators and the peers: what runs on two neighbors prove."""
 
 import numpy as np
 

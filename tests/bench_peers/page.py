@@ -1,7 +1,8 @@
-"""The page: who is closest at every ε, what each is sure to tell, and error beside time."""
+"""The page: the smallest error at every ε, audited lower bounds, and error against time."""
 
 import base64
 import io
+from operator import itemgetter
 
 import matplotlib
 
@@ -10,8 +11,9 @@ import matplotlib.pyplot as plt
 
 from tests.bench_peers.audits import DELTA, EPSILON
 from tests.bench_peers.tables import TABLES
+from tests.result_page import html_page, html_table, markdown_table
 
-TITLE = "Ours beside the libraries a user would pick instead"
+TITLE = "Private estimators compared with other libraries"
 WHAT = {
     "mean": "Means of all columns: ℓ2 distance to the means",
     "linear": "Linear regression: ℓ2 distance to least squares",
@@ -38,7 +40,10 @@ NOTES = (
 
 def sections(rows: list[dict], audits: list[dict]) -> list[tuple[str, str | None, list[list[str]]]]:
     """Return (heading, picture or none, table with its head) in the order of the page."""
-    found = [("Who is closest", None, _summary(rows)), ("What ε = 1 is sure to tell", None, _audits(audits))]
+    found = [
+        ("The smallest errors", None, _summary(rows)),
+        ("Lower bounds on ε at ε = 1", None, _audits(audits)),
+    ]
     for (name, task), chosen in _groups(rows).items():
         found.append((f"{TABLES[name].title}. {WHAT[task]}", picture(chosen), _table(chosen)))
     return found
@@ -48,22 +53,16 @@ def markdown(rows: list[dict], audits: list[dict]) -> str:
     """Return the page as Markdown, without pictures."""
     parts = [f"# {TITLE}", INTRODUCTION, *NOTES]
     for heading, _, (head, *lines) in sections(rows, audits):
-        table = [head, ["---"] * len(head), *lines]
-        parts += [f"## {heading}", "\n".join("| " + " | ".join(line) + " |" for line in table)]
+        parts += [f"## {heading}", markdown_table(head, lines)]
     return "\n\n".join(parts) + "\n"
 
 
 def html(rows: list[dict], audits: list[dict]) -> str:
     """Return the page as HTML, with error against time."""
-    parts = [f"<h1>{TITLE}</h1>", *(f"<p>{text}</p>" for text in (INTRODUCTION, *NOTES))]
+    parts = [f"<p>{text}</p>" for text in (INTRODUCTION, *NOTES)]
     for heading, image, (head, *lines) in sections(rows, audits):
-        body = [_line(head, "th"), *(_line(line, "td") for line in lines)]
-        parts += [f"<h2>{heading}</h2>", image or "", f"<table>{''.join(body)}</table>"]
-    return '<!doctype html><meta charset="utf-8"><title>Peers</title>\n' + "\n".join(parts) + "\n"
-
-
-def _line(cells: list[str], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+        parts += [f"<h2>{heading}</h2>", image or "", html_table(head, lines)]
+    return html_page(TITLE, parts)
 
 
 def _groups(rows: list[dict]) -> dict[tuple[str, str], list[dict]]:
@@ -79,7 +78,9 @@ def _summary(rows: list[dict]) -> list[list[str]]:
     for (name, task), chosen in _groups(rows).items():
         for epsilon in sorted({r["epsilon"] for r in chosen if r["epsilon"] < float("inf")}):
             at = [r for r in chosen if r["epsilon"] == epsilon]
-            ours, peer = (min((r for r in at if r["ours"] is own), key=_error) for own in (True, False))
+            ours, peer = (
+                min((r for r in at if r["ours"] is own), key=itemgetter("error")) for own in (True, False)
+            )
             lines.append(
                 [name, task, f"{epsilon:g}", *(f"{r['who']} {r['error']:.4g}" for r in (ours, peer)),
                  f"{ours['error'] / peer['error']:.2g}"]
@@ -87,17 +88,9 @@ def _summary(rows: list[dict]) -> list[list[str]]:
     return lines
 
 
-def _error(row: dict) -> float:
-    return float(row["error"])
-
-
 def _audits(audits: list[dict]) -> list[list[str]]:
-    head = [
-        "who",
-        f"ε is at least (asked {EPSILON:g}; δ = {DELTA:g} or 0)",
-        "most that as many runs can prove",
-    ]
-    return [head] + [
+    bound = f"ε is at least (asked {EPSILON:g}; δ = {DELTA:g} or 0)"
+    return [["who", bound, "most that as many runs can prove"]] + [
         [_who(a), f"{a['proved']:.2f}", f"{a['most']:.2f} ({a['trials']:,} runs on each neighbor)"]
         for a in sorted(audits, key=lambda a: (a["ours"], a["who"]))
     ]

@@ -23,7 +23,7 @@ dp.enable_features("contrib")
 
 
 def main(source: str, target: str) -> None:
-    """Run every peer at every ε, or the trials on two neighbors that show what each tells."""
+    """Run every peer at every ε, or the trials on two neighbors of an audit."""
     warnings.simplefilter("ignore", DiffprivlibCompatibilityWarning)
     warnings.simplefilter("ignore", RuntimeWarning)  # slopes without bound overflow in its solver
     warnings.simplefilter("ignore", FutureWarning)

@@ -16,30 +16,15 @@ from tasks.bring.parquet import parquet
 
 @dataclass(frozen=True, kw_only=True)
 class BenchTable:
-    """A table, and what is asked of it.
-
-    Attributes
-    ----------
-    title : str
-    study : str
-        Whose panel *public* says what the columns are.
-    row_bound, response_bound : float
-        Public: those of the study.
-    tasks : tuple of str
-        Of ``"mean"``, ``"linear"``, ``"logistic"``.
-    boundary : float
-        Where the response, in public units, splits the rows into two classes.
-    stand_in_rows : int or None
-        How many rows are simulated where the data cannot be had.
-    """
+    """A table and its tasks; the panel *public* of its study declares the columns and their bounds."""
 
     title: str
     study: str
     row_bound: float
     response_bound: float = 1.0
-    tasks: tuple[str, ...]
-    boundary: float = 0.0
-    stand_in_rows: int | None = None
+    tasks: tuple[str, ...]  # of "mean", "linear", "logistic"
+    boundary: float = 0.0  # where the response, in public units, splits the rows into two classes
+    stand_in_rows: int | None = None  # how many rows are simulated where the data cannot be had
 
     def load(self) -> dict[str, np.ndarray]:
         """Return rows, responses and labels, bounds, and the answers without privacy, by name."""

@@ -1,4 +1,4 @@
-"""Tables of one's own, checked against what their owner declares."""
+"""An analyst's tables, checked against what their owner declares."""
 
 from dataclasses import replace
 from pathlib import Path

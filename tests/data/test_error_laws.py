@@ -1,4 +1,4 @@
-"""Noise of the simulations: mean 0 and variance 1, skewed where it is asked for."""
+"""Noise of the simulations: mean 0 and variance 1, skewed where requested."""
 
 import numpy as np
 import pytest

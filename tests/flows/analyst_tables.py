@@ -1,4 +1,4 @@
-"""Tables that somebody might bring, their studies completed as an owner would, and run without a server."""
+"""Tables that an analyst might bring, with studies completed as an owner would, run without a server."""
 
 import re
 import tomllib

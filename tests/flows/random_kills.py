@@ -228,7 +228,7 @@ class Killer:
         ]
 
     def of_home(self) -> list[psutil.Process]:
-        """Return what still runs with this home, beside this process."""
+        """Return the other processes that still run with this home."""
         found = []
         for each in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

@@ -16,7 +16,7 @@ HOUSING = find_study("housing")
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Return what the server was told, in order."""
+    """Return what was sent to the server, in order."""
     told = []
 
     def create(name):

@@ -1,4 +1,4 @@
-"""From a file of one's own to a study: what `init` writes, what a study file may declare, what is refused."""
+"""From an analyst's file to a study: what `init` writes, what a study file may declare, what is refused."""
 
 import json
 import re

@@ -58,7 +58,7 @@ class Inputs:
         return self.folder / "release.toml"
 
     def study(self):
-        """Return a study file with a random number, as such or as a rule."""
+        """Return a study file with a random number, plain or as a rule."""
         place = self.chance.choice(("covariate_bound = 3.0", "n = [100, 5000, 20000]", 'delta = ["1/n^2"]'))
         number = self.chance.choice(
             (self.number(), f'"{self.number()}"', f'"{self.number()}^{self.number()}"')
@@ -68,7 +68,7 @@ class Inputs:
         return self.folder / "mine.toml"
 
     def command(self):
-        """Return a command line, and what the environment says beside it."""
+        """Return a command line and the environment variables that go with it."""
         name = self.chance.choice(ESTIMATORS)
         budget = ["--epsilon", self.number(), "--delta", self.number()]
         sane = ["--epsilon", "0.1", "--delta", "1e-7"]

@@ -1,4 +1,4 @@
-"""Nothing leaves the machine but requests for the files that are asked for."""
+"""Nothing leaves the machine except requests for the files of a run."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ RELEASE = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_b
 
 @pytest.fixture
 def trapped(tmp_path):
-    """Return a project in a fresh home that has told nobody not to track, and the trap's notes."""
+    """Return a project in a fresh home without a setting against tracking, and the trap's notes."""
     project = Project(tmp_path)
     for name in TOLD_NOT_TO:
         project.environment.pop(name, None)

@@ -118,7 +118,7 @@ def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bou
     ],
 )
 def test_an_id_that_is_written_in_several_ways_is_one_user(dpcost, tmp_path, monkeypatch, spellings):
-    """Else half of a person's rows would be protected as if the other half were somebody else's."""
+    """Otherwise half of a person's rows would be protected as if the other half were another person's."""
     drawn = []
     real = tasks.release.draw.draw_release
     monkeypatch.setattr(

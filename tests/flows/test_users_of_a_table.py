@@ -1,4 +1,4 @@
-"""Tables of one's own in which several rows may be one person's: whole users are protected."""
+"""An analyst's tables in which several rows may belong to one person: whole users are protected."""
 
 import numpy as np
 import pandas as pd

@@ -12,7 +12,7 @@ FAILED = SimpleNamespace(name="Failed", message="the value 42.5 of age")
 
 @pytest.fixture
 def told(receiver, monkeypatch):
-    """Return what the webhook was told, which the environment names."""
+    """Return what was sent to the webhook that the environment names."""
     monkeypatch.setenv(webhook.VARIABLE, receiver.address)
     return receiver
 

@@ -130,7 +130,7 @@ def _convolved(pure):
 
 
 def _with_sampled(losses, masses, multiplier, rate, count):
-    """Return the losses with those of sums over random rows beside them, by powers of a Fourier transform.
+    """Return the losses and those of sums over random rows, by powers of a Fourier transform.
 
     One release: (1 − q) N(0, 1) + q N(s, 1) against the same with −s, s half of one over the multiplier, on a
     fine grid of outcomes whose losses are rounded to the nearest multiple of a step.

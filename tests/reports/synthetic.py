@@ -38,27 +38,22 @@ PRIVATE = (
 )
 
 
-def _row(**values: object) -> dict[str, object]:
-    base: dict[str, object] = {
-        "study": "housing",
-        "dataset": "california_housing",
-        "data_source": "real",
-        "form": "",
-        "steps": None,
-        "delta_rule": "",
-        "d": 5,
-        "s": None,
-        "metric": "l2_error",
-        "status": "ok",
-        "message": "",
-        "epsilon": math.nan,
-        "delta": math.nan,
-        "certified_epsilon": math.nan,
-        "estimator_epsilon": math.nan,
-        "audited_epsilon": math.nan,
-    }
-    base.update(values)
-    return base
+BASE = {
+    "study": "housing",
+    "dataset": "california_housing",
+    "data_source": "real",
+    "form": "",
+    "steps": None,
+    "delta_rule": "",
+    "d": 5,
+    "s": None,
+    "metric": "l2_error",
+    "status": "ok",
+    "message": "",
+    **dict.fromkeys(
+        ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon"), math.nan
+    ),
+}
 
 
 def synthetic_results(
@@ -67,25 +62,15 @@ def synthetic_results(
     """Invent a results table with every feature a report must show."""
     rng = np.random.default_rng(2024)
     rows: list[dict[str, object]] = []
+    plain = {"calibration": "none", "privacy_model": "none"}
     for panel in ("public", "paper"):
         for m in sizes:
             scale = 0.122 * math.sqrt(2000 / m) * math.sqrt(max(0.0, 1 - m / 20640) / (1 - 2000 / 20640))
             for name, mean in (("zero", ZERO_ERROR), ("ols", scale)):
+                cell = BASE | plain | {"estimator": name, "panel": panel, "cell": f"{name}/{panel}/{m}"}
                 for r in range(replicates):
                     noise = 1.0 if name == "zero" else float(np.exp(rng.normal(0, 0.3)))
-                    rows.append(
-                        _row(
-                            estimator=name,
-                            panel=panel,
-                            cell=f"{name}/{panel}/{m}",
-                            calibration="none",
-                            privacy_model="none",
-                            n=m,
-                            replicate=r,
-                            seed=1000 + r,
-                            value=mean * noise,
-                        )
-                    )
+                    rows.append(cell | {"n": m, "replicate": r, "seed": 1000 + r, "value": mean * noise})
             for epsilon in EPSILONS:
                 for rule, delta in RULES.items():
                     rows += _private_rows(rng, panel, m, epsilon, rule, delta(m), replicates)
@@ -103,7 +88,21 @@ def _private_rows(
         mean = max(floor, at * (20000 / m) ** slope * (0.5 / epsilon) ** 0.4 * harder ** (slope * 2))
         if panel == "paper":
             mean *= 0.94
-        cell = f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}"
+        proved = epsilon * share * (1 - 0.02 * (m < 1000))
+        cell = {
+            "estimator": name,
+            "panel": panel,
+            "form": form,
+            "delta_rule": rule,
+            "cell": f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}",
+            "calibration": calibration,
+            "privacy_model": "central",
+            "epsilon": epsilon,
+            "delta": delta,
+            "certified_epsilon": proved,
+            "estimator_epsilon": proved,
+            "n": m,
+        }
         for r in range(replicates):
             status, message, value = "ok", "", float(mean * np.exp(rng.normal(0, 0.18)))
             if name == "sheffet_ols" and calibration == "paper" and m <= 200:
@@ -113,93 +112,59 @@ def _private_rows(
                 )
             if name == "adassp" and calibration == "tight" and m == 500 and r == 1:
                 status, message = "failed", "the noisy matrix is singular"
-            if status != "ok":
-                value = math.nan
-            rows.append(
-                _row(
-                    estimator=name,
-                    panel=panel,
-                    form=form,
-                    delta_rule=rule,
-                    cell=cell,
-                    calibration=calibration,
-                    privacy_model="central",
-                    epsilon=epsilon,
-                    delta=delta,
-                    certified_epsilon=epsilon * share * (1 - 0.02 * (m < 1000)),
-                    estimator_epsilon=epsilon * share * (1 - 0.02 * (m < 1000)),
-                    n=m,
-                    replicate=r,
-                    seed=r,
-                    value=value,
-                    status=status,
-                    message=message,
-                )
-            )
+            answer = {"value": value if status == "ok" else math.nan, "status": status, "message": message}
+            rows.append(BASE | cell | answer | {"replicate": r, "seed": r})
     return rows
 
 
+def _about(
+    order: int, name: str, title: str, short: str, summary: str, reference: str = "", *public: str
+) -> EstimatorInfo:
+    if not reference:
+        return EstimatorInfo(name, title, "", "none", "", "", (), summary, order, short)
+    neighbors = "one row is replaced by any other row; m is public"
+    unit = "one block group (one row)"
+    return EstimatorInfo(name, title, reference, "central", unit, neighbors, public, summary, order, short)
+
+
 ESTIMATORS = (
-    EstimatorInfo("zero", "Zero vector", "", "none", "", "", (), "Answers zero, whatever the data.", 0),
-    EstimatorInfo(
-        "ols",
-        "Ordinary least squares",
-        "",
-        "none",
-        "",
-        "",
-        (),
-        "Least squares on the m rows.",
-        1,
-        "Least squares",
-    ),
-    EstimatorInfo(
+    _about(0, "zero", "Zero vector", "", "Answers zero, whatever the data."),
+    _about(1, "ols", "Ordinary least squares", "Least squares", "Least squares on the m rows."),
+    _about(
+        2,
         "dp_linear_regression",
         "Noisy gradient descent (Cai, Wang, Zhang)",
-        "The Cost of Privacy, Algorithm 4.1",
-        "central",
-        "one block group (one row)",
-        "one row is replaced by any other row; m is public",
-        ("row norm", "response bound", "coefficient bound"),
-        "Projected gradient descent on truncated responses, Gaussian noise in every step.",
-        2,
         "Noisy gradient descent",
+        "Projected gradient descent on truncated responses, Gaussian noise in every step.",
+        "The Cost of Privacy, Algorithm 4.1",
+        *("row norm", "response bound", "coefficient bound"),
     ),
-    EstimatorInfo(
+    _about(
+        3,
         "sheffet_ols",
         "Sketched least squares (Sheffet)",
-        "Sheffet 2017, Algorithm 1",
-        "central",
-        "one block group (one row)",
-        "one row is replaced by any other row; m is public",
-        ("row norm", "response bound"),
-        "Multiplies the data by a random Gaussian matrix and solves least squares on the sketch.",
-        3,
         "Sketched OLS",
+        "Multiplies the data by a random Gaussian matrix and solves least squares on the sketch.",
+        "Sheffet 2017, Algorithm 1",
+        *("row norm", "response bound"),
     ),
-    EstimatorInfo(
+    _about(
+        4,
         "adassp",
         "Adaptive sufficient statistics (AdaSSP)",
-        "Wang 2018",
-        "central",
-        "one block group (one row)",
-        "one row is replaced by any other row; m is public",
-        ("row norm", "response bound"),
-        "Adds noise to XᵀX and Xᵀy and solves with an adaptive ridge.",
-        4,
         "AdaSSP",
+        "Adds noise to XᵀX and Xᵀy and solves with an adaptive ridge.",
+        "Wang 2018",
+        *("row norm", "response bound"),
     ),
-    EstimatorInfo(
+    _about(
+        5,
         "preconditioned_regression",
         "Preconditioned regression",
-        "this project",
-        "central",
-        "one block group (one row)",
-        "one row is replaced by any other row; m is public",
-        ("units of X and y",),
-        "Whitens with a private covariance, then takes a few clipped steps.",
-        5,
         "Preconditioned",
+        "Whitens with a private covariance, then takes a few clipped steps.",
+        "this project",
+        "units of X and y",
     ),
 )
 

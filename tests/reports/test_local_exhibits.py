@@ -1,4 +1,4 @@
-"""What the page of the local study shows beside errors: growth with d, and central ε."""
+"""What the page of the local study shows in addition to errors: growth with d, and central ε."""
 
 from types import SimpleNamespace
 

@@ -70,7 +70,7 @@ def test_valid_table_comes_back_in_order_and_typed(small):
         ("calibration", "loose", "calibration must be one of none, paper, tight"),
         ("privacy_model", "shuffle", "privacy_model must be one of"),
         ("n", 0, "n must be at least 1"),
-        ("replicate", -1, "replicate must not be negative"),
+        ("replicate", -1, "replicate must be at least 0"),
         ("epsilon", 0.0, "positive epsilon"),
         ("delta", 1.0, "delta in"),
         ("estimator_epsilon", 99.0, "must not exceed epsilon"),

@@ -11,12 +11,12 @@ from reports import numbers
 from reports.analysis.ranking import rank
 from reports.analysis.results import summarize
 from reports.analysis.series import View
-from reports.charts.limit_table import limit_table
+from reports.charts.study_charts import draw_study
 from reports.page import Finding, Guide
+from reports.pages.error_page import limit_table
 from reports.pages.text import manifest_rows
-from reports.plots import draw_all
 from reports.words.headline import build_headline, guide_at
-from reports.words.tables import error_table, failures
+from reports.words.tables import error_table, failure_table
 
 
 @pytest.fixture(scope="module")
@@ -222,13 +222,13 @@ def test_what_an_answer_remarks_becomes_a_footnote(results, page):
 
 
 def test_failures_are_counted_and_grouped(results, view):
-    found = failures(results, view)
-    assert sum(f.repetitions for f in found) == (results["status"] != "ok").sum()
-    assert len(found) == 2
-    refused = next(f for f in found if f.status == "refused")
-    assert refused.what == "Sketched OLS, printed noise"
-    assert "m = 100 and 200" in refused.where
-    assert "“public” and “paper”" in refused.where
+    rows = failure_table(results, view).rows
+    assert sum(int(row[-1]) for row in rows) == (results["status"] != "ok").sum()
+    assert len(rows) == 2
+    (what, _, _, where, _) = next(row for row in rows if row[1] == "refused")
+    assert what == "Sketched OLS, printed noise"
+    assert "m = 100 and 200" in where
+    assert "“public” and “paper”" in where
 
 
 def test_rank_orders_by_mean(view):
@@ -287,8 +287,8 @@ def test_a_panel_without_the_headlines_epsilon_is_drawn_at_its_nearest(results, 
     where = view.nearest("paper")
     assert where.epsilon == 2.0 != view.headline.epsilon
     assert where in view.settings
-    captions = [caption for group in draw_all(view, summary).groups for caption, _ in group.panels]
-    assert any(caption.endswith("“paper”, ε = 2") for caption in captions)
+    sentences = [group.sentence for group in draw_study(view).groups]
+    assert any("“paper”, ε = 2 (" in sentence for sentence in sentences)
 
 
 def test_the_headline_names_a_stand_in_of_its_panel_and_no_simulation(results, page):

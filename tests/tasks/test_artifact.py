@@ -1,4 +1,4 @@
-"""The report as it is shown on the server's pages, where nothing lies beside it."""
+"""The report as shown on the server's pages, where its other files are not in the same folder."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""Claims are judged on repetitions: what a verdict needs, and what it says where it cannot tell."""
+"""Claims are judged on repetitions: what a verdict needs, and what an open one says."""
 
 import math
 

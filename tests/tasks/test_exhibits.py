@@ -1,4 +1,4 @@
-"""The swarm study's report on a small stand-in: printed numbers beside ours, pictures, what is not shown."""
+"""The swarm study's report on a small stand-in: printed numbers and ours, pictures, what is not shown."""
 
 import json
 from dataclasses import replace

@@ -70,7 +70,7 @@ def stored(serializer=SERIALIZER, result='{"path": "x"}', block=None):
 
 
 def looked_up(home, content):
-    """Whether a stored result may still be read once its key was asked for."""
+    """Return whether a stored result may still be read once its key was looked up."""
     path = records_folder(home) / "block-1"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
@@ -129,7 +129,7 @@ def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(home, 
 
 @pytest.fixture
 def shared(home, tmp_path, monkeypatch):
-    """A record with a file beside its own, in a shared store alone."""
+    """A record with a second file, in a shared store only."""
     monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
     blocks = home / "cache" / "blocks"
     record = written(CacheKey("block-1"), blocks / "a.parquet", b"rows", {"a.times": b"times"})

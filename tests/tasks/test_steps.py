@@ -1,4 +1,4 @@
-"""Studies whose horizontal axis is the number of steps, and logarithms of errors beside them."""
+"""Studies with the number of steps on the horizontal axis, and logarithms of errors."""
 
 import numpy as np
 import pandas as pd

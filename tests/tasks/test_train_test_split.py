@@ -20,7 +20,7 @@ PROBLEM = TrainTestSplit(kind="train_test_split", dataset="swarm", family="logis
 
 
 def frames(n=600, seed=0):
-    """Twelve features of 200 boids, of which the first two tell the label."""
+    """Twelve features of 200 boids; the first two determine the label."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 2401)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] + 0.2 * rng.standard_normal(n) > 0).astype(float)

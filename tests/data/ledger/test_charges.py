@@ -22,7 +22,7 @@ from data.store.processes import ProcessIdentity
 
 @pytest.fixture
 def dead(monkeypatch):
-    """Let everybody believe that whoever was charged before has died."""
+    """Make every process that held a charge appear dead."""
 
     def die() -> None:
         monkeypatch.setattr(processes, "_boot_id", lambda: "the next boot")

@@ -1,4 +1,4 @@
-"""A person's browser at the standing server: it asks for the password, takes it, and asks nobody else."""
+"""A browser at the standing server: it asks for the password, sends it, and sends nothing elsewhere."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ SIGN_IN = """(() => {
 
 
 class Page:
-    """A page in headless Chromium, and the addresses that it asked for and was let."""
+    """A page in headless Chromium, and the addresses that it requested and was allowed."""
 
     def __init__(self, address, folder):
         port = free_port()

@@ -1,0 +1,36 @@
+"""What only the page of a study that measures attacks shows."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reports.analysis.attacks import AttackView
+from reports.analysis.series import View
+from reports.charts.attack_charts import draw_attacks
+from reports.charts.study_charts import certified_picture
+from reports.pages.error_page import LayoutContent, headline_facts
+from reports.words.attacks import attack_headline, attack_tables, sum_table
+from reports.words.tables import PlainTable
+
+
+def content(view: View, summary: pd.DataFrame) -> LayoutContent:
+    """Compute the page's content from the summary of all metrics."""
+    attacks = AttackView.build(summary, view.page)
+    headline = attack_headline(attacks)
+    return LayoutContent(
+        headline,
+        draw_attacks(attacks, certified_picture(view)),
+        {
+            "contents": (
+                ("cost", "Who can be found?"),
+                ("which", "Every attack"),
+                ("trust", "Can I trust it?"),
+                ("failed", "What failed?"),
+                ("again", "How do I run it again?"),
+            ),
+            "facts": headline_facts(headline, view.page, headline.choice),
+            "attacks": attack_tables(attacks),
+            "sums": sum_table(attacks),
+            "comparisons": PlainTable(),
+        },
+    )

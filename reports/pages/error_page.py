@@ -1,0 +1,130 @@
+"""What only the page of a study that measures errors shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
+from reports.analysis.error_curve import fitted_slope
+from reports.analysis.series import Series, View
+from reports.charts.picture import ReportSection
+from reports.charts.study_charts import Pictures, draw_study
+from reports.exhibits import draw_exhibits
+from reports.numbers import num, setting, slope_text
+from reports.page import StudyPage
+from reports.words.headline import PageHeadline, build_headline, guides_of
+
+
+@dataclass(frozen=True)
+class LayoutContent:
+    """The headline and figures of a page, and the values that only its template needs."""
+
+    headline: PageHeadline
+    pictures: Pictures
+    context: dict[str, Any] = field(default_factory=dict)
+
+
+def headline_facts(headline: PageHeadline, page: StudyPage, *more: str) -> list[str]:
+    """Return the bullets below the main figure; where data are a stand-in a banner says so already."""
+    data = "" if page.dataset.data_source == "stand-in" or page.warning else headline.data
+    return [fact for fact in (headline.verdict, data, headline.noise, *headline.limits, *more) if fact]
+
+
+def content(view: View, summary: pd.DataFrame) -> LayoutContent:
+    """Compute the page's content from the summary of all metrics."""
+    headline, pictures = build_headline(view), draw_study(view)
+    sections = (
+        (*limit_table(view.page), *draw_exhibits(view, summary), *slope_table(view)) if view.headline else ()
+    )
+    more = [
+        ("enough", "At which ε does privacy stop mattering?", enough_epsilon(view)),
+        ("rows", "How many more rows would buy the same?", rows_for_the_same(view)),
+    ]
+    more = [each for each in more if each[2]]
+    return LayoutContent(
+        headline,
+        pictures,
+        {
+            "contents": (
+                ("cost", "What does privacy cost here?"),
+                *((each, question) for each, question, _ in more),
+                ("which", "Which estimator?"),
+                ("trust", "Can I trust it?"),
+                ("failed", "What failed?"),
+                ("again", "How do I run it again?"),
+            ),
+            "facts": headline_facts(headline, view.page),
+            "more_questions": more,
+            "sections": sections,
+        },
+    )
+
+
+def limit_table(page: StudyPage) -> tuple[ReportSection, ...]:
+    """Return the data's own limits, a row per panel; nothing where they are of one data set."""
+    findings = [finding for finding in page.findings if finding.panel]
+    if not findings:
+        return ()
+    labels = list(dict.fromkeys(finding.label for finding in findings))
+    rows = []
+    for panel in dict.fromkeys(finding.panel for finding in findings):
+        here = {finding.label: finding for finding in findings if finding.panel == panel}
+        moved = (num(here[label].value) if label in here else "" for label in labels)
+        floor = next((each.floor for each in here.values() if math.isfinite(each.floor)), math.nan)
+        rows.append((panel, *moved, num(floor) if math.isfinite(floor) else ""))
+    text = (
+        "How far deleting the most influential rows moves the answer from all rows. For one row also the "
+        f"mean error below which no private answer at ε = {setting(page.headline['epsilon'])} (and δ = 0) "
+        "can go both on these data and without that row. Computed from the data for research; not private."
+    )
+    columns = ("Panel", *labels, "no private answer below")
+    return (ReportSection("The data's own limits", text, None, columns, tuple(rows), 1),)
+
+
+def slope_table(view: View) -> tuple[ReportSection, ...]:
+    """Return how fast errors fall at the headline's setting; nothing where there are too few sizes."""
+    where, page = view.headline, view.page
+    if where is None or page.x_column != "n":
+        return ()
+    rows, every = [], view.series(where)
+    for series in every:
+        measured = fitted_slope([(p.x, p.mean, p.se) for p in series.points if p.answered])
+        if series.role != "zero" and measured is not None:
+            rows.append((series.label, slope_text(measured), _privacy_slope(series, every)))
+    if not rows:
+        return ()
+    text = (
+        f"Slopes of log error against log {page.x_symbol}, ± one standard error, at ε = "
+        f"{setting(where.epsilon)}. The privacy term is what the mean error has beyond the best one without "
+        "privacy, as the root of the difference of their squares. Where nothing but independent sampling is "
+        "at work a slope is −½, where nothing but the noise of a mean is, −1."
+    )
+    predicted = [
+        f"{guide.label}: {fit[0]:.2f}".replace("-", "−")
+        for guide in guides_of(page, where.panel)
+        if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
+    ]
+    if predicted:
+        text += f" Over the same sizes, {'; '.join(predicted)}."
+    columns = ("", "error", "privacy term")
+    return (ReportSection("How fast does the error fall?", text, None, columns, tuple(rows), 1),)
+
+
+def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
+    """Write the slope of what privacy adds; empty for answers without it."""
+    if series.role != "private":
+        return ""
+    points = []
+    for p in series.points:
+        others = [q for s in every if s.role == "nonprivate" and (q := s.at(p.x)) is not None and q.answered]
+        best = min(others, key=lambda q: q.mean, default=None)
+        if p.answered and best is not None and p.mean > best.mean:
+            part = math.sqrt(p.mean**2 - best.mean**2)
+            points.append((p.x, part, math.hypot(p.mean * p.se, best.mean * best.se) / part))
+    fit = fitted_slope(points)
+    return "" if fit is None else slope_text(fit)
