@@ -120,7 +120,7 @@ class SharedFile:
 
 
 def shared_files(folder: str) -> list[SharedFile]:
-    """Return the files below a folder of the shared store, by name; none if there is no such folder."""
+    """Return the files below a folder of the shared store, by name; none if the folder does not exist."""
     with _as_one_sentence():
         found: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
         return [SharedFile(path, about["size"], _written(about)) for path, about in sorted(found.items())]

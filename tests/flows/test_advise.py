@@ -85,7 +85,7 @@ def test_no_task_touches_the_data(tmp_path, monkeypatch, home, few_tables, optio
 
 
 def small(file):
-    """Leave one estimator beside those without privacy, two sizes and two budgets in a study's file."""
+    """Leave one private estimator, two sizes and two budgets in a study's file."""
     text = re.sub(r"epsilon = \[.*", "epsilon = [0.5, 3.0]", file.read_text())
     text = re.sub(r"\nn = \[.*, (\d+), (\d+)\]", r"\nn = [\1, \2]", text)
     file.write_text(re.sub(r"\[\[estimators\]\]\nname = \"adassp\"(\n.+)*", "", text))
