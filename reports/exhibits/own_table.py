@@ -6,26 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
 from reports.analysis.series import Series, Setting, View
 from reports.charts import palette
-from reports.charts.chart import line_color, text_color
-from reports.charts.figures import bare_axes
-from reports.charts.picture import Shown, warned_picture
-from reports.charts.svg import drawing, new_figure
+from reports.charts.axes import (
+    WIDE,
+    ZERO_DOTS,
+    EndLabel,
+    add_end_labels,
+    add_words,
+    framed,
+    line_end,
+    set_log_ticks,
+    set_ticks,
+)
+from reports.charts.line_chart import series_color, series_text_color
+from reports.charts.picture import ReportSection, drawing, picture
 from reports.numbers import num, setting, words
 
-_FONT = 11.5
 
-
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return the coefficients, the chart of errors against ε, and what is left out of the page."""
     shown = (_coefficients(view, content), _against_epsilon(view), _missing(view, content))
     return tuple(item for item in shown if item is not None)
 
 
-def _coefficients(view: View, content: Mapping[str, Any]) -> Shown | None:
+def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | None:
     if not content["rows"]:
         return None
     name = view.page.estimator(content["estimator"]).title
@@ -45,10 +53,10 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> Shown | None:
         + f" survives{'' if len(surviving) != 1 else ','} with its interval on one side of zero."
     )
     columns = ("", "private", "95 % interval", "without privacy", "sign")
-    return Shown("The answer, with and without privacy", text, None, columns, tuple(rows), 1)
+    return ReportSection("The answer, with and without privacy", text, None, columns, tuple(rows), 1)
 
 
-def _against_epsilon(view: View) -> Shown | None:
+def _against_epsilon(view: View) -> ReportSection | None:
     """Mean errors at the headline's size against ε, the headline's ε marked."""
     head, x = view.headline, view.headline_size
     if head is None or x is None or len(view.epsilons) < 2:
@@ -69,34 +77,31 @@ def _against_epsilon(view: View) -> Shown | None:
     text = f"Mean errors at {view.page.x_symbol} = {setting(x)}; the line marks ε = {setting(head.epsilon)}."
     if best:
         text += f" The smallest private one is {num(best[0])} ({best[1]})."
-    width, height = 860.0, 380.0
-    with drawing():
-        fig = new_figure(width, height)
-        ax = fig.add_axes((0.08, 0.14, 0.52, 0.74))
-        bare_axes(ax)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.axvline(head.epsilon, color=palette.ZERO_LINE, linewidth=1.2, linestyle=(0, (1, 2)))
-        ax.set_xticks(sorted(view.epsilons), [setting(e) for e in sorted(view.epsilons)])
-        ax.minorticks_off()
-        ax.tick_params(colors=palette.AXIS, labelcolor=palette.MUTED, labelsize=_FONT * 0.92, length=0, pad=5)
-        for place, (name, (series, points)) in enumerate(sorted(curves.items())):
-            ax.plot(*zip(*points, strict=True), color=line_color(series), linewidth=1.9, marker="o", zorder=3)
-            y = 0.97 - 0.075 * place
-            ax.text(
-                *(1.04, y, name),
-                color=text_color(series),
-                fontsize=_FONT,
-                va="center",
-                transform=ax.transAxes,
-            )
-        ax.set_xlabel("ε", fontsize=_FONT, color=palette.INK)
-        ax.set_title("mean error", fontsize=_FONT, color=palette.INK, loc="left", pad=12)
-    picture = warned_picture(view.page.dataset.data_source, "error-against-epsilon", text, fig)
-    return Shown("Error against ε", text, picture)
+    figure = _figure(curves, head.epsilon)
+    shown = picture(figure, "error-against-epsilon", text, view.page.dataset.data_source)
+    return ReportSection("Error against ε", text, shown)
 
 
-def _missing(view: View, content: Mapping[str, Any]) -> Shown | None:
+@drawing()
+def _figure(curves: Mapping[str, tuple[Series, list[tuple[float, float]]]], asked: float) -> Figure:
+    fig, ax = framed(WIDE)
+    ax.set(xscale="log", yscale="log")
+    ax.axvline(asked, color=palette.ZERO_LINE, linewidth=1.2, linestyle=ZERO_DOTS)
+    for series, points in curves.values():
+        marker = palette.marker(series.info.order, series.form_index)
+        ax.plot(*zip(*points, strict=True), color=series_color(series), linewidth=2, marker=marker)
+    set_ticks(ax, "x", sorted({epsilon for _, points in curves.values() for epsilon, _ in points}))
+    set_log_ticks(ax, "y", 9)
+    labels = []
+    for name, (series, points) in curves.items():
+        end, level = line_end(ax, *points[-1])
+        labels.append(EndLabel(name, series_text_color(series), level, end))
+    add_end_labels(ax, WIDE, labels)
+    add_words(fig, WIDE, "", "mean error (lower is better)", "ε")
+    return fig
+
+
+def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
     """Say which parts of the page are missing, and why."""
     reasons = []
     if content["left_out"]:
@@ -119,4 +124,4 @@ def _missing(view: View, content: Mapping[str, Any]) -> Shown | None:
     if not reasons:
         return None
     text = "; ".join(reasons)
-    return Shown("What is missing here, and why", f"{text[0].upper()}{text[1:]}.")
+    return ReportSection("What is missing here, and why", f"{text[0].upper()}{text[1:]}.")
