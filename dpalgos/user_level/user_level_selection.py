@@ -50,7 +50,7 @@ def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
             f"{name} must be at least two vectors of coefficients, as a (K, d) array of finite numbers, or "
             f"their number where each is one column of X, got {array.dtype} {array.shape}"
         )
-    return tuple(tuple(float(entry) for entry in row) for row in array)
+    return tuple(map(tuple, array.astype(float).tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,26 +86,13 @@ class DrawsFromPopulation(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadlineRun:
-    """What the exhibits of a report may be made from: the headline's panel, as it was run.
+    """What the exhibits of a report may be made from: the headline's panel, as it was run."""
 
-    Attributes
-    ----------
-    table : DatasetRef or None
-        The dataset; None where data are simulated.
-    design : pathlib.Path or None
-        What `DatasetProblem.prepare` returned, as a file.
-    replicates : Replicates
-        Of a block of the headline's size.
-    cells : tuple of Cell
-        The headline's non-private and private cells.
-    selected : mapping of str to mapping of str to int
-        Cell → column → in how many repetitions it was selected.
-    """
-
-    table: DatasetRef | None
-    design: Path | None
-    replicates: Replicates
-    cells: tuple[Cell, ...]
+    table: DatasetRef | None  # the dataset; None where data are simulated
+    design: Path | None  # what `DatasetProblem.prepare` returned, as a file
+    replicates: Replicates  # of a block of the headline's size
+    cells: tuple[Cell, ...]  # the headline's non-private and private ones
+    # Cell → column → in how many repetitions it was selected.
     selected: Mapping[str, Mapping[str, int]]
 
 

@@ -41,18 +41,11 @@ class GridUsers(RegisteredTableProblem):
     The grid, and which cells have enough rows, are public. The truth is the mean, or the least-squares
     regression, of all rows of the users, each user of weight 1; with ``shuffled`` rows are dealt to users at
     random, and it is that of all rows: users are equal then, as theory wants them.
-
-    Attributes
-    ----------
-    degrees : float
-        Side of a cell.
-    least_rows : int
-        That a cell must have to count as a user; sizes m go up to that.
-    shuffled : bool
     """
 
     kind: Literal["grid_users"]
-    degrees: Annotated[float, Field(gt=0)]
+    degrees: Annotated[float, Field(gt=0)]  # side of a cell
+    # Rows that a cell must have to count as a user; sizes m go up to that.
     least_rows: Annotated[int, Field(strict=True, ge=1)]
     shuffled: bool = False
 

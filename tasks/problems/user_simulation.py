@@ -12,17 +12,10 @@ from tasks.work_units import Replicates
 
 
 class SimulatedUsers(Problem):
-    """Users with equally many rows, drawn again in every replicate.
+    """Users with equally many rows, drawn again in every replicate."""
 
-    Attributes
-    ----------
-    users, samples : int or str
-        Numbers of users and of rows of each, which may be rules in n, the size of the study's grid.
-    d : int
-    """
-
-    users: int | str
-    samples: int | str
+    users: int | str  # number of users, which may be a rule in n, the size of the study's grid
+    samples: int | str  # number of rows of each, or a rule
     d: int
 
     size_symbol: ClassVar[str] = "m"
@@ -46,17 +39,10 @@ class GaussianUsers(SimulatedUsers):
     """Users whose rows are N(μ, I), every entry of μ the same.
 
     A user's mean is drawn as one row, whose law it has.
-
-    Attributes
-    ----------
-    center : float
-        Every entry of μ.
-    value_bound : float
-        Of what is known of it beforehand: it lies in ± this.
     """
 
-    center: float = 0.5
-    value_bound: float = 10.0
+    center: float = 0.5  # every entry of μ
+    value_bound: float = 10.0  # what is known of it beforehand: it lies in ± this
 
     source: ClassVar[str] = "Gaussian users"
     task: ClassVar[str] = "mean"

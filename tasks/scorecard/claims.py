@@ -219,26 +219,16 @@ AnyTest = Annotated[
 
 
 class Claim(Strict):
-    """A claim of a paper: what it says, where, and how it is decided.
+    """A claim of a paper: what it says, where, and which study's results decide it by which test."""
 
-    Attributes
-    ----------
-    id : str
-        Begins with the paper's key.
-    study, panel, estimator, form : str
-        Whose results decide.
-    steps : int or None
-        At which number of steps, where that is the study's horizontal axis.
-    """
-
-    id: str
+    id: str  # begins with the paper's key
     text: str
     where: str
     study: str
     panel: str = ""
     estimator: str
     form: str = ""
-    steps: int | None = None
+    steps: int | None = None  # at which number of steps, where that is the study's horizontal axis
     test: AnyTest
 
     @property
@@ -251,17 +241,11 @@ class Claim(Strict):
 
 
 class Scorecard(Strict):
-    """All claims, by paper.
-
-    Attributes
-    ----------
-    papers : dict
-        Key → name.
-    """
+    """All claims, by paper."""
 
     title: str
     question: str
-    papers: dict[str, str]
+    papers: dict[str, str]  # key → name
     claims: tuple[Claim, ...] = Field(min_length=1)
 
     @property

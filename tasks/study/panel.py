@@ -65,20 +65,14 @@ class Grid(Strict):
 
 
 class EstimatorSpec(Strict):
-    """One estimator of a study with its public keywords, which may be rules in n, d, s and K.
-
-    Attributes
-    ----------
-    steps : tuple of int
-        Numbers of steps, a cell each, which rules call T; the horizontal axis of the study.
-    """
+    """One estimator of a study with its public keywords, which may be rules in n, d, s and K."""
 
     name: str
     form: str = ""
     calibrations: tuple[Literal["tight", "paper"], ...] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
-    steps: Counts = ()
+    steps: Counts = ()  # numbers of steps, a cell each, which rules call T; the study's horizontal axis
 
     @model_validator(mode="after")
     def _fits_the_catalog(self) -> "EstimatorSpec":
@@ -122,22 +116,12 @@ class EstimatorSpec(Strict):
 
 
 class Panel(Strict):
-    """A problem with its estimators and grid, where they are not those of the whole study.
-
-    Attributes
-    ----------
-    about : str
-        What is particular about it, for the report.
-    smoke : bool
-        Whether profile ``smoke`` runs it too; False where that would last too long.
-    real_data : bool
-        Whether it runs on the real data alone: where they cannot be had it is left out, and the report says
-        so.
-    """
+    """A problem with its estimators and grid, where they are not those of the whole study."""
 
     name: str
-    about: str = ""
-    smoke: bool = True
+    about: str = ""  # what is particular about it, for the report
+    smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
+    # Whether it runs on the real data alone: else it is left out, and the report says so.
     real_data: bool = False
     problem: AnyKind
     grid: Grid | None = None

@@ -36,22 +36,13 @@ class Headline(Strict):
 
 
 class Printed(Strict):
-    """Numbers printed in a paper, for comparison.
-
-    Attributes
-    ----------
-    epsilon : float
-        ``inf`` for the non-private estimator.
-    s : tuple of int
-    mean, spread : tuple of float
-        Per s, as printed, and the number in brackets after it.
-    """
+    """Numbers printed in a paper, for comparison."""
 
     delta: DeltaRule
-    epsilon: Number
+    epsilon: Number  # inf for the non-private estimator
     s: tuple[Count, ...]
-    mean: tuple[Number, ...]
-    spread: tuple[Number, ...]
+    mean: tuple[Number, ...]  # per s, as printed
+    spread: tuple[Number, ...]  # the number in brackets after it
 
     @model_validator(mode="after")
     def _as_long(self) -> "Printed":
