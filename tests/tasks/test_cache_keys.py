@@ -46,17 +46,19 @@ def copied(tmp_path_factory):
     for package in code_digest.PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "out", "*.so")
         shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
-    parse, parsed = MODULE_CODE.__wrapped__, {}
+    parse, parsed, current = MODULE_CODE.__wrapped__, {}, {}
 
     def module_code(name):
         """Parse a module again only if its content has changed."""
-        path = folder.joinpath(*name.split("."))
-        content = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes()
-        if (name, content) not in parsed:
-            parsed[name, content] = parse(name)
-        return parsed[name, content]
+        if name not in current:
+            path = folder.joinpath(*name.split("."))
+            content = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes()
+            if (name, content) not in parsed:
+                parsed[name, content] = parse(name)
+            current[name] = parsed[name, content]
+        return current[name]
 
-    module_code.cache_clear = lambda: None
+    module_code.cache_clear = current.clear
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_digest, "PROJECT_ROOT", folder)
         patch.setattr(code_digest, "module_code", module_code)
