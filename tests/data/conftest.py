@@ -5,13 +5,11 @@ import io
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from data.dataset import Dataset, Source
@@ -31,12 +29,12 @@ class Published:
     n_capped: int
 
 
-def rows_of(table: pd.DataFrame, columns: tuple[str, ...], number: str, separator: str) -> str:
+def rows_of(table, columns, number, separator):
     values = table[list(columns)].to_numpy(dtype=float)
     return "".join(separator.join(number % value for value in row) + "\n" for row in values)
 
 
-def make_tgz(text: str, member: str = "CaliforniaHousing/cal_housing.data") -> bytes:
+def make_tgz(text, member="CaliforniaHousing/cal_housing.data"):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         info = tarfile.TarInfo(member)
@@ -45,34 +43,34 @@ def make_tgz(text: str, member: str = "CaliforniaHousing/cal_housing.data") -> b
     return buffer.getvalue()
 
 
-def make_zip(text: str, member: str = "cadata.txt") -> bytes:
+def make_zip(text, member="cadata.txt"):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(member, text)
     return buffer.getvalue()
 
 
-def with_tgz(dataset: Dataset, payload: bytes, url: str = "http://127.0.0.1:9/data") -> Dataset:
+def with_tgz(dataset, payload, url="http://127.0.0.1:9/data"):
     """Return the dataset as if `payload` were its only published file."""
     source = Source("housing/cal_housing.tgz", url, "cal_housing_tgz", hashlib.sha256(payload).hexdigest())
     return replace(dataset, sources=(source,))
 
 
 @pytest.fixture(scope="session")
-def published() -> Published:
+def published():
     return Published(get_dataset("housing"), (EMBEDDED / "housing" / "cal_housing.tgz").read_bytes(), 965)
 
 
 @pytest.fixture(scope="session")
-def small_table() -> pd.DataFrame:
+def small_table():
     return housing.stand_in(300, np.random.default_rng(1))
 
 
 @pytest.fixture
-def small(small_table: pd.DataFrame) -> Callable[..., tuple[Dataset, bytes]]:
+def small(small_table):
     """Make a small published file, after the text of its rows was tampered with."""
 
-    def build(tamper: Callable[[list[str]], list[str]] = list) -> tuple[Dataset, bytes]:
+    def build(tamper=list):
         lines = rows_of(small_table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines()
         tampered = tamper(lines)
         payload = make_tgz("".join(line + "\n" for line in tampered))
@@ -90,7 +88,7 @@ class Web:
     replies: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def serve(self, path: str, *replies: bytes | int, cut_off: int = 0) -> str:
+    def serve(self, path, *replies, cut_off=0):
         """Answer with bytes, or with an error status; `cut_off` bytes are promised and withheld."""
         self.replies[path] = [
             (200, reply, len(reply) + cut_off) if isinstance(reply, bytes) else (reply, b"", 0)
@@ -100,13 +98,13 @@ class Web:
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+def web(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("data.fetch.raw_files.RETRY_WAIT_SECONDS", 0.0)
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             site.asked.append(self.path)
             queue = site.replies.get(self.path, [(404, b"", 0)])
             status, body, length = queue.pop(0) if len(queue) > 1 else queue[0]
@@ -115,7 +113,7 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format, *args):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -129,7 +127,7 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 
 
 @pytest.fixture(scope="session")
-def build() -> SimpleNamespace:
+def build():
     """The helpers above, for the tests."""
     return SimpleNamespace(
         rows_of=rows_of, tgz=make_tgz, zip=make_zip, with_tgz=with_tgz, preamble=STATLIB_PREAMBLE

@@ -1,7 +1,6 @@
 """An analyst's tables, checked against what their owner declares."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,7 +14,7 @@ AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
 
 
-def written(folder: Path, text: str) -> Path:
+def written(folder, text):
     path = folder / "table.csv"
     path.write_text(text, encoding="utf-8")
     return path
@@ -26,7 +25,7 @@ def stored(path, columns, missing="refuse", n_rows=3):
     return declared_to_parquet("mine", path, declaration, home=path.parent / "home")
 
 
-def test_types_are_read_from_csv_and_parquet_alike(tmp_path: Path) -> None:
+def test_types_are_read_from_csv_and_parquet_alike(tmp_path):
     path = written(tmp_path, "a,b,c,d,e\n1,1.5,x,,true\n2,2,NA,,false\n")
     types = {"a": "whole number", "b": "number", "c": "text", "d": "empty", "e": "text"}
     assert table_schema(path) == (types, 2)
@@ -37,7 +36,7 @@ def test_types_are_read_from_csv_and_parquet_alike(tmp_path: Path) -> None:
     assert table_schema(tmp_path / "table.parquet") == (types, 2)
 
 
-def test_categories_become_columns_of_zero_and_one(tmp_path: Path) -> None:
+def test_categories_become_columns_of_zero_and_one(tmp_path):
     ref = stored(written(tmp_path, "region,age\nnorth,1\n 2.0,2\nwest,3\n"), [REGION, AGE])
     assert read_table(ref).to_dict("list") == {
         "region=2": [0, 1, 0],
@@ -48,7 +47,7 @@ def test_categories_become_columns_of_zero_and_one(tmp_path: Path) -> None:
     assert (ref.data_source, ref.n_rows, ref.rows_read, ref.repairs) == ("real", 3, 3, ())
 
 
-def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path) -> None:
+def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
     with pytest.raises(DataError, match="blank or NaN in column age, blank or NaN in column region;"):
         stored(path, [AGE, REGION])
@@ -78,9 +77,7 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path: Path
         ("region,age\n", "has no rows"),
     ],
 )
-def test_what_is_not_as_declared_is_one_sentence_without_a_value(
-    tmp_path: Path, text: str, sentence: str
-) -> None:
+def test_what_is_not_as_declared_is_one_sentence_without_a_value(tmp_path, text, sentence):
     with pytest.raises(DataError) as refused:
         stored(written(tmp_path, text), [REGION, AGE])
     assert sentence in str(refused.value)
@@ -88,9 +85,7 @@ def test_what_is_not_as_declared_is_one_sentence_without_a_value(
     assert not [value for value in ("east,", "131", "old,", " 1 ", " 2 ", " of 3") if value in told]
 
 
-def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(
-    tmp_path: Path,
-) -> None:
+def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(tmp_path):
     path = written(tmp_path, "region,age\nnorth,-3\n2,131\nwest,3\n")
     ref = stored(path, [REGION, replace(AGE, clip=True)])
     assert read_table(ref)["age"].to_list() == [AGE.lower, AGE.upper, 3]
@@ -102,7 +97,7 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
         stored(path, [REGION, replace(AGE, clip=True)])
 
 
-def test_all_columns_at_fault_are_told_at_once(tmp_path: Path) -> None:
+def test_all_columns_at_fault_are_told_at_once(tmp_path):
     path = written(tmp_path, "region,age\neast,1\nwest,131\nwest,NA\n")
     with pytest.raises(
         DataError, match=r"'region' has text that is none of its categories, column 'age' is outside"
@@ -117,12 +112,12 @@ def test_all_columns_at_fault_are_told_at_once(tmp_path: Path) -> None:
         stored(path, [DeclaredColumn(name=name) for name in names])
 
 
-def test_a_table_with_a_gap_in_every_row_is_refused(tmp_path: Path) -> None:
+def test_a_table_with_a_gap_in_every_row_is_refused(tmp_path):
     with pytest.raises(DataError, match="every row lacks a cell"):
         stored(written(tmp_path, "region,age\nnorth,\n,1\n,\n"), [REGION, AGE], "drop")
 
 
-def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path: Path) -> None:
+def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path):
     path = written(tmp_path, "age\n1\n2\n3\n")
     first = stored(path, [AGE])
     assert stored(path, [AGE]) == first

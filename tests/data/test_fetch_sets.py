@@ -6,11 +6,10 @@ import logging
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from data.dataset import Dataset, Source
+from data.dataset import Source
 from data.errors import CorruptSource, Unreachable
 from data.fetch.raw_files import EMBEDDED, RawFile, fetch, fetch_or_stand_in
 from data.registry import get_dataset
@@ -18,10 +17,10 @@ from data.registry import get_dataset
 PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
 
 
-def set_of(web: Any = None, *, urls: bool = True) -> Dataset:
+def set_of(web=None, *, urls=True):
     """Return a dataset of three files, and serve them."""
 
-    def source(part: str, companions: tuple[Source, ...] = ()) -> Source:
+    def source(part, companions=()):
         url = ""
         if urls:
             url = web.serve(f"/{part}", PAYLOADS[part]) if web else f"http://127.0.0.1:9/{part}"
@@ -32,7 +31,7 @@ def set_of(web: Any = None, *, urls: bool = True) -> Dataset:
     return replace(get_dataset("snp_hapmap3"), sources=(first,))
 
 
-def mirrored(folder: Path, *parts: str, **changed: bytes) -> Path:
+def mirrored(folder, *parts, **changed):
     for part in parts:
         file = folder / "mirror" / "snp" / f"x.{part}"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -40,11 +39,11 @@ def mirrored(folder: Path, *parts: str, **changed: bytes) -> Path:
     return folder / "mirror"
 
 
-def contents(raw: RawFile) -> dict[str, bytes]:
+def contents(raw):
     return {file.layout: Path(file.path).read_bytes() for file in (raw, *raw.companions)}
 
 
-def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path: Path) -> None:
+def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path):
     mirror = mirrored(tmp_path, *PAYLOADS)
     first = fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
     assert first.origin == "mirror"
@@ -57,14 +56,14 @@ def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path: Path) -> None
     assert contents(again) == PAYLOADS
 
 
-def test_the_official_address_is_asked_for_what_the_mirror_lacks(tmp_path: Path, web: Any) -> None:
+def test_the_official_address_is_asked_for_what_the_mirror_lacks(tmp_path, web):
     raw = fetch(set_of(web), home=tmp_path / "home", mirror=mirrored(tmp_path, "bed", "fam"), offline=False)
     assert raw.origin == "official"
     assert contents(raw) == PAYLOADS
     assert web.asked == ["/bim"]
 
 
-def test_a_set_is_delivered_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
     mirror = mirrored(tmp_path, "bed", "bim")
     with pytest.raises(Unreachable, match=r"MIRROR/\S*x\.fam: no such file") as caught:
         fetch(set_of(urls=False), home=tmp_path / "home", mirror=mirror, offline=False)
@@ -73,15 +72,13 @@ def test_a_set_is_delivered_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (raw.origin, raw.companions) == ("stand-in", ())
 
 
-def test_a_wrong_companion_is_refused(tmp_path: Path) -> None:
+def test_a_wrong_companion_is_refused(tmp_path):
     mirror = mirrored(tmp_path, *PAYLOADS, bim=b"other")
     with pytest.raises(CorruptSource, match=r"x\.bim holds another file"):
         fetch_or_stand_in(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
 
 
-def test_a_damaged_stored_companion_alone_is_fetched_again(
-    tmp_path: Path, web: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog):
     dataset = set_of(web)
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     Path(raw.companions[1].path).write_bytes(b"junk")
@@ -93,7 +90,7 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(
     assert "thrown away and fetched again" in caplog.text
 
 
-def test_no_official_address_is_said_and_nothing_is_asked(tmp_path: Path, web: Any) -> None:
+def test_no_official_address_is_said_and_nothing_is_asked(tmp_path, web):
     with pytest.raises(
         Unreachable, match="no official address; put the files into DPCOST_DATA_MIRROR"
     ) as caught:
@@ -104,7 +101,7 @@ def test_no_official_address_is_said_and_nothing_is_asked(tmp_path: Path, web: A
     assert web.asked == []
 
 
-def test_a_record_survives_the_way_between_two_tasks(tmp_path: Path) -> None:
+def test_a_record_survives_the_way_between_two_tasks(tmp_path):
     raw = fetch(set_of(), home=tmp_path / "home", mirror=mirrored(tmp_path, *PAYLOADS), offline=True)
     plain = asdict(raw)
     assert RawFile(**{**plain, "reasons": tuple(plain["reasons"])}) == raw
@@ -112,7 +109,7 @@ def test_a_record_survives_the_way_between_two_tasks(tmp_path: Path) -> None:
     assert RawFile(**listed) == raw
 
 
-def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path: Path) -> None:
+def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path):
     home, mirror = tmp_path / "home", mirrored(tmp_path, *PAYLOADS)
     fetch(set_of(), home=home, mirror=mirror, offline=True)
     raw = fetch(set_of(), home=home, mirror=mirror, offline=True, again=True)
@@ -132,9 +129,7 @@ def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_co
         (gzip.compress(b"line\n" * 5000, mtime=0)[:-20], "a truncated or damaged archive"),
     ],
 )
-def test_without_a_checksum_visible_faults_are_refused_all_the_same(
-    tmp_path: Path, web: Any, payload: bytes, message: str
-) -> None:
+def test_without_a_checksum_visible_faults_are_refused_all_the_same(tmp_path, web, payload, message):
     source = Source("snp/y.gz", web.serve("/y", payload), "geo_series_matrix", note="no checksum is known")
     dataset = replace(get_dataset("snp_gse106818"), sources=(source,))
     with pytest.raises(CorruptSource, match=message):
@@ -142,16 +137,14 @@ def test_without_a_checksum_visible_faults_are_refused_all_the_same(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_another_compressed_text_is_not_called_a_damaged_archive(tmp_path: Path) -> None:
+def test_another_compressed_text_is_not_called_a_damaged_archive(tmp_path):
     mirror = mirrored(tmp_path, *PAYLOADS, bim=gzip.compress(b"other"))
     with pytest.raises(CorruptSource, match=r"x\.bim holds another file: its sha256 begins"):
         fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
 
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])
-def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(
-    name: str, tmp_path: Path, web: Any
-) -> None:
+def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, tmp_path, web):
     dataset = get_dataset(name)
     source = dataset.sources[0]
     dataset = replace(dataset, sources=(replace(source, url=web.serve("/data", b"junk")),))
@@ -161,9 +154,7 @@ def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(
     assert web.asked == []
 
 
-def test_a_mirror_goes_before_what_ships_with_the_package(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_mirror_goes_before_what_ships_with_the_package(tmp_path, caplog):
     file = tmp_path / "mirror" / "housing" / "cal_housing.tgz"
     file.parent.mkdir(parents=True)
     shutil.copy(EMBEDDED / "housing" / file.name, file)

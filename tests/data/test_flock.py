@@ -17,17 +17,17 @@ N, SEED = 16, 11  # simulations, of which the first four differ in both labels
 
 
 @pytest.fixture(scope="module")
-def film() -> tuple[np.ndarray, np.ndarray]:
+def film():
     parts = list(simulate(N * FRAMES, SEED))
     frames = np.concatenate([frames for frames, _ in parts]).reshape(-1, 200, 12)
     return frames.astype(np.float64), np.concatenate([labels for _, labels in parts])
 
 
-def column(frames: np.ndarray, name: str) -> np.ndarray:
+def column(frames, name):
     return frames[..., FEATURES.index(name)]
 
 
-def test_counts_and_directions_against_pairs_of_boids(film: tuple[np.ndarray, np.ndarray]) -> None:
+def test_counts_and_directions_against_pairs_of_boids(film):
     for frame in film[0][[3, 70, 150]]:
         away = frame[:, None, :2] - frame[None, :, :2]
         away -= EXTENT * np.rint(away / EXTENT)
@@ -51,7 +51,7 @@ def test_counts_and_directions_against_pairs_of_boids(film: tuple[np.ndarray, np
             assert center @ toward >= -1e-3
 
 
-def test_places_speeds_and_lengths(film: tuple[np.ndarray, np.ndarray]) -> None:
+def test_places_speeds_and_lengths(film):
     frames, labels = film
     assert (np.abs(frames[..., :2]) <= EXTENT / 2).all()
     speed = np.hypot(column(frames, "xVel"), column(frames, "yVel")).reshape(N, -1)
@@ -64,7 +64,7 @@ def test_places_speeds_and_lengths(film: tuple[np.ndarray, np.ndarray]) -> None:
     assert (labels.reshape(N, FRAMES) == labels[::FRAMES, None]).all()
 
 
-def test_boids_move_with_their_velocity_on_the_torus(film: tuple[np.ndarray, np.ndarray]) -> None:
+def test_boids_move_with_their_velocity_on_the_torus(film):
     frames = film[0].reshape(N, FRAMES, 200, 12)
     moved = np.diff(frames[..., :2], axis=1)
     moved -= EXTENT * np.rint(moved / EXTENT)
@@ -74,9 +74,7 @@ def test_boids_move_with_their_velocity_on_the_torus(film: tuple[np.ndarray, np.
     assert far.mean() > 1
 
 
-def test_flocks_share_a_heading_and_the_other_labels_are_of_the_frame(
-    film: tuple[np.ndarray, np.ndarray],
-) -> None:
+def test_flocks_share_a_heading_and_the_other_labels_are_of_the_frame(film):
     frames, labels = film
     heading = frames[..., 2:4] / np.linalg.norm(frames[..., 2:4], axis=-1, keepdims=True)
     order = np.linalg.norm(heading.mean(axis=1), axis=1)
@@ -89,8 +87,8 @@ def test_flocks_share_a_heading_and_the_other_labels_are_of_the_frame(
     np.testing.assert_array_equal(grouped, ((frames[..., 10] >= 20).mean(axis=1) >= 0.5)[:few])
 
 
-def test_a_simulation_depends_on_the_seed_and_its_number_alone() -> None:
-    def frames(n: int, seed: int) -> np.ndarray:
+def test_a_simulation_depends_on_the_seed_and_its_number_alone():
+    def frames(n, seed):
         return np.concatenate([part for part, _ in simulate(n * FRAMES, seed)])
 
     many = frames(5, 1)

@@ -1,12 +1,10 @@
 """Frames as a classification problem: scales, the intercept, random halves."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from data.dataset import Dataset
 from data.errors import CorruptTable, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
@@ -14,25 +12,23 @@ from data.prepare.frame_features import CLIP, Scales, load_frames, scales, strea
 from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.registry import get_dataset
 from data.simulations.flock import PUBLISHED, compare
-from data.store.references import FramesRef
 
 N = 960
 
 
 @pytest.fixture(scope="module")
-def swarm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, FramesRef]:
+def swarm(tmp_path_factory):
     dataset = replace(get_dataset("swarm"), n_rows=N)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path_factory.mktemp("home"))
-    assert isinstance(ref, FramesRef)
     return dataset, ref
 
 
-def values_of(ref: FramesRef) -> np.ndarray:
+def values_of(ref):
     return np.hstack([block for block, _ in stream_frames(ref)]).T.astype(np.float64)
 
 
-def test_public_scales_are_those_of_the_registry(swarm: tuple[Dataset, FramesRef]) -> None:
+def test_public_scales_are_those_of_the_registry(swarm):
     dataset, ref = swarm
     found = scales(ref, dataset, "public")
     assert Scales.from_dict(found.to_dict()) == found
@@ -51,7 +47,7 @@ def test_public_scales_are_those_of_the_registry(swarm: tuple[Dataset, FramesRef
     np.testing.assert_array_equal(frames.groups, np.arange(N) // 16)
 
 
-def test_standardized_scales_are_those_of_the_data(swarm: tuple[Dataset, FramesRef]) -> None:
+def test_standardized_scales_are_those_of_the_data(swarm):
     dataset, ref = swarm
     found = scales(ref, dataset, "standardised")
     values = values_of(ref)
@@ -62,13 +58,13 @@ def test_standardized_scales_are_those_of_the_data(swarm: tuple[Dataset, FramesR
     np.testing.assert_allclose(frames.X[:, :-1], expected, atol=1e-4)
 
 
-def test_a_public_scale_does_not_depend_on_the_data(swarm: tuple[Dataset, FramesRef]) -> None:
+def test_a_public_scale_does_not_depend_on_the_data(swarm):
     dataset, ref = swarm
     other = replace(ref, path="elsewhere")
     assert scales(other, dataset, "public").center == scales(ref, dataset, "public").center
 
 
-def small(n: int = 40, simulated: bool = True) -> PreparedTable:
+def small(n=40, simulated=True):
     return PreparedTable(
         X=np.ones((n, 1), dtype=np.float32),
         y=np.zeros(n),
@@ -78,7 +74,7 @@ def small(n: int = 40, simulated: bool = True) -> PreparedTable:
     )
 
 
-def test_halves_are_random_and_each_replicates_own() -> None:
+def test_halves_are_random_and_each_replicates_own():
     masks = draw_training_rows(small(), 15, np.random.default_rng(0).spawn(3000), whole_groups=False)
     assert masks.flags.f_contiguous
     assert (masks.sum(axis=0) == 15).all()
@@ -88,7 +84,7 @@ def test_halves_are_random_and_each_replicates_own() -> None:
     np.testing.assert_array_equal(alone[:, 0], masks[:, 7])
 
 
-def test_simulations_stay_together() -> None:
+def test_simulations_stay_together():
     masks = draw_training_rows(small(), 20, np.random.default_rng(0).spawn(200), whole_groups=True)
     together = masks.reshape(10, 4, 200)
     assert (together == together[:, :1]).all()
@@ -97,15 +93,15 @@ def test_simulations_stay_together() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 40])
-def test_a_half_without_frames_is_refused(n: int) -> None:
+def test_a_half_without_frames_is_refused(n):
     with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 rows .* got {n}"):
         draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
 
 
-def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> None:
+def test_faulty_questions_are_one_sentence(swarm):
     dataset, ref = swarm
     with pytest.raises(DataError, match=r"units must be .*, got 'odd'"):
-        scales(ref, dataset, "odd")  # type: ignore[arg-type]
+        scales(ref, dataset, "odd")
     bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
     with pytest.raises(DataError, match="column 'x' of swarm has no public center and scale"):
         scales(ref, bare, "public")
@@ -119,16 +115,15 @@ def test_faulty_questions_are_one_sentence(swarm: tuple[Dataset, FramesRef]) -> 
         load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
 
 
-def test_a_constant_column_cannot_be_standardized(tmp_path: Path) -> None:
+def test_a_constant_column_cannot_be_standardized(tmp_path):
     dataset = replace(get_dataset("swarm"), n_rows=1)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path)
-    assert isinstance(ref, FramesRef)
     with pytest.raises(DataError, match="column 'x1' of swarm is constant; scale by public constants"):
         scales(ref, dataset, "standardised")
 
 
-def test_the_summary_is_of_the_columns_that_are_published(swarm: tuple[Dataset, FramesRef]) -> None:
+def test_the_summary_is_of_the_columns_that_are_published(swarm):
     dataset, ref = swarm
     values = values_of(ref)
     names = load_frames(scales(ref, dataset, "public")).column_names
@@ -143,12 +138,11 @@ def test_the_summary_is_of_the_columns_that_are_published(swarm: tuple[Dataset, 
 
 
 @pytest.mark.slow
-def test_quartiles_of_the_stand_in_come_near_the_published_ones(tmp_path: Path) -> None:
+def test_quartiles_of_the_stand_in_come_near_the_published_ones(tmp_path):
     """Of places, velocities and counts, which were adjusted; within half a published standard deviation."""
     dataset = replace(get_dataset("swarm"), n_rows=400 * 16)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path)
-    assert isinstance(ref, FramesRef)
     for row in compare(ref):
         near = np.abs(np.array(row.simulated[3:6]) - row.published[3:6]) <= 0.5 * row.published[1]
         # The published headings lean to a side, those of the simulation to none.

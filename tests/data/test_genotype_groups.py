@@ -1,6 +1,4 @@
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,10 +24,9 @@ from data.prepare.genotype_groups import (
     traced_group,
 )
 from data.registry import get_dataset
-from data.store.references import GenotypeRef
 
 
-def cohort(calls: Any, group: Any, missing: Any = None) -> Genotypes:
+def cohort(calls, group, missing=None):
     calls, group = np.asarray(calls, dtype=np.int8), np.asarray(group, dtype=np.int8)
     return Genotypes(
         calls=calls,
@@ -43,16 +40,14 @@ def cohort(calls: Any, group: Any, missing: Any = None) -> Genotypes:
     )
 
 
-def random_cohort(
-    sizes: tuple[int, int] = (30, 20), d: int = 6, missing: float = 0.0, seed: int = 0
-) -> Genotypes:
+def random_cohort(sizes=(30, 20), d=6, missing=0.0, seed=0):
     rng = np.random.default_rng(seed)
     calls = rng.integers(0, 3, (sum(sizes), d))
     calls[rng.random(calls.shape) < missing] = MISSING
     return cohort(calls, rng.permutation(np.repeat([0, 1], sizes)))
 
 
-def block_of(genotypes: Genotypes) -> list[SnpBlock]:
+def block_of(genotypes):
     calls = genotypes.calls.T
     half = len(calls) // 2
     return [
@@ -61,7 +56,7 @@ def block_of(genotypes: Genotypes) -> list[SnpBlock]:
     ]
 
 
-def test_the_mean_of_the_rows_is_the_difference_of_group_means() -> None:
+def test_the_mean_of_the_rows_is_the_difference_of_group_means():
     genotypes = random_cohort(sizes=(25, 25))
     prepared = group_difference(genotypes)
     means = [genotypes.calls[genotypes.group == code].mean(axis=0) for code in (0, 1)]
@@ -72,7 +67,7 @@ def test_the_mean_of_the_rows_is_the_difference_of_group_means() -> None:
     assert set(np.unique(prepared.X)) == {-2.0, 0.0, 2.0}
 
 
-def test_groups_of_unlike_size_have_their_own_means_in_the_target() -> None:
+def test_groups_of_unlike_size_have_their_own_means_in_the_target():
     genotypes = random_cohort(sizes=(31, 12))
     prepared = group_difference(genotypes)
     means = [genotypes.calls[genotypes.group == code].mean(axis=0) for code in (0, 1)]
@@ -82,19 +77,19 @@ def test_groups_of_unlike_size_have_their_own_means_in_the_target() -> None:
     np.testing.assert_array_equal(prepared.X[31:], -2 * (genotypes.calls[genotypes.group == 1] - 1.0))
 
 
-def test_missing_calls_are_the_center() -> None:
+def test_missing_calls_are_the_center():
     few = np.zeros(4, dtype=int)  # of all SNPs, of which these are a choice
     prepared = group_difference(cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1], few))
     np.testing.assert_array_equal(prepared.X, [[2, 0], [-2, 0], [0, 0], [-2, -2]])
 
 
-def test_people_with_too_many_missing_calls_are_left_out_and_counted(caplog: Any) -> None:
+def test_people_with_too_many_missing_calls_are_left_out_and_counted(caplog):
     genotypes = cohort(np.ones((5, 6)), [0, 0, 1, 1, NO_GROUP], missing=[1, 0, 3, 0, 6])
     assert group_difference(replace(genotypes, n_snps_stored=12)).sizes == (2, 1)
     assert "1 people are left out: more than 10% calls missing" in caplog.text
 
 
-def test_minor_allele_frequency_is_half_the_mean_of_the_calls() -> None:
+def test_minor_allele_frequency_is_half_the_mean_of_the_calls():
     calls = np.array([[2, 2, 0, 1], [1, MISSING, 0, MISSING], [2, MISSING, 0, MISSING]])
     counts = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([True, True, True]))
     np.testing.assert_allclose(counts.minor_allele_frequency, [1 / 6, 0, 0, 0.5])
@@ -103,7 +98,7 @@ def test_minor_allele_frequency_is_half_the_mean_of_the_calls() -> None:
     assert np.isnan(few.minor_allele_frequency[1])
 
 
-def test_the_most_frequent_snps_are_chosen_and_ties_go_to_the_first() -> None:
+def test_the_most_frequent_snps_are_chosen_and_ties_go_to_the_first():
     calls = np.array([[0, 1, 1, 0, 2, MISSING], [1, 1, 1, 0, 2, MISSING]])
     counts = count_alleles(block_of(cohort(calls, [0, 1])), np.array([True, True]))
     for n_snps, chosen in ((2, [1, 2]), (3, [0, 1, 2]), (4, [0, 1, 2, 3])):
@@ -112,7 +107,7 @@ def test_the_most_frequent_snps_are_chosen_and_ties_go_to_the_first() -> None:
         choose_by_frequency(counts, 6)
 
 
-def test_a_public_choice_does_not_depend_on_the_people_who_are_compared() -> None:
+def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
     group = np.array([0, 1] * 20 + [NO_GROUP] * 40)
     rng = np.random.default_rng(2)
     calls = rng.integers(0, 3, (80, 30))
@@ -127,7 +122,7 @@ def test_a_public_choice_does_not_depend_on_the_people_who_are_compared() -> Non
     np.testing.assert_array_equal(people_by_frequency_rule(group, "all_subjects"), group != NO_GROUP)
 
 
-def test_evenly_spaced_snps_are_distinct_and_spread() -> None:
+def test_evenly_spaced_snps_are_distinct_and_spread():
     index = choose_evenly(4_367, 2_000)
     assert (index[0], len(np.unique(index))) == (0, 2_000)
     assert set(np.diff(index)) <= {2, 3}
@@ -135,9 +130,7 @@ def test_evenly_spaced_snps_are_distinct_and_spread() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.data(), st.integers(0, 2**32 - 1))
-def test_draws_are_distinct_and_smaller_ones_begin_the_larger(
-    n_first: int, n_second: int, data: st.DataObject, seed: int
-) -> None:
+def test_draws_are_distinct_and_smaller_ones_begin_the_larger(n_first, n_second, data, seed):
     m = data.draw(st.integers(1, min(n_first, n_second)))
     sizes = (n_first, n_second)
     draw = draw_people(sizes, m, np.random.default_rng(seed).spawn(3))
@@ -153,7 +146,7 @@ def test_draws_are_distinct_and_smaller_ones_begin_the_larger(
     np.testing.assert_array_equal(alone.second, draw.second[:, 2:])
 
 
-def test_draws_are_uniform() -> None:
+def test_draws_are_uniform():
     replicates = 4_000
     draw = draw_people((12, 9), 4, np.random.default_rng(5).spawn(replicates))
     share = person_mask(draw, 21).mean(axis=1)
@@ -161,14 +154,14 @@ def test_draws_are_uniform() -> None:
         assert np.abs(part - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
 
 
-def test_all_of_both_groups_give_the_target() -> None:
+def test_all_of_both_groups_give_the_target():
     prepared = group_difference(random_cohort(sizes=(15, 15)))
     draw = draw_people(prepared.sizes, 15, [np.random.default_rng(0)])
     mask = person_mask(draw, 30)
     np.testing.assert_allclose(prepared.X.T @ mask[:, 0] / 30, prepared.target)
 
 
-def test_both_forms_have_the_same_mean_within_the_same_bound() -> None:
+def test_both_forms_have_the_same_mean_within_the_same_bound():
     prepared = group_difference(replace(random_cohort(missing=0.1), n_snps_stored=60))
     draw = draw_people(prepared.sizes, 11, np.random.default_rng(1).spawn(4))
     mask = person_mask(draw, len(prepared.X))
@@ -180,7 +173,7 @@ def test_both_forms_have_the_same_mean_within_the_same_bound() -> None:
         np.testing.assert_allclose(pairs.mean(axis=0), prepared.X[mask[:, replicate]].mean(axis=0))
 
 
-def test_a_person_moves_the_answer_by_two_over_m_never_more() -> None:
+def test_a_person_moves_the_answer_by_two_over_m_never_more():
     """E13: 2m rows in ±2 have the sensitivity 2·2/(2m), a person's own; for m pairs 2·2/m is twice that."""
     m, rng = 7, np.random.default_rng(0)
     group = np.repeat([0, 1], m)
@@ -202,7 +195,7 @@ def test_a_person_moves_the_answer_by_two_over_m_never_more() -> None:
         assert max(moved) <= claimed + 1e-12
 
 
-def answers_of(calls: Any, group: Any) -> list[Any]:
+def answers_of(calls, group):
     prepared = group_difference(cohort(calls, group, missing=np.zeros(len(calls), dtype=int)))
     draw = draw_people(prepared.sizes, len(group) // 2, [np.random.default_rng(9)])
     return [
@@ -211,7 +204,7 @@ def answers_of(calls: Any, group: Any) -> list[Any]:
     ]
 
 
-def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m() -> None:
+def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m():
     m = 5
     group = np.repeat([0, 1], m)
     calls = np.ones((2 * m, 6), dtype=int)
@@ -233,13 +226,13 @@ def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m() ->
         (lambda g: draw_people((30, 20), 0, []), "m must be between 1 and the 20 people"),
     ],
 )  # fmt: skip
-def test_faulty_questions_are_one_sentence(question: Any, message: str) -> None:
+def test_faulty_questions_are_one_sentence(question, message):
     with pytest.raises(DataError, match=message) as caught:
         question(random_cohort())
     assert "\n" not in str(caught.value)
 
 
-def test_all_calls_missing_and_fewer_usable_snps_than_asked() -> None:
+def test_all_calls_missing_and_fewer_usable_snps_than_asked():
     nothing = cohort(np.full((4, 6), MISSING), [0, 0, 1, 1], missing=np.zeros(4, dtype=int))
     everybody = np.ones(4, dtype=bool)
     with pytest.raises(DataError, match="every call of these 4 people is missing"):
@@ -253,12 +246,10 @@ def test_all_calls_missing_and_fewer_usable_snps_than_asked() -> None:
         choose_by_frequency(counts, 3)
 
 
-def ingested(name: str, home: Path) -> GenotypeRef:
+def ingested(name, home):
     dataset = get_dataset(name)
     raw = fetch_or_stand_in(dataset, home=home, mirror=mirror_from_environment(), offline=True)
-    ref = to_parquet(dataset, raw, home=home)
-    assert isinstance(ref, GenotypeRef)
-    return ref
+    return to_parquet(dataset, raw, home=home)
 
 
 @pytest.mark.parametrize(
@@ -269,9 +260,7 @@ def ingested(name: str, home: Path) -> GenotypeRef:
         ("snp_penncath", "all_subjects", 1.665),
     ],
 )
-def test_the_error_of_the_zero_vector_is_the_reference(
-    tmp_path: Path, name: str, selection: Any, zero_error: float
-) -> None:
+def test_the_error_of_the_zero_vector_is_the_reference(tmp_path, name, selection, zero_error):
     ref = ingested(name, tmp_path)
     group = read_genotypes(ref, np.array([0])).group
     counts = count_alleles(stream_blocks(ref), people_by_frequency_rule(group, selection))
@@ -285,7 +274,7 @@ def test_the_error_of_the_zero_vector_is_the_reference(
 CALLS = np.array([[0, 1, 2], [2, MISSING, 0], [1, 1, 1], [2, 2, 0], [2, 0, MISSING]])
 
 
-def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither() -> None:
+def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither():
     group = traced_group(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP]))
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
@@ -296,6 +285,6 @@ def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither() -> None
     ("group", "who"),
     [([1, 1, 1, NO_GROUP, NO_GROUP], "in the group 'cases'"), ([0, 0, 1, 1, 1], "outside the groups")],
 )
-def test_an_empty_group_cannot_be_traced(group: Any, who: str) -> None:
+def test_an_empty_group_cannot_be_traced(group, who):
     with pytest.raises(DataError, match=who):
         traced_group(cohort(CALLS, group))

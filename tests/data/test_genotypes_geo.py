@@ -3,22 +3,18 @@
 import gzip
 import io
 import tarfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from data.dataset import Dataset
 from data.errors import CorruptSource
 from data.fetch.genotypes import read_genotypes
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
 from data.registry import get_dataset
-from data.store.references import GenotypeRef
 
 SENTINEL = "SECRET7"
 N_PEOPLE, N_SNPS = 14, 25
@@ -26,19 +22,17 @@ TEXT = {2: "AA", 1: "AB", 0: "BB", MISSING: "NoCall"}
 CHP = {2: "6", 1: "8", 0: "7", MISSING: "11"}
 
 
-def calls_of(n_snps: int = N_SNPS, n_people: int = N_PEOPLE) -> np.ndarray[Any, Any]:
+def calls_of(n_snps=N_SNPS, n_people=N_PEOPLE):
     rng = np.random.default_rng(4)
     return rng.choice(np.array([0, 1, 2, MISSING], dtype=np.int8), (n_snps, n_people))
 
 
-def series_matrix(
-    calls: np.ndarray[Any, Any] | None = None, code: dict[int, str] = TEXT, quote: str = ""
-) -> list[str]:
+def series_matrix(calls=None, code=TEXT, quote=""):
     """Write a series matrix as GEO does: quoted header fields, characteristics out of step."""
     calls = calls_of() if calls is None else calls
     people = [f"GSM{2_850_000 + i}" for i in range(calls.shape[1])]
 
-    def line(key: str, values: list[str]) -> str:
+    def line(key, values):
         return "\t".join([key, *(f'"{value}"' for value in values)])
 
     group = [f"iq group: {'Low' if i % 3 == 0 else 'Average'} IQ" for i in range(len(people))]
@@ -65,27 +59,23 @@ def series_matrix(
     ]
 
 
-def payload_of(lines: list[str]) -> bytes:
+def payload_of(lines):
     return "".join(line + "\n" for line in lines).encode()
 
 
-def served(web: Any, payload: bytes, name: str = "/m.txt.gz") -> Dataset:
+def served(web, payload, name="/m.txt.gz"):
     dataset = get_dataset("snp_gse106818")
     source = replace(dataset.sources[0], url=web.serve(name, payload))
     return replace(dataset, sources=(source,), n_rows=N_PEOPLE)
 
 
-def ingest(dataset: Dataset, home: Path) -> GenotypeRef:
-    ref = to_parquet(dataset, fetch(dataset, home=home, mirror=None, offline=False), home=home)
-    assert isinstance(ref, GenotypeRef)
-    return ref
+def ingest(dataset, home):
+    return to_parquet(dataset, fetch(dataset, home=home, mirror=None, offline=False), home=home)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bytes])
 @pytest.mark.parametrize(("code", "quote"), [(TEXT, ""), (TEXT, '"'), (CHP, ""), (CHP, '"')])
-def test_calls_groups_and_people_arrive(
-    tmp_path: Path, web: Any, code: dict[int, str], quote: str, compress: Callable[[bytes], bytes]
-) -> None:
+def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress):
     calls = calls_of()
     ref = ingest(served(web, compress(payload_of(series_matrix(calls, code, quote)))), tmp_path)
     genotypes = read_genotypes(ref)
@@ -97,13 +87,13 @@ def test_calls_groups_and_people_arrive(
     assert ref.missing_calls == (calls == MISSING).sum()
 
 
-def test_long_tables_are_read_in_blocks(tmp_path: Path, web: Any) -> None:
+def test_long_tables_are_read_in_blocks(tmp_path, web):
     calls = calls_of(n_snps=BLOCK_SNPS + 7)
     ref = ingest(served(web, gzip.compress(payload_of(series_matrix(calls)))), tmp_path)
     np.testing.assert_array_equal(read_genotypes(ref).calls, calls.T)
 
 
-def test_blank_and_null_calls_are_missing(tmp_path: Path, web: Any) -> None:
+def test_blank_and_null_calls_are_missing(tmp_path, web):
     lines = series_matrix(np.full((3, N_PEOPLE), 1, dtype=np.int8))
     lines[11] = lines[11].replace("AB", "", 1)
     lines[12] = lines[12].replace("AB", "null", 1)
@@ -111,23 +101,23 @@ def test_blank_and_null_calls_are_missing(tmp_path: Path, web: Any) -> None:
     assert ref.missing_calls == 2
 
 
-def line_of(lines: list[str], start: str) -> int:
+def line_of(lines, start):
     return next(i for i, line in enumerate(lines) if line.startswith(start))
 
 
-def without(start: str) -> Callable[[list[str]], list[str]]:
+def without(start):
     return lambda lines: [line for line in lines if not line.startswith(start)]
 
 
-def changed(row: int, old: str, new: str) -> Callable[[list[str]], list[str]]:
-    def tamper(lines: list[str]) -> list[str]:
+def changed(row, old, new):
+    def tamper(lines):
         assert old in lines[row]
         return [*lines[:row], lines[row].replace(old, new), *lines[row + 1 :]]
 
     return tamper
 
 
-def with_row(cells: list[str]) -> Callable[[list[str]], list[str]]:
+def with_row(cells):
     return lambda lines: [*lines[:-1], "\t".join(['"SNP_A-x"', *cells]), lines[-1]]
 
 
@@ -159,9 +149,7 @@ def with_row(cells: list[str]) -> Callable[[list[str]], list[str]]:
         (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs have the name of another"),
     ],
 )
-def test_another_layout_is_one_sentence(
-    tmp_path: Path, web: Any, tamper: Callable[[list[str]], list[str]], message: str
-) -> None:
+def test_another_layout_is_one_sentence(tmp_path, web, tamper, message):
     dataset = served(web, payload_of(tamper(series_matrix())))
     with pytest.raises(CorruptSource, match=message) as caught:
         ingest(dataset, tmp_path)
@@ -173,13 +161,13 @@ def test_another_layout_is_one_sentence(
     )
 
 
-def test_all_calls_missing(tmp_path: Path, web: Any) -> None:
+def test_all_calls_missing(tmp_path, web):
     dataset = served(web, payload_of(series_matrix(np.full((3, N_PEOPLE), MISSING, dtype=np.int8))))
     with pytest.raises(CorruptSource, match="every call of 14 people at 3 SNPs is missing"):
         ingest(dataset, tmp_path)
 
 
-def test_the_raw_archive_is_named_as_unsupported(tmp_path: Path, web: Any) -> None:
+def test_the_raw_archive_is_named_as_unsupported(tmp_path, web):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         info = tarfile.TarInfo("GSM2850000.CEL.gz")
@@ -193,20 +181,20 @@ def test_the_raw_archive_is_named_as_unsupported(tmp_path: Path, web: Any) -> No
             ingest(dataset, tmp_path / str(len(payload)))
 
 
-def test_a_file_damaged_in_the_store_is_fetched_again(tmp_path: Path, web: Any) -> None:
+def test_a_file_damaged_in_the_store_is_fetched_again(tmp_path, web):
     dataset = served(web, gzip.compress(payload_of(series_matrix())))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     Path(raw.path).write_bytes(Path(raw.path).read_bytes()[:-7])
     assert fetch(dataset, home=tmp_path, mirror=None, offline=False).origin == "official"
 
 
-def test_the_number_of_people_must_be_the_published_one(tmp_path: Path, web: Any) -> None:
+def test_the_number_of_people_must_be_the_published_one(tmp_path, web):
     dataset = replace(served(web, payload_of(series_matrix())), n_rows=387)
     with pytest.raises(CorruptSource, match="the files hold 14 people, 387 were published"):
         ingest(dataset, tmp_path)
 
 
-def test_the_registry_names_the_official_address() -> None:
+def test_the_registry_names_the_official_address():
     source = get_dataset("snp_gse106818").sources[0]
     assert source.url.endswith("/GSE106818/matrix/GSE106818_series_matrix.txt.gz")
     assert source.checksum_is_unknown

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ SENTINEL = "123456.789"
 Small = Callable[..., tuple[Dataset, bytes]]
 
 
-def raw_of(folder: Path, dataset: Dataset, payload: bytes) -> RawFile:
+def raw_of(folder, dataset, payload):
     source = dataset.sources[0]
     file = folder / "raw" / source.file
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -34,8 +33,8 @@ def raw_of(folder: Path, dataset: Dataset, payload: bytes) -> RawFile:
     return RawFile(dataset.name, str(file), sha256, source.url, source.layout, "mirror")
 
 
-def replacing(row: int, field: int, text: str) -> Callable[[list[str]], list[str]]:
-    def tamper(lines: list[str]) -> list[str]:
+def replacing(row, field, text):
+    def tamper(lines):
         fields = lines[row].split(",")
         fields[field] = text
         return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
@@ -43,7 +42,7 @@ def replacing(row: int, field: int, text: str) -> Callable[[list[str]], list[str
     return tamper
 
 
-def test_the_published_file(tmp_path: Path, published: Any) -> None:
+def test_the_published_file(tmp_path, published):
     dataset = published.dataset
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, published.tgz), home=tmp_path)
     assert ref.source_sha256 == dataset.sources[0].sha256
@@ -56,7 +55,7 @@ def test_the_published_file(tmp_path: Path, published: Any) -> None:
     assert dataset.table_sha256 in ("", table_digest(table))
 
 
-def test_both_layouts_give_the_same_table(tmp_path: Path, published: Any, build: SimpleNamespace) -> None:
+def test_both_layouts_give_the_same_table(tmp_path, published, build):
     tgz = to_parquet(published.dataset, raw_of(tmp_path, published.dataset, published.tgz), home=tmp_path)
     rows = build.rows_of(read_table(tgz), housing.STATLIB_COLUMNS, "%.16e", "  ")
     payload = build.zip(build.preamble + rows)
@@ -67,14 +66,14 @@ def test_both_layouts_give_the_same_table(tmp_path: Path, published: Any, build:
     assert table_digest(read_table(statlib)) == table_digest(read_table(tgz))
 
 
-def test_the_content_digest_refuses_another_table(tmp_path: Path, small: Small) -> None:
+def test_the_content_digest_refuses_another_table(tmp_path, small):
     dataset, payload = small()
     dataset = replace(dataset, table_sha256="0" * 64)
     with pytest.raises(CorruptSource, match="not the published one, its content digest differs"):
         to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
 
 
-def test_provenance_is_inside_the_parquet(tmp_path: Path, small: Small) -> None:
+def test_provenance_is_inside_the_parquet(tmp_path, small):
     dataset, payload = small(replacing(5, 3, "many"))
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     metadata = {k.decode(): v.decode() for k, v in pq.read_schema(ref.path).metadata.items()}
@@ -90,7 +89,7 @@ def test_provenance_is_inside_the_parquet(tmp_path: Path, small: Small) -> None:
     }
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path: Path, small: Small) -> None:
+def test_the_same_input_gives_the_same_bytes(tmp_path, small):
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
     one = to_parquet(dataset, raw, home=tmp_path / "one")
@@ -99,9 +98,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path, small: Small) -> No
     assert Path(one.path).read_bytes() == Path(two.path).read_bytes()
 
 
-def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(
-    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monkeypatch, caplog):
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
     first = to_parquet(dataset, raw, home=tmp_path)
@@ -126,7 +123,7 @@ def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(
         assert Path(first.path).read_bytes() == whole
 
 
-def test_a_damaged_or_missing_table_is_not_read(tmp_path: Path, small: Small) -> None:
+def test_a_damaged_or_missing_table_is_not_read(tmp_path, small):
     dataset, payload = small()
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     Path(ref.path).write_bytes(b"junk")
@@ -137,13 +134,13 @@ def test_a_damaged_or_missing_table_is_not_read(tmp_path: Path, small: Small) ->
         read_table(ref)
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing(tmp_path, small, monkeypatch):
     import errno
 
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
 
-    def fail(descriptor: int) -> None:
+    def fail(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("data.store.folders.os.fsync", fail)
@@ -162,9 +159,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, small: Small, monkeypatch: p
         (3, SENTINEL, "fraction in a whole-number column total_rooms"),
     ],
 )
-def test_a_bad_row_is_dropped_and_counted(
-    tmp_path: Path, small: Small, caplog: pytest.LogCaptureFixture, field: int, text: str, reason: str
-) -> None:
+def test_a_bad_row_is_dropped_and_counted(tmp_path, small, caplog, field, text, reason):
     dataset, payload = small(replacing(7, field, text))
     with caplog.at_level(logging.WARNING):
         ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
@@ -174,8 +169,8 @@ def test_a_bad_row_is_dropped_and_counted(
     assert len(read_table(ref)) == 299
 
 
-def every_row(field: int, text: str) -> Callable[[list[str]], list[str]]:
-    def tamper(lines: list[str]) -> list[str]:
+def every_row(field, text):
+    def tamper(lines):
         for row in range(20):
             lines = replacing(row, field, text)(lines)
         return lines
@@ -198,9 +193,7 @@ def every_row(field: int, text: str) -> Callable[[list[str]], list[str]]:
         (lambda lines: [], "has no rows"),
     ],
 )
-def test_bad_content_is_one_sentence_without_values(
-    tmp_path: Path, small: Small, tamper: Callable[[list[str]], list[str]], message: str
-) -> None:
+def test_bad_content_is_one_sentence_without_values(tmp_path, small, tamper, message):
     dataset, payload = small(tamper)
     with pytest.raises(CorruptSource, match=message) as caught:
         to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path / "home")
@@ -210,14 +203,14 @@ def test_bad_content_is_one_sentence_without_values(
     assert not (tmp_path / "home").exists()
 
 
-def test_rows_must_be_as_many_as_published(tmp_path: Path, small: Small) -> None:
+def test_rows_must_be_as_many_as_published(tmp_path, small):
     dataset, payload = small()
     dataset = replace(dataset, n_rows=301)
     with pytest.raises(CorruptSource, match="has 300 rows, 301 were published"):
         to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
 
 
-def test_a_missing_and_an_extra_column(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_and_an_extra_column(tmp_path, small, monkeypatch):
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
     parse = housing.PARSERS["cal_housing_tgz"]
@@ -233,9 +226,7 @@ def test_a_missing_and_an_extra_column(tmp_path: Path, small: Small, monkeypatch
     ("payload", "message"),
     [(b"\x1f\x8b junk", "truncated or damaged archive"), (None, "holds no file cal_housing.data")],
 )
-def test_an_archive_that_cannot_be_opened(
-    tmp_path: Path, small: Small, build: SimpleNamespace, payload: bytes | None, message: str
-) -> None:
+def test_an_archive_that_cannot_be_opened(tmp_path, small, build, payload, message):
     dataset, _ = small()
     raw = raw_of(tmp_path, dataset, payload or build.tgz("", member="other.txt"))
     with pytest.raises(CorruptSource, match=message):
@@ -243,9 +234,7 @@ def test_an_archive_that_cannot_be_opened(
 
 
 @pytest.mark.parametrize("pack", ["zip", "tgz"])
-def test_a_small_archive_with_a_huge_member_is_never_held_whole(
-    tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, pack: str
-) -> None:
+def test_a_small_archive_with_a_huge_member_is_never_held_whole(tmp_path, small, build, monkeypatch, pack):
     monkeypatch.setattr("data.formats.archives.WHOLE_BYTES", 2**20)
     dataset, _ = small()
     raw = raw_of(tmp_path, dataset, getattr(build, pack)("0" * 2**21, member="cal_housing.data"))
@@ -253,7 +242,7 @@ def test_a_small_archive_with_a_huge_member_is_never_held_whole(
         to_parquet(dataset, raw, home=tmp_path)
 
 
-def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path: Path, small: Small) -> None:
+def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
     dataset, good = small()
     _, bad = small(lambda lines: lines[:-1])
     dataset = replace(dataset, sources=(replace(dataset.sources[0], sha256="", note="no checksum is known"),))
@@ -269,7 +258,7 @@ def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path: Path, small:
     assert to_parquet(dataset, fetch(dataset, **places), home=home).n_rows == 300
 
 
-def test_a_file_with_a_known_checksum_stays(tmp_path: Path, small: Small) -> None:
+def test_a_file_with_a_known_checksum_stays(tmp_path, small):
     dataset, payload = small()
     file = tmp_path / dataset.sources[0].file
     file.parent.mkdir(parents=True)
@@ -280,9 +269,7 @@ def test_a_file_with_a_known_checksum_stays(tmp_path: Path, small: Small) -> Non
     assert Path(raw.path).exists()
 
 
-def test_a_table_is_made_again_on_demand(
-    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_made_again_on_demand(tmp_path, small, monkeypatch):
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
     to_parquet(dataset, raw, home=tmp_path)
@@ -294,7 +281,7 @@ def test_a_table_is_made_again_on_demand(
     assert parsed
 
 
-def test_unknown_layout_and_unknown_parser_file(tmp_path: Path, small: Small) -> None:
+def test_unknown_layout_and_unknown_parser_file(tmp_path, small):
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
     with pytest.raises(DataError, match="no parser for layout 'other'"):
@@ -303,7 +290,7 @@ def test_unknown_layout_and_unknown_parser_file(tmp_path: Path, small: Small) ->
         to_parquet(replace(dataset, name="nowhere"), raw, home=tmp_path)
 
 
-def test_the_stand_in_has_the_same_schema_and_says_what_it_is(tmp_path: Path) -> None:
+def test_the_stand_in_has_the_same_schema_and_says_what_it_is(tmp_path):
     dataset = get_dataset("housing")
     raw = RawFile("housing", "", "", "", "", "stand-in", ("the mirror: not set",))
     ref = to_parquet(dataset, raw, home=tmp_path / "one")
@@ -319,7 +306,7 @@ def test_the_stand_in_has_the_same_schema_and_says_what_it_is(tmp_path: Path) ->
             assert 0.5 < table[column.name].std() / column.scale < 2
 
 
-def test_a_reference_survives_json(tmp_path: Path, small: Small) -> None:
+def test_a_reference_survives_json(tmp_path, small):
     dataset, payload = small(replacing(2, 3, ""))
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     ref = replace(ref, reasons=("a", "b"))
@@ -327,7 +314,7 @@ def test_a_reference_survives_json(tmp_path: Path, small: Small) -> None:
     assert hash(ref) == hash(DatasetRef.from_dict(ref.to_dict()))
 
 
-def test_numbers_are_read_exactly(tmp_path: Path, small: Small) -> None:
+def test_numbers_are_read_exactly(tmp_path, small):
     dataset, payload = small(replacing(3, 0, "-118.12345678901234567"))
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     assert np.asarray(read_table(ref)["longitude"])[3] == -118.12345678901234567

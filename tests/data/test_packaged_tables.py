@@ -1,13 +1,11 @@
 """Tables that an installed package brings along: they need neither mirror nor network."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from data import datasets
-from data.dataset import Dataset
 from data.errors import CorruptSource, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
@@ -19,7 +17,7 @@ TABLES = {"randhie": (20_190, 10), "fair": (6_366, 9)}
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path: Path, name: str) -> None:
+def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path, name):
     dataset = get_dataset(name)
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=True)
     ref = to_parquet(dataset, raw, home=tmp_path)
@@ -29,7 +27,7 @@ def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path: 
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_stand_ins_keep_to_the_registered_columns_and_bounds(name: str) -> None:
+def test_stand_ins_keep_to_the_registered_columns_and_bounds(name):
     dataset = get_dataset(name)
     frame = datasets.load(name).stand_in(500, np.random.default_rng(0))
     table, repairs = typed(frame, dataset)
@@ -37,7 +35,7 @@ def test_stand_ins_keep_to_the_registered_columns_and_bounds(name: str) -> None:
     assert not repairs
 
 
-def test_an_affair_is_time_spent_in_affairs_above_zero(tmp_path: Path) -> None:
+def test_an_affair_is_time_spent_in_affairs_above_zero(tmp_path):
     path = tmp_path / "fair.csv"
     path.write_text("rate_marriage,affairs\n3,0.1111\n4,0\n")
     assert datasets.load("fair").PARSERS["csv"](path).to_dict("list") == {
@@ -46,18 +44,18 @@ def test_an_affair_is_time_spent_in_affairs_above_zero(tmp_path: Path) -> None:
     }
 
 
-def with_source(url: str, sha256: str) -> Dataset:
+def with_source(url, sha256):
     dataset = get_dataset("fair")
     return replace(dataset, sources=(replace(dataset.sources[0], url=url, sha256=sha256),))
 
 
 @pytest.mark.parametrize("url", ["package://no_such_package/a.csv", "package://statsmodels/no_such_file.csv"])
-def test_a_file_that_no_package_brings_is_unreachable(tmp_path: Path, url: str) -> None:
+def test_a_file_that_no_package_brings_is_unreachable(tmp_path, url):
     with pytest.raises(Unreachable, match="the installed package has no such file"):
         fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)
 
 
-def test_a_packaged_file_of_other_content_is_refused(tmp_path: Path) -> None:
+def test_a_packaged_file_of_other_content_is_refused(tmp_path):
     url = get_dataset("fair").sources[0].url
     with pytest.raises(CorruptSource, match="another file: its sha256 begins fd5f3f09"):
         fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)

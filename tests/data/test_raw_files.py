@@ -6,8 +6,6 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,22 +19,22 @@ HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
 Small = Callable[..., tuple[Dataset, bytes]]
 
 
-def mirrored(folder: Path, payload: bytes) -> Path:
+def mirrored(folder, payload):
     file = folder / "mirror" / "housing" / "cal_housing.tgz"
     file.parent.mkdir(parents=True)
     file.write_bytes(payload)
     return folder / "mirror"
 
 
-def stored_files(home: Path) -> list[str]:
+def stored_files(home):
     return sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())
 
 
-def at(dataset: Dataset, url: str) -> Dataset:
+def at(dataset, url):
     return replace(dataset, sources=(replace(dataset.sources[0], url=url),))
 
 
-def test_order_is_store_then_mirror_then_official(tmp_path: Path, small: Small, web: Any) -> None:
+def test_order_is_store_then_mirror_then_official(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload))
     home, mirror = tmp_path / "home", mirrored(tmp_path, payload)
@@ -53,7 +51,7 @@ def test_order_is_store_then_mirror_then_official(tmp_path: Path, small: Small, 
     assert stored_files(tmp_path / "other") == ["store/raw/housing/cal_housing.tgz"]
 
 
-def test_a_second_source_serves_when_the_first_does_not(tmp_path: Path, small: Small, web: Any) -> None:
+def test_a_second_source_serves_when_the_first_does_not(tmp_path, small, web):
     dataset, payload = small()
     source = dataset.sources[0]
     gone = replace(source, file="housing/gone.tgz", url=web.address + "/gone", sha256="0" * 64)
@@ -62,7 +60,7 @@ def test_a_second_source_serves_when_the_first_does_not(tmp_path: Path, small: S
     assert raw.source_url.endswith("/data")
 
 
-def test_a_checksum_known_in_part_is_enough_to_fetch(tmp_path: Path, small: Small, web: Any) -> None:
+def test_a_checksum_known_in_part_is_enough_to_fetch(tmp_path, small, web):
     dataset, payload = small()
     source = dataset.sources[0]
     sha256 = source.sha256
@@ -72,7 +70,7 @@ def test_a_checksum_known_in_part_is_enough_to_fetch(tmp_path: Path, small: Smal
     assert raw.sha256 == sha256
 
 
-def test_offline_never_asks_the_network(tmp_path: Path, small: Small, web: Any) -> None:
+def test_offline_never_asks_the_network(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload))
     with pytest.raises(Unreachable, match="because of --offline") as caught:
@@ -85,9 +83,7 @@ def test_offline_never_asks_the_network(tmp_path: Path, small: Small, web: Any) 
     )
 
 
-def test_a_damaged_stored_copy_is_replaced_with_a_warning(
-    tmp_path: Path, small: Small, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_stored_copy_is_replaced_with_a_warning(tmp_path, small, caplog):
     dataset, payload = small()
     mirror = mirrored(tmp_path, payload)
     raw = fetch(dataset, home=tmp_path, mirror=mirror, offline=True)
@@ -99,7 +95,7 @@ def test_a_damaged_stored_copy_is_replaced_with_a_warning(
     assert Path(again.path).read_bytes() == payload
 
 
-def test_a_damaged_stored_copy_and_no_other_place(tmp_path: Path, small: Small) -> None:
+def test_a_damaged_stored_copy_and_no_other_place(tmp_path, small):
     dataset, payload = small()
     raw = fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path, payload), offline=True)
     Path(raw.path).write_bytes(b"junk")
@@ -118,9 +114,7 @@ def test_a_damaged_stored_copy_and_no_other_place(tmp_path: Path, small: Small) 
     ],
 )
 @pytest.mark.parametrize("place", ["mirror", "official"])
-def test_wrong_bytes_are_named_and_never_stored(
-    tmp_path: Path, small: Small, web: Any, place: str, damage: Callable[[bytes], bytes], message: str
-) -> None:
+def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, damage, message):
     dataset, payload = small()
     home = tmp_path / "home"
     wrong = damage(payload)
@@ -140,7 +134,7 @@ def test_wrong_bytes_are_named_and_never_stored(
         assert web.asked == ["/data"]
 
 
-def test_a_truncated_zip_is_named(tmp_path: Path, small: Small, build: SimpleNamespace) -> None:
+def test_a_truncated_zip_is_named(tmp_path, small, build):
     dataset, _ = small()
     with pytest.raises(CorruptSource, match="truncated or damaged archive"):
         fetch(
@@ -148,9 +142,7 @@ def test_a_truncated_zip_is_named(tmp_path: Path, small: Small, build: SimpleNam
         )
 
 
-def test_what_never_ends_is_not_copied(
-    tmp_path: Path, small: Small, web: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_never_ends_is_not_copied(tmp_path, small, web, monkeypatch):
     dataset, payload = small()
     mirror = mirrored(tmp_path, b"")
     (mirror / "housing" / "cal_housing.tgz").unlink()
@@ -164,9 +156,7 @@ def test_what_never_ends_is_not_copied(
     assert stored_files(tmp_path / "home") == []
 
 
-def test_an_archive_that_unpacks_without_end_is_refused(
-    tmp_path: Path, small: Small, build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, small, build, monkeypatch):
     monkeypatch.setattr("data.formats.archives.STREAM_BYTES", 2**20)
     dataset, _ = small()
     source = replace(dataset.sources[0], sha256="", note="no checksum is known")
@@ -176,9 +166,7 @@ def test_an_archive_that_unpacks_without_end_is_refused(
             fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path / str(number), bomb), offline=True)
 
 
-def test_wrong_bytes_in_the_mirror_do_not_hide_the_official_file(
-    tmp_path: Path, small: Small, web: Any
-) -> None:
+def test_wrong_bytes_in_the_mirror_do_not_hide_the_official_file(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload))
     raw = fetch(dataset, home=tmp_path / "home", mirror=mirrored(tmp_path, b"junk"), offline=False)
@@ -188,9 +176,7 @@ def test_wrong_bytes_in_the_mirror_do_not_hide_the_official_file(
 @pytest.mark.parametrize(
     ("status", "transient", "asked"), [(404, False, 1), (403, False, 1), (500, True, 3), (429, True, 3)]
 )
-def test_only_transient_refusals_are_asked_again(
-    tmp_path: Path, small: Small, web: Any, status: int, transient: bool, asked: int
-) -> None:
+def test_only_transient_refusals_are_asked_again(tmp_path, small, web, status, transient, asked):
     dataset, _ = small()
     dataset = at(dataset, web.serve("/data", status))
     with pytest.raises(Unreachable, match=f"/data: answered {status}") as caught:
@@ -200,13 +186,13 @@ def test_only_transient_refusals_are_asked_again(
     assert stored_files(tmp_path) == []
 
 
-def test_a_second_attempt_succeeds(tmp_path: Path, small: Small, web: Any) -> None:
+def test_a_second_attempt_succeeds(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", 500, payload))
     assert fetch(dataset, home=tmp_path, mirror=None, offline=False).origin == "official"
 
 
-def test_a_connection_that_breaks_off_is_transient(tmp_path: Path, small: Small, web: Any) -> None:
+def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
     with pytest.raises(Unreachable, match="the connection broke off") as caught:
@@ -215,12 +201,10 @@ def test_a_connection_that_breaks_off_is_transient(tmp_path: Path, small: Small,
     assert stored_files(tmp_path) == []
 
 
-def test_a_silent_server_is_transient(
-    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch, web: Any
-) -> None:
+def test_a_silent_server_is_transient(tmp_path, small, monkeypatch, web):
     import requests
 
-    def too_slow(*args: object, **kwargs: object) -> None:
+    def too_slow(*args, **kwargs):
         raise requests.ReadTimeout
 
     monkeypatch.setattr(requests, "get", too_slow)
@@ -229,16 +213,14 @@ def test_a_silent_server_is_transient(
     assert caught.value.transient
 
 
-def test_no_network_is_not_transient(tmp_path: Path, small: Small, web: Any) -> None:
+def test_no_network_is_not_transient(tmp_path, small, web):
     # Port 9 of loopback: nobody listens there.
     with pytest.raises(Unreachable, match="no connection") as caught:
         fetch(small()[0], home=tmp_path, mirror=None, offline=False)
     assert not caught.value.transient
 
 
-def test_progress_goes_to_standard_error_only(
-    tmp_path: Path, small: Small, web: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_goes_to_standard_error_only(tmp_path, small, web, capsys):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload))
     fetch(dataset, home=tmp_path / "a", mirror=None, offline=False)
@@ -251,14 +233,12 @@ def test_progress_goes_to_standard_error_only(
 
 @pytest.mark.parametrize("place", ["mirror", "official"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
-def test_a_store_that_cannot_be_written(
-    tmp_path: Path, small: Small, web: Any, monkeypatch: pytest.MonkeyPatch, place: str, number: int
-) -> None:
+def test_a_store_that_cannot_be_written(tmp_path, small, web, monkeypatch, place, number):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload))
     mirror = mirrored(tmp_path, payload) if place == "mirror" else None
 
-    def fail(descriptor: int) -> None:
+    def fail(descriptor):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(store.os, "fsync", fail)
@@ -267,13 +247,11 @@ def test_a_store_that_cannot_be_written(
     assert stored_files(tmp_path / "home") == []
 
 
-def test_a_disk_that_fills_up_while_downloading(
-    tmp_path: Path, small: Small, web: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatch):
     import pooch
 
     class Filling(pooch.HTTPDownloader):
-        def __call__(self, url: str, output_file: Any, pooch: Any, check_only: bool = False) -> None:
+        def __call__(self, url, output_file, pooch, check_only=False):
             output_file.write(b"part")
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -283,7 +261,7 @@ def test_a_disk_that_fills_up_while_downloading(
     assert stored_files(tmp_path) == []
 
 
-def test_unusable_mirrors_are_reasons(tmp_path: Path, small: Small) -> None:
+def test_unusable_mirrors_are_reasons(tmp_path, small):
     dataset, _ = small()
     with pytest.raises(Unreachable, match="DPCOST_DATA_MIRROR is not a folder"):
         fetch(dataset, home=tmp_path, mirror=tmp_path / "none", offline=True)
@@ -294,7 +272,7 @@ def test_unusable_mirrors_are_reasons(tmp_path: Path, small: Small) -> None:
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
 
 
-def test_the_reasons_for_a_stand_in_name_no_place_of_this_machine(tmp_path: Path, small: Small) -> None:
+def test_the_reasons_for_a_stand_in_name_no_place_of_this_machine(tmp_path, small):
     """They are shown on the page of a report, which others read."""
     dataset, _ = small()
     for mirror in (tmp_path / "none", tmp_path):
@@ -303,7 +281,7 @@ def test_the_reasons_for_a_stand_in_name_no_place_of_this_machine(tmp_path: Path
         assert not [reason for reason in raw.reasons if str(tmp_path) in reason]
 
 
-def test_stand_in_only_when_nothing_was_delivered(tmp_path: Path, small: Small) -> None:
+def test_stand_in_only_when_nothing_was_delivered(tmp_path, small):
     dataset, _ = small()
     raw = fetch_or_stand_in(dataset, home=tmp_path, mirror=None, offline=True)
     assert isinstance(raw, RawFile)
@@ -313,14 +291,14 @@ def test_stand_in_only_when_nothing_was_delivered(tmp_path: Path, small: Small) 
         fetch_or_stand_in(dataset, home=tmp_path, mirror=mirrored(tmp_path, b"junk"), offline=True)
 
 
-def test_errors_survive_the_way_between_processes() -> None:
+def test_errors_survive_the_way_between_processes():
     fault = pickle.loads(pickle.dumps(Unreachable("no", reasons=("a", "b"), transient=True)))
     assert (str(fault), fault.reasons, fault.transient) == ("no", ("a", "b"), True)
     assert issubclass(Unreachable, DataError)
     assert not DataError("x").transient
 
 
-def test_mirror_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_from_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("DPCOST_DATA_MIRROR", raising=False)
     assert mirror_from_environment() is None
     monkeypatch.chdir(tmp_path)

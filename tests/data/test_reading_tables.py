@@ -11,13 +11,13 @@ from data.tables.reading import load_numbers
 SENTINEL = "123456.789"
 
 
-def csv(folder: Path, text: str) -> Path:
+def csv(folder, text):
     path = folder / "mine.csv"
     path.write_text(text)
     return path
 
 
-def test_csv_and_parquet_give_the_same_table(tmp_path: Path) -> None:
+def test_csv_and_parquet_give_the_same_table(tmp_path):
     frame = pd.DataFrame({"who": ["ann", "bob"], "x": [0.1, 2.0], "n": [1, 2], "unused": ["a", None]})
     frame.to_csv(tmp_path / "mine.csv", index=False)
     frame.set_index("n", drop=False).to_parquet(tmp_path / "mine.parquet")
@@ -28,7 +28,7 @@ def test_csv_and_parquet_give_the_same_table(tmp_path: Path) -> None:
         assert table["n"].dtype == np.float64
 
 
-def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
+def test_without_names_every_column_must_be_numbers(tmp_path):
     assert load_numbers(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
     with pytest.raises(DataError, match="text in number column number 2"):
         load_numbers(csv(tmp_path, "a,b\n1,x\n"))
@@ -52,7 +52,7 @@ def test_without_names_every_column_must_be_numbers(tmp_path: Path) -> None:
         (f"x,y\n1,2\n{SENTINEL},1,2\n", "not a well-formed .csv file"),
     ],
 )
-def test_a_faulty_file_is_one_sentence_without_values(tmp_path: Path, text: str, message: str) -> None:
+def test_a_faulty_file_is_one_sentence_without_values(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         load_numbers(csv(tmp_path, text), ["x", "y"])
     assert SENTINEL not in str(caught.value)
@@ -69,24 +69,24 @@ def test_a_faulty_file_is_one_sentence_without_values(tmp_path: Path, text: str,
         'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n',
     ],
 )
-def test_the_header_says_what_separates_cells(tmp_path: Path, text: str) -> None:
+def test_the_header_says_what_separates_cells(tmp_path, text):
     found = load_numbers(csv(tmp_path, text)).to_dict("list")
     assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
 
 
-def test_commas_stay_where_no_decimal_point_is_meant(tmp_path: Path) -> None:
+def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
     file = csv(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
     seen: list[pa.RecordBatch] = []
     load_numbers(file, ["x"], watch=seen.append)
     assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
 
 
-def test_a_header_whose_quotes_do_not_end_is_refused(tmp_path: Path) -> None:
+def test_a_header_whose_quotes_do_not_end_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
         load_numbers(csv(tmp_path, 'x,"y\n' + "1,2\n" * 40_000), ["x"])
 
 
-def test_files_that_are_no_tables(tmp_path: Path) -> None:
+def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(DataError, match=r"none\.csv is not a file; check the path"):
         load_numbers(tmp_path / "none.csv", ["x"])
     with pytest.raises(DataError, match=r"must end in \.csv or \.parquet, got '\.xlsx'"):
@@ -103,7 +103,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         load_numbers(tmp_path / "latin.csv", ["x"])
 
 
-def test_the_file_is_opened_once_and_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_opened_once_and_shown_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("data.tables.reading.BLOCK_BYTES", 200)
     monkeypatch.setattr("data.tables.reading.BATCH_ROWS", 7)
     frame = pd.DataFrame({"x": np.arange(100.0), "who": ["ann, or\nbob"] * 100})

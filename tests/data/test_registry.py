@@ -1,7 +1,6 @@
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +13,7 @@ from data.registry import get_dataset, load_registry
 HOUSING = get_dataset("housing")
 
 
-def test_housing_is_described_in_full() -> None:
+def test_housing_is_described_in_full():
     dataset = get_dataset("housing")
     assert dataset.n_rows == 20_640
     assert [source.layout for source in dataset.sources] == ["cal_housing_tgz", "statlib_zip"]
@@ -30,7 +29,7 @@ def test_housing_is_described_in_full() -> None:
     assert all("geography" in c.bounds_source or "not computed" in c.bounds_source for c in dataset.columns)
 
 
-def test_a_checksum_known_in_part_must_agree_with_what_is_known() -> None:
+def test_a_checksum_known_in_part_must_agree_with_what_is_known():
     source = get_dataset("housing").sources[1]
     assert not source.sha256
     assert source.matches("8b18f0a0" + "0" * 50 + "3708d7")
@@ -39,13 +38,13 @@ def test_a_checksum_known_in_part_must_agree_with_what_is_known() -> None:
     assert "…" in source.expected_checksum
 
 
-def test_a_whole_checksum_must_be_equal() -> None:
+def test_a_whole_checksum_must_be_equal():
     source = Source("f", "https://x", "y", "a" * 64)
     assert source.matches("a" * 64)
     assert not source.matches("a" * 63 + "b")
 
 
-def test_unknown_names_are_answered_with_the_nearest() -> None:
+def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(DataError, match=r"'housin' is not in the registry; did you mean 'housing'\?"):
         get_dataset("housin")
     with pytest.raises(DataError, match="'zebra' is not in the registry; known: fair"):
@@ -72,7 +71,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         ("swarm", {"label": ""}, "n_boids of at least 1 and a label"),
     ],
 )
-def test_a_dataset_that_contradicts_itself_is_refused(name: str, changes: dict, message: str) -> None:
+def test_a_dataset_that_contradicts_itself_is_refused(name, changes, message):
     with pytest.raises(ValidationError, match=message):
         replace(get_dataset(name), **changes)
 
@@ -88,7 +87,7 @@ def test_a_dataset_that_contradicts_itself_is_refused(name: str, changes: dict, 
         ({"url": ""}, "needs a note"),
     ],
 )
-def test_a_source_that_contradicts_itself_is_refused(changes: dict, message: str) -> None:
+def test_a_source_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         replace(HOUSING.sources[0], **changes)
 
@@ -103,7 +102,7 @@ def test_a_source_that_contradicts_itself_is_refused(changes: dict, message: str
         ({"dtype": "int8"}, "dtype"),
     ],
 )
-def test_a_column_that_contradicts_itself_is_refused(changes: dict, message: str) -> None:
+def test_a_column_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         replace(HOUSING.column("housing_median_age"), **changes)
 
@@ -125,9 +124,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_named_with_its_reason_and_the_others_work(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_file_is_named_with_its_reason_and_the_others_work(name, tmp_path, monkeypatch, caplog):
     content, reason = BROKEN[name]
     (tmp_path / f"{name}.py").write_text(content)
     monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
@@ -139,7 +136,7 @@ def test_a_broken_file_is_named_with_its_reason_and_the_others_work(
         get_dataset(name)
 
 
-def test_genotypes_are_described_in_full() -> None:
+def test_genotypes_are_described_in_full():
     hapmap, penncath, geo = (get_dataset(f"snp_{name}") for name in ("hapmap3", "penncath", "gse106818"))
     assert [(d.kind, d.n_rows, d.n_snps) for d in (hapmap, penncath, geo)] == [
         ("genotypes", 957, 14_079), ("genotypes", 1_401, 4_367), ("genotypes", 387, 0),
@@ -152,7 +149,7 @@ def test_genotypes_are_described_in_full() -> None:
     assert geo.sources[0].matches("0" * 64)
 
 
-def test_the_swarm_files_share_their_features_and_no_label() -> None:
+def test_the_swarm_files_share_their_features_and_no_label():
     swarm, kaggle = get_dataset("swarm"), get_dataset("swarm_kaggle")
     assert (swarm.kind, swarm.n_rows, swarm.n_boids, len(swarm.columns)) == ("frames", 24_016, 200, 12)
     assert all(column.scale is not None and "published" in column.bounds_source for column in swarm.columns)

@@ -1,8 +1,6 @@
 import errno
 import hashlib
 import os
-from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -10,14 +8,14 @@ from data.errors import DataError, StoreError
 from data.store import folders as store
 
 
-def failing(number: int):
-    def fail(*args: object, **kwargs: object) -> None:
+def failing(number):
+    def fail(*args, **kwargs):
         raise OSError(number, os.strerror(number))
 
     return fail
 
 
-def test_bytes_and_callables_arrive_whole(tmp_path: Path) -> None:
+def test_bytes_and_callables_arrive_whole(tmp_path):
     store.atomic_write(tmp_path / "a" / "b", b"one")
     assert (tmp_path / "a" / "b").read_bytes() == b"one"
     store.atomic_write(tmp_path / "a" / "b", lambda handle: handle.write(b"two"))
@@ -25,8 +23,8 @@ def test_bytes_and_callables_arrive_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "a") == ["b"]
 
 
-def test_the_file_is_invisible_until_it_is_whole(tmp_path: Path) -> None:
-    def write(handle: BinaryIO) -> None:
+def test_the_file_is_invisible_until_it_is_whole(tmp_path):
+    def write(handle):
         handle.write(b"half")
         handle.flush()
         assert not (tmp_path / "file").exists()
@@ -35,10 +33,10 @@ def test_the_file_is_invisible_until_it_is_whole(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"half"
 
 
-def test_an_error_of_the_writer_leaves_the_old_file(tmp_path: Path) -> None:
+def test_an_error_of_the_writer_leaves_the_old_file(tmp_path):
     store.atomic_write(tmp_path / "file", b"old")
 
-    def write(handle: BinaryIO) -> None:
+    def write(handle):
         handle.write(b"new")
         raise KeyboardInterrupt
 
@@ -53,9 +51,7 @@ def test_an_error_of_the_writer_leaves_the_old_file(tmp_path: Path) -> None:
     ("number", "message"),
     [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EACCES, "permission is denied")],
 )
-def test_a_full_or_forbidden_disk_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, message: str
-) -> None:
+def test_a_full_or_forbidden_disk_is_one_sentence(tmp_path, monkeypatch, call, number, message):
     store.atomic_write(tmp_path / "file", b"old")
     monkeypatch.setattr(store.os, call, failing(number))
     with pytest.raises(StoreError, match=f"cannot write .*file: .*{message}") as caught:
@@ -66,25 +62,25 @@ def test_a_full_or_forbidden_disk_is_one_sentence(
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_file_in_the_way_of_a_folder_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_in_the_way_of_a_folder_is_one_sentence(tmp_path):
     (tmp_path / "a").write_bytes(b"")
     with pytest.raises(StoreError, match="a file stands where a folder is needed"):
         store.atomic_write(tmp_path / "a" / "b", b"")
 
 
-def test_other_errors_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_passed_on(tmp_path, monkeypatch):
     monkeypatch.setattr(store.os, "fsync", failing(errno.EMFILE))
     with pytest.raises(OSError, match="Too many open files"):
         store.atomic_write(tmp_path / "file", b"new")
     assert os.listdir(tmp_path) == []
 
 
-def test_sha256_file(tmp_path: Path) -> None:
+def test_sha256_file(tmp_path):
     (tmp_path / "file").write_bytes(b"bytes")
     assert store.sha256_file(tmp_path / "file") == hashlib.sha256(b"bytes").hexdigest()
 
 
-def test_home_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("DPCOST_HOME", raising=False)
     assert store.home() == store.PROJECT_ROOT / ".dpcost"
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "h"))

@@ -2,16 +2,13 @@
 
 import io
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data.dataset import Dataset
 from data.errors import CorruptSource, Unreachable
 from data.fetch import frames
 from data.fetch.frames import ROW_GROUP
@@ -19,14 +16,14 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.prepare.frame_features import stream_frames
 from data.registry import get_dataset
-from data.store.references import FramesRef, Repair, ref_from_dict
+from data.store.references import Repair, ref_from_dict
 
 SENTINEL = "123456.789"
 N = 100
 LABELS = {"Flocking": "Class", "Aligned": "Class", "Grouped": "Class"}
 
 
-def made(n: int, seed: int = 0, n_boids: int = 200) -> tuple[np.ndarray, np.ndarray]:
+def made(n, seed=0, n_boids=200):
     """Values with two decimals within the public bounds, sorted by x1, and labels."""
     rng = np.random.default_rng(seed)
     values = rng.uniform(-1, 1, (n, n_boids, 12)).round(2)
@@ -35,7 +32,7 @@ def made(n: int, seed: int = 0, n_boids: int = 200) -> tuple[np.ndarray, np.ndar
     return values[np.argsort(values[:, 0])], rng.integers(0, 2, n)
 
 
-def lines_of(dataset: Dataset, values: np.ndarray, labels: np.ndarray) -> list[str]:
+def lines_of(dataset, values, labels):
     """The published text: blanks around names, the last row without its x1."""
     header = " ,".join([*dataset.frame_columns, f" {dataset.label} "])
     rows = [
@@ -45,7 +42,7 @@ def lines_of(dataset: Dataset, values: np.ndarray, labels: np.ndarray) -> list[s
     return [header, *rows]
 
 
-def zipped(texts: dict[str, str]) -> bytes:
+def zipped(texts):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in texts.items():
@@ -53,26 +50,24 @@ def zipped(texts: dict[str, str]) -> bytes:
     return buffer.getvalue()
 
 
-def small(name: str = "swarm", n: int = N, n_boids: int = 200) -> Dataset:
+def small(name="swarm", n=N, n_boids=200):
     return replace(get_dataset(name), n_rows=n, n_boids=n_boids)
 
 
-def stored(dataset: Dataset, payload: bytes, home: Path, layout: str = "uci_zip") -> FramesRef:
+def stored(dataset, payload, home, layout="uci_zip"):
     file = home / "raw.bin"
     home.mkdir(exist_ok=True)
     file.write_bytes(payload)
     raw = RawFile(dataset.name, str(file), "ab" * 32, "", layout, "mirror")
-    ref = to_parquet(dataset, raw, home=home)
-    assert isinstance(ref, FramesRef)
-    return ref
+    return to_parquet(dataset, raw, home=home)
 
 
-def read_back(ref: FramesRef) -> tuple[np.ndarray, np.ndarray]:
+def read_back(ref):
     blocks = list(stream_frames(ref))
     return np.hstack([block for block, _ in blocks]).T, np.concatenate([labels for _, labels in blocks])
 
 
-def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None:
+def test_the_official_zip_through_a_web_server(tmp_path, web):
     dataset = small(n_boids=3)
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
@@ -82,7 +77,6 @@ def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None
         dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
         raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
         ref = to_parquet(dataset, raw, home=tmp_path)
-        assert isinstance(ref, FramesRef)
         assert ref_from_dict(ref.to_dict()) == ref
         assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
         assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
@@ -93,7 +87,7 @@ def test_the_official_zip_through_a_web_server(tmp_path: Path, web: Any) -> None
     assert web.asked == ["/swarm+behavior.zip"]
 
 
-def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path: Path) -> None:
+def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path):
     dataset = small("swarm_kaggle")
     assert (dataset.label, get_dataset("swarm_kaggle").n_rows) == ("Swarm_Behaviour", 23_309)
     values, labels = made(N)
@@ -105,7 +99,7 @@ def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path: Path) -> None:
         fetch(dataset, home=tmp_path, mirror=None, offline=False)
 
 
-def test_what_the_parquet_file_says_of_itself(tmp_path: Path) -> None:
+def test_what_the_parquet_file_says_of_itself(tmp_path):
     dataset = small(n_boids=2, n=ROW_GROUP + 10)
     values, labels = made(ROW_GROUP + 10, n_boids=2)
     ref = stored(dataset, zipped({"Flocking": "\n".join(lines_of(dataset, values, labels))}), tmp_path)
@@ -124,7 +118,7 @@ def test_what_the_parquet_file_says_of_itself(tmp_path: Path) -> None:
     assert [file.metadata.row_group(i).num_rows for i in range(2)] == [ROW_GROUP, 9]
 
 
-def test_pieces_of_any_size_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_any_size_give_the_same_bytes(tmp_path, monkeypatch):
     dataset = small(n_boids=2)
     payload = zipped({"Flocking": "\n".join(lines_of(dataset, *made(N, n_boids=2))) + "\n"})
     whole = stored(dataset, payload, tmp_path / "a")
@@ -132,8 +126,8 @@ def test_pieces_of_any_size_give_the_same_bytes(tmp_path: Path, monkeypatch: pyt
     assert stored(dataset, payload, tmp_path / "b").sha256 == whole.sha256
 
 
-def edited(row: int, column: int, text: str) -> Callable[[list[str]], list[str]]:
-    def edit(lines: list[str]) -> list[str]:
+def edited(row, column, text):
+    def edit(lines):
         fields = lines[row].split(",")
         fields[column] = text
         return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
@@ -141,7 +135,7 @@ def edited(row: int, column: int, text: str) -> Callable[[list[str]], list[str]]
     return edit
 
 
-def both(first: Any, second: Any) -> Callable[[list[str]], list[str]]:
+def both(first, second):
     return lambda lines: second(first(lines))
 
 
@@ -165,7 +159,7 @@ def both(first: Any, second: Any) -> Callable[[list[str]], list[str]]:
         (both(edited(7, 1, "inf"), edited(8, 1, "-inf")), r"unusable \(infinity in column y1: 2, blank"),
     ],
 )
-def test_a_wrong_table_is_one_sentence(tmp_path: Path, edit: Any, message: str) -> None:
+def test_a_wrong_table_is_one_sentence(tmp_path, edit, message):
     dataset = small(n_boids=2)
     lines = edit(lines_of(dataset, *made(N, n_boids=2)))
     with pytest.raises(CorruptSource, match=message) as caught:
@@ -176,7 +170,7 @@ def test_a_wrong_table_is_one_sentence(tmp_path: Path, edit: Any, message: str) 
     assert not list(tmp_path.rglob("*.parquet*"))
 
 
-def test_text_far_down_a_file_is_found_by_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_far_down_a_file_is_found_by_its_row(tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "PIECE_BYTES", 1 << 13)
     dataset = small(n_boids=2, n=3_000)
     lines = edited(2_000, 11, SENTINEL + "?")(lines_of(dataset, *made(3_000, n_boids=2)))
@@ -185,7 +179,7 @@ def test_text_far_down_a_file_is_found_by_its_row(tmp_path: Path, monkeypatch: p
     assert SENTINEL not in str(caught.value)
 
 
-def test_damaged_and_foreign_archives(tmp_path: Path, web: Any) -> None:
+def test_damaged_and_foreign_archives(tmp_path, web):
     dataset = small(n_boids=2)
     whole = zipped({"Flocking": "\n".join(lines_of(dataset, *made(N, n_boids=2)))})
     half = whole[: len(whole) // 2]
@@ -201,12 +195,10 @@ def test_damaged_and_foreign_archives(tmp_path: Path, web: Any) -> None:
         fetch(replace(dataset, sources=(source,)), home=tmp_path, mirror=None, offline=False)
 
 
-def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path: Path) -> None:
+def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path):
     dataset = small(n=64)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     whole, part = (to_parquet(dataset, raw, home=tmp_path, stand_in_rows=rows) for rows in (None, 40))
-    assert isinstance(whole, FramesRef)
-    assert isinstance(part, FramesRef)
     assert (whole.n_rows, part.n_rows, part.rows_read) == (64, 40, 40)
     assert (whole.data_source, whole.frames_per_simulation, whole.reasons) == ("stand-in", 16, ("offline",))
     assert pq.read_metadata(whole.path).metadata[b"dpcost.data_source"] == b"stand-in"
@@ -215,7 +207,7 @@ def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path: Pa
     assert (again.sha256, Path(again.path).name) == (whole.sha256, Path(whole.path).name)
 
 
-def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("data.formats.archives.LINE_BYTES", 1000)
     monkeypatch.setattr("data.fetch.frames.LINE_BYTES", 1000)
     monkeypatch.setattr("data.fetch.frames.PIECE_BYTES", 100)

@@ -1,9 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from data.datasets import housing
 from data.errors import DataError
 from data.prepare.table_design import (
-    PreparedTable,
     draw_rows,
     prepare_table,
     read_prepared_table,
@@ -24,22 +21,22 @@ COVARIATES = ["median_income", "housing_median_age", "population", "households",
 
 
 @pytest.fixture(scope="session")
-def table(published: Any, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+def table(published, tmp_path_factory):
     file: Path = tmp_path_factory.mktemp("raw") / "cal_housing.tgz"
     file.write_bytes(published.tgz)
     return housing.parse_cal_housing_tgz(file).astype(float)
 
 
-def build(table: pd.DataFrame, units: Any = "public", **changes: Any) -> Any:
+def build(table, units="public", **changes):
     arguments = {"response": RESPONSE, "covariates": COVARIATES, "units": units, **changes}
     return prepare_table(table, get_dataset("housing"), **arguments)
 
 
-def full_sample_target(prepared: PreparedTable) -> Any:
+def full_sample_target(prepared):
     return prepared.to_standard @ np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
 
 
-def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.DataFrame) -> None:
+def test_public_units_are_the_registrys_and_the_intercept_is_last(table):
     public = build(table)
     assert public.column_names == (*COVARIATES, "intercept")
     assert public.X.flags.c_contiguous
@@ -49,7 +46,7 @@ def test_public_units_are_the_registrys_and_the_intercept_is_last(table: pd.Data
     np.testing.assert_allclose(public.y, (table[RESPONSE] - 200_000) / 100_000)
 
 
-def test_paper_units_are_z_scores_of_the_full_data(table: pd.DataFrame) -> None:
+def test_paper_units_are_z_scores_of_the_full_data(table):
     paper = build(table, "standardised")
     assert paper.column_names == tuple(COVARIATES)
     assert paper.X.flags.c_contiguous
@@ -59,7 +56,7 @@ def test_paper_units_are_z_scores_of_the_full_data(table: pd.DataFrame) -> None:
     np.testing.assert_array_equal(paper.to_standard, np.eye(5))
 
 
-def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(table: pd.DataFrame) -> None:
+def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(table):
     public, paper = build(table), build(table, "standardised")
     target = full_sample_target(paper)
     np.testing.assert_allclose(full_sample_target(public), target, rtol=0, atol=1e-9)
@@ -71,7 +68,7 @@ def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(tabl
     np.testing.assert_allclose(target, in_z, rtol=0, atol=1e-9)
 
 
-def test_to_standard_maps_one_and_many_coefficients_alike(table: pd.DataFrame) -> None:
+def test_to_standard_maps_one_and_many_coefficients_alike(table):
     public = build(table)
     many = np.random.default_rng(0).normal(size=(6, 4))
     mapped = public.to_standard @ many
@@ -90,12 +87,12 @@ def test_to_standard_maps_one_and_many_coefficients_alike(table: pd.DataFrame) -
         ({"covariates": ["latitude"]}, "'latitude' of housing has no public center and scale"),
     ],
 )
-def test_faulty_questions_are_one_sentence(table: pd.DataFrame, changes: Any, message: str) -> None:
+def test_faulty_questions_are_one_sentence(table, changes, message):
     with pytest.raises(DataError, match=message):
         build(table, **changes)
 
 
-def test_faulty_tables_are_one_sentence(table: pd.DataFrame) -> None:
+def test_faulty_tables_are_one_sentence(table):
     with pytest.raises(DataError, match=r"lacks \['population'\]; run `dpcost ingest housing --again`"):
         build(table.drop(columns="population"))
     with pytest.raises(DataError, match="constant: 'population', 'households'; leave them out") as caught:
@@ -105,14 +102,14 @@ def test_faulty_tables_are_one_sentence(table: pd.DataFrame) -> None:
         build(table.assign(**{RESPONSE: 1.0}))
 
 
-def test_a_constant_covariate_in_public_units_is_no_part_of_an_error(table: pd.DataFrame) -> None:
+def test_a_constant_covariate_in_public_units_is_no_part_of_an_error(table):
     built = build(table.assign(population=1.0))
     at = built.column_names.index("population")
     assert not built.to_standard[:, at].any()
     assert built.to_standard[:, :at].any(axis=0).all()
 
 
-def test_the_dataset_decides_the_units(table: pd.DataFrame) -> None:
+def test_the_dataset_decides_the_units(table):
     dataset = get_dataset("housing")
     columns = tuple(replace(c, center=0.0, scale=1.0) for c in dataset.columns)
     plain = prepare_table(
@@ -122,9 +119,7 @@ def test_the_dataset_decides_the_units(table: pd.DataFrame) -> None:
 
 
 @given(st.integers(1, 60), st.data(), st.integers(0, 2**32 - 1))
-def test_draws_are_distinct_deterministic_and_independent_of_their_neighbors(
-    n_rows: int, data: st.DataObject, seed: int
-) -> None:
+def test_draws_are_distinct_deterministic_and_independent_of_their_neighbors(n_rows, data, seed):
     m = data.draw(st.integers(1, n_rows))
     rows = draw_rows(n_rows, m, np.random.default_rng(seed).spawn(3))
     assert rows.shape == (n_rows, 3)
@@ -136,7 +131,7 @@ def test_draws_are_distinct_deterministic_and_independent_of_their_neighbors(
 
 
 @pytest.mark.parametrize("m", [3, 10, 11, 17])
-def test_draws_are_uniform_over_rows_and_pairs(m: int) -> None:
+def test_draws_are_uniform_over_rows_and_pairs(m):
     n_rows, replicates = 20, 4000
     rows = draw_rows(n_rows, m, np.random.default_rng(5).spawn(replicates)).astype(float)
     p, pair = m / n_rows, m * (m - 1) / (n_rows * (n_rows - 1))
@@ -147,19 +142,19 @@ def test_draws_are_uniform_over_rows_and_pairs(m: int) -> None:
     assert np.abs(off - pair).max() < 4.5 * np.sqrt(pair * (1 - pair) / replicates)
 
 
-def test_draws_from_large_tables_are_right_on_both_sides_of_a_half() -> None:
+def test_draws_from_large_tables_are_right_on_both_sides_of_a_half():
     for m in (1, 100, 10_320, 10_321, 20_600, 20_640):
         rows = draw_rows(20_640, m, np.random.default_rng(m).spawn(2))
         np.testing.assert_array_equal(rows.sum(axis=0), m)
 
 
 @pytest.mark.parametrize("m", [0, -1, 21])
-def test_more_rows_than_there_are_is_refused(m: int) -> None:
+def test_more_rows_than_there_are_is_refused(m):
     with pytest.raises(DataError, match=f"m must be between 1 and the 20 rows there are, got {m}"):
         draw_rows(20, m, [np.random.default_rng(0)])
 
 
-def test_a_mean_has_no_response_and_counts_stay_counts(table: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_mean_has_no_response_and_counts_stay_counts(table, tmp_path):
     mean = build(table, response="")
     assert mean.y is None
     assert mean.column_names == tuple(COVARIATES)

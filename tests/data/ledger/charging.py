@@ -16,15 +16,15 @@ from data.ledger import AnswerLost, BudgetExhausted, Fingerprint, Ledger, Reques
 EPSILON = 1 / 1024
 
 
-def main(home: str, url: str, notes: str, budget: str, wanted: str) -> None:
+def main(home, url, notes, budget, wanted):
     ledger = Ledger(Path(home), url or None)
     done = {note["question"] for note in read_notes(Path(notes)) if note["step"] in ("shown", "refused")}
     descriptor = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def note(**what: object) -> None:
+    def note(**what):
         os.write(descriptor, (json.dumps(what) + "\n").encode())
 
-    def fits(previous, new) -> Verdict:
+    def fits(previous, new):
         spent = sum(charge.epsilon for charge in previous)
         return Verdict(spent + new.epsilon <= float(budget), spent, 0.0)
 
@@ -51,7 +51,7 @@ def main(home: str, url: str, notes: str, budget: str, wanted: str) -> None:
         note(step="shown", question=question, charge=charge.id, noise=charge.release["noise"])
 
 
-def read_notes(path: Path) -> list[dict[str, object]]:
+def read_notes(path):
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]

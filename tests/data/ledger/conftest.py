@@ -9,14 +9,12 @@ import socket
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from data.ledger import Charge, Fingerprint, Ledger, Request, Verdict
+from data.ledger import Fingerprint, Ledger, Request, Verdict
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
 _numbers = itertools.count()
@@ -29,10 +27,10 @@ class Place:
     home: Path
     url: str | None = None
 
-    def ledger(self, **options: float) -> Ledger:
+    def ledger(self, **options):
         return Ledger(self.home, self.url, **options)
 
-    def run(self, *statements: str, belted: bool = False) -> list[tuple[Any, ...]]:
+    def run(self, *statements, belted=False):
         """Run SQL behind the ledger's back; return the rows of the last statement."""
         if self.url:
             import psycopg
@@ -58,7 +56,7 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
+def postgresql():
     """The address of a private PostgreSQL cluster, which only this session's processes can reach."""
     pytest.importorskip("psycopg")
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin")) or [
@@ -68,7 +66,7 @@ def postgresql() -> Iterator[str]:
         pytest.skip("PostgreSQL's server programs are not installed")
     user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
 
-    def run(program: str, *arguments: str) -> None:
+    def run(program, *arguments):
         subprocess.run(
             [str(programs[-1] / program), *arguments],
             user=user,
@@ -93,7 +91,7 @@ def postgresql() -> Iterator[str]:
             run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", cluster)
 
 
-def free_port() -> int:
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -101,13 +99,13 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def closed_port() -> int:
+def closed_port():
     """A port where nothing listens."""
     return free_port()
 
 
 @pytest.fixture
-def new_schema(postgresql: str) -> str:
+def new_schema(postgresql):
     """The address of an empty schema."""
     import psycopg
 
@@ -118,14 +116,14 @@ def new_schema(postgresql: str) -> str:
 
 
 @pytest.fixture(params=EVERY_PLACE)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request, tmp_path):
     if request.param == "sqlite":
         return Place(tmp_path / "home")
     return Place(tmp_path / "home", request.getfixturevalue("new_schema"))
 
 
 @pytest.fixture
-def ledger(place: Place) -> Ledger:
+def ledger(place):
     """A ledger with a budget of epsilon 1 and delta 1e-5 for ``patients``."""
     ledger = place.ledger()
     ledger.open_dataset("patients", 1.0, 1e-5)
@@ -133,14 +131,14 @@ def ledger(place: Place) -> Ledger:
 
 
 @pytest.fixture
-def fits() -> Callable[[Sequence[Charge], Charge], Verdict]:
+def fits():
     return additive(1.0, 1e-5)
 
 
-def additive(epsilon: float, delta: float) -> Callable[[Sequence[Charge], Charge], Verdict]:
+def additive(epsilon, delta):
     """Compose by plain sums."""
 
-    def fits(previous: Sequence[Charge], new: Charge) -> Verdict:
+    def fits(previous, new):
         spent_epsilon = math.fsum(charge.epsilon for charge in previous)
         spent_delta = math.fsum(charge.delta for charge in previous)
         accepted = spent_epsilon + new.epsilon <= epsilon * (
@@ -152,10 +150,10 @@ def additive(epsilon: float, delta: float) -> Callable[[Sequence[Charge], Charge
 
 
 @pytest.fixture
-def ask() -> Callable[..., Request]:
+def ask():
     """Make a request for 0.3 of epsilon about the data ``a``."""
 
-    def ask(content: str = "a", dataset: str = "patients", **changes: Any) -> Request:
+    def ask(content="a", dataset="patients", **changes):
         asked = {
             "estimator": "dp_mean",
             "parameters": {"value_bound": 2.0},

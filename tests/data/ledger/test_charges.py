@@ -24,7 +24,7 @@ from data.store.processes import ProcessIdentity
 def dead(monkeypatch):
     """Make every process that held a charge appear dead."""
 
-    def die() -> None:
+    def die():
         monkeypatch.setattr(processes, "_boot_id", lambda: "the next boot")
 
     return die
@@ -247,7 +247,7 @@ def test_the_waiting_ends(place, ledger, fits, ask):
     ledger.charge(ask(), fits)
     caught = []
 
-    def wait() -> None:
+    def wait():
         with pytest.raises(AnswerPending, match=r"is being answered by process .*longer than 0.1 s") as error:
             place.ledger(answer_timeout=0.1).charge(ask(), fits, again=True)
         caught.append(error.value)

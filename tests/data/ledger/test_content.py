@@ -12,14 +12,14 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from data.ledger import Fingerprint, Fingerprinter, Ledger, LedgerBroken, LedgerError
+from data.ledger import Fingerprinter, Ledger, LedgerBroken, LedgerError
 from data.ledger.secret import load_keys
 from data.tables.reading import load_numbers
 
 KEY = b"k" * 32
 
 
-def fingerprint(table: pd.DataFrame | pa.Table, rows_at_once: int = 1000) -> Fingerprint:
+def fingerprint(table, rows_at_once=1000):
     if isinstance(table, pd.DataFrame):
         table = pa.Table.from_pandas(table, preserve_index=False)
     reader = Fingerprinter(table.column_names, KEY)
@@ -28,7 +28,7 @@ def fingerprint(table: pd.DataFrame | pa.Table, rows_at_once: int = 1000) -> Fin
     return reader.fingerprint()
 
 
-def of_file(path) -> Fingerprint:
+def of_file(path):
     readers = []
 
     def watch(batch):
@@ -39,12 +39,12 @@ def of_file(path) -> Fingerprint:
     return readers[0].fingerprint()
 
 
-def column(*values, kind=None) -> Fingerprint:
+def column(*values, kind=None):
     return fingerprint(pa.table({"v": pa.array(values, kind)}))
 
 
 @pytest.fixture
-def frame() -> pd.DataFrame:
+def frame():
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
@@ -57,7 +57,7 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture
-def mixed() -> pd.DataFrame:
+def mixed():
     """Every kind of column that a table is likely to have, with gaps."""
     rng = np.random.default_rng(1)
     days = pd.date_range("2024-01-01", periods=40, freq="31h")

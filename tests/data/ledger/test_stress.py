@@ -8,7 +8,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ WORKER = Path(__file__).with_name("charging.py")
 TIMEOUT = 600.0
 
 
-def questions(worker: int) -> list[int]:
+def questions(worker):
     """Return what one process asks: its own share, and among them what all ask."""
     own = list(range(N_SHARED + worker, N_WANTED, N_PROCESSES))
     asked = own + list(range(N_SHARED))
@@ -29,11 +28,11 @@ def questions(worker: int) -> list[int]:
     return asked
 
 
-def read_notes(paths: list[Path]) -> list[dict[str, Any]]:
+def read_notes(paths):
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def start(place, notes: Path, budget: float, wanted: list[int]) -> subprocess.Popen[bytes]:
+def start(place, notes, budget, wanted):
     return subprocess.Popen(
         [sys.executable, str(WORKER), place.home, place.url or "", notes, str(budget), json.dumps(wanted)],
         cwd=PROJECT_ROOT,
@@ -62,7 +61,7 @@ def test_no_overspending_and_nothing_lost_among_processes_that_are_killed(place,
     ledger.open_dataset("patients", budget, 0.0)
     notes = [tmp_path / f"notes-{worker}" for worker in range(N_PROCESSES)]
 
-    def start_worker(worker: int) -> subprocess.Popen[bytes]:
+    def start_worker(worker):
         return start(place, notes[worker], budget, questions(worker))
 
     chance = random.Random(0)

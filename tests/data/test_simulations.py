@@ -1,0 +1,105 @@
+"""Simulated data: noise, generalized linear models, and the priors of the papers' lower bounds."""
+
+import numpy as np
+import pytest
+
+from data.errors import DataError
+from data.simulations import centered_noise, simulator
+from data.simulations.glms import uniform_glm
+
+
+@pytest.mark.parametrize(("kind", "skewness"), [("gaussian", 0.0), ("exponential", 2.0)])
+def test_moments(kind, skewness):
+    draws = centered_noise(np.random.default_rng(0), kind, 400_000)
+    assert draws.mean() == pytest.approx(0, abs=0.01)
+    assert draws.var() == pytest.approx(1, abs=0.02)
+    assert (draws**3).mean() == pytest.approx(skewness, abs=0.15)
+
+
+@pytest.mark.parametrize("model", ["gaussian_mean", "uniform_regression"])
+def test_models_take_it_and_refuse_other_kinds(model):
+    data = simulator(model)(np.random.default_rng(0), 50, 3, noise="exponential")
+    assert np.isfinite(data.X).all()
+    with pytest.raises(DataError, match="noise must be one of gaussian, student, exponential, got 'cauchy'"):
+        simulator(model)(np.random.default_rng(0), 50, 3, noise="cauchy")
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+@pytest.mark.parametrize("sparsity", [None, 3])
+def test_responses_have_the_mean_of_their_family(family, sparsity):
+    data = uniform_glm(np.random.default_rng(0), 200_000, 8, family=family, sparsity=sparsity)
+    predictor = data.X @ data.truth
+    mean = {"gaussian": predictor, "logistic": 1 / (1 + np.exp(-predictor)), "poisson": np.exp(predictor)}
+    residual = data.y - mean[family]
+    scores = data.X.T @ residual / np.sqrt((data.X**2).T @ residual**2)
+    assert np.abs(scores).max() < 4.5
+    assert abs(residual.sum()) < 4.5 * np.sqrt((residual**2).sum())
+    assert np.linalg.norm(data.truth) == pytest.approx(1)
+    assert np.count_nonzero(data.truth) == (sparsity or 8)
+    assert np.abs(data.X).max() <= 1
+    np.testing.assert_allclose((data.X**2).mean(axis=0), 1 / 3, rtol=0.02)
+
+
+def test_single_precision_halves_the_memory_and_keeps_the_model():
+    data = uniform_glm(np.random.default_rng(0), 1000, 6, single_precision=True)
+    assert data.X.dtype == np.float32
+    assert data.y.dtype == np.float64
+    assert set(np.unique(data.y)) == {0.0, 1.0}
+
+
+def test_the_seed_decides():
+    first, again = (uniform_glm(np.random.default_rng(4), 50, 5, sparsity=2) for _ in range(2))
+    np.testing.assert_array_equal(first.X, again.X)
+    np.testing.assert_array_equal(first.y, again.y)
+    assert (first.X != uniform_glm(np.random.default_rng(5), 50, 5).X).any()
+
+
+def test_it_is_found_by_name_and_refuses_other_families():
+    assert simulator("uniform_glm") is uniform_glm
+    with pytest.raises(DataError, match="family must be one of gaussian, logistic, poisson, got 'probit'"):
+        uniform_glm(np.random.default_rng(0), 5, 2, family="probit")
+
+
+def draw(model, n=2000, d=50, seed=0, **settings):
+    return simulator(model)(np.random.default_rng(seed), n, d, **settings)
+
+
+def test_signs_have_the_mean_that_was_drawn():
+    data = draw("bounded_mean", value_bound=2.0)
+    assert set(np.unique(data.X)) == {-2.0, 2.0}
+    assert np.abs(data.X.mean(axis=0) - data.truth).max() < 5 * 2 / np.sqrt(2000)
+    assert np.abs(draw("bounded_mean", n=1, d=20_000).truth).mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_sparse_mean_is_the_largest_of_truncated_normals():
+    s, d = 20, 20_000
+    means = np.array([draw("prior_mean", n=1, d=d, seed=seed, sparsity=s).truth for seed in range(20)])
+    assert ((means != 0).sum(axis=1) == s).all()
+    assert np.abs(means).max() <= 1
+    # Of N(0, γ²), γ² = 1/(4 log(d/4s)), the 20 largest of 20,000 lie beyond γ √(2 log 1000) or so.
+    gamma = (4 * np.log(d / (4 * s))) ** -0.5
+    smallest = np.sort(np.abs(means), axis=1)[:, -s]
+    assert 2.8 * gamma < smallest.mean() < 3.8 * gamma
+
+
+@pytest.mark.parametrize("sparsity", [None, 5])
+def test_regressions_suit_the_papers_assumptions(sparsity):
+    data = draw("prior_regression", n=4000, sparsity=sparsity, noise_std=2.0)
+    size = 50 if sparsity is None else sparsity
+    assert np.linalg.norm(data.truth) <= 1
+    assert np.abs(data.X).max() <= 1 / np.sqrt(size)
+    residual = data.y - data.X @ data.truth
+    assert residual.std() == pytest.approx(2.0, rel=0.05)
+    scores = residual[:, None] * data.X
+    assert np.mean(scores**2, axis=0) == pytest.approx(data.information, rel=0.2)
+
+
+@pytest.mark.parametrize("sparsity", [None, 5])
+def test_the_information_of_a_logistic_model(sparsity):
+    data = draw("prior_logistic", n=200_000, d=20, sparsity=sparsity)
+    assert set(np.unique(data.y)) == {0.0, 1.0}
+    scores = (data.y - 1 / (1 + np.exp(-data.X @ data.truth)))[:, None] * data.X
+    along = data.truth / np.linalg.norm(data.truth)
+    # Normal predictors are assumed: 3 % off for five coefficients.
+    for direction in (along, np.eye(20)[0], np.ones(20) / np.sqrt(20)):
+        assert np.var(scores @ direction) == pytest.approx(direction @ data.information @ direction, rel=0.05)
