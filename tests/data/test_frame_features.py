@@ -13,7 +13,7 @@ from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.registry import get_dataset
 from data.simulations.flock import PUBLISHED, compare
 
-N = 960
+N = 320
 
 
 @pytest.fixture(scope="module")
