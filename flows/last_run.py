@@ -9,7 +9,6 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
 from flows.studies.find_study import SCORECARD, TASKS, check_cell, find_study, nearest_name, study_names
 from tasks.faults import SpecError
-from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 
 
@@ -109,6 +108,8 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
 
 
 def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
+    from tasks.run.collect import read_results  # it imports Prefect, whose settings are not there yet
+
     manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"
     if not manifest or not results.exists():

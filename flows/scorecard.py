@@ -28,7 +28,7 @@ from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec
 
-_UNKNOWN = {"profile": "", "seed": DEFAULT_SEED, "command": f"dpcost run {NAME}"}
+COMMAND = f"dpcost run {NAME}"
 
 
 @flow(name=NAME, flow_run_name=run_name, persist_result=False, **HOOKS)
@@ -46,9 +46,7 @@ def run_scorecard(
     """
     folder = reports_folder(out, NAME)
     with recorded(NAME, profile):
-        record = judged(
-            folder, {"profile": profile, "seed": seed, "command": command or f"dpcost run {NAME}"}
-        )
+        record = judged(folder, {"profile": profile, "seed": seed, "command": command or COMMAND})
         index = write_index(folder)
         share_report(folder / NAME)
     return {
@@ -62,14 +60,12 @@ def run_scorecard(
 
 def judged(folder: Path, context: dict[str, Any]) -> dict[str, Any]:
     """Judge every claim as a task, found in the cache where nothing changed."""
-    specs, evidence = evidence_in(folder)
-    tables = {name: str(folder / name / "results.parquet") for name in evidence}
+    specs, tables, context = evidence_in(folder, context)
     plain = [spec.model_dump(mode="json") for spec in specs]
-    context = {"study": NAME, **context, "started": now(), "evidence": evidence}
-    inputs = [plain, evidence, str(folder), context["profile"], context["seed"]]
+    inputs = [plain, context["evidence"], str(folder), context["profile"], context["seed"]]
     code = [score.fn.__module__, *{module for spec in specs for module in spec.modules()}]
     key = cache_key("scorecard", code, *inputs, of_page=True)
-    arguments = (key, specs, tables, str(folder / NAME), context)
+    arguments = (key, specs, {name: str(path) for name, path in tables.items()}, str(folder / NAME), context)
     record: Record = score(*arguments)
     runs = 1
     if not intact(record):
@@ -83,24 +79,26 @@ def rebuild_scorecard(folder: Path) -> None:
         last = read_json(folder / NAME / "manifest.json")
     except (OSError, ValueError):
         last = {}
-    context = {key: last.get(key, value) for key, value in _UNKNOWN.items()}
-    specs, evidence = evidence_in(folder)
-    found = read_evidence(specs, {name: folder / name / "results.parquet" for name in evidence})
-    context = {"study": NAME, **context, "started": now(), "evidence": evidence}
-    write_scorecard(load_scorecard(), found, folder / NAME, context)
+    unknown = {"profile": "", "seed": DEFAULT_SEED, "command": COMMAND}
+    context = {key: last.get(key, value) for key, value in unknown.items()}
+    specs, tables, context = evidence_in(folder, context)
+    write_scorecard(load_scorecard(), read_evidence(specs, tables), folder / NAME, context)
 
 
-def evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, dict[str, Any]]]:
-    """Return the claims' studies, and of those with whole results in a folder sha256, profile and commit."""
+def evidence_in(
+    folder: Path, context: dict[str, Any]
+) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
+    """Return the claims' studies, the whole results in a folder, and a context that names them."""
     readable = {spec.name: spec for spec in readable_studies()}
     specs = [readable[name] for name in load_scorecard().studies if name in readable]
-    found: dict[str, dict[str, Any]] = {}
+    evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()
     for name in (spec.name for spec in specs):
+        table = folder / name / "results.parquet"
         try:
-            manifest = read_json(folder / name / "manifest.json")
-            sha256 = sha256_file(folder / name / "results.parquet")
+            manifest, sha256 = read_json(folder / name / "manifest.json"), sha256_file(table)
         except (OSError, ValueError):
             continue
         if manifest.get("results_sha256") == sha256:
-            found[name] = {"sha256": sha256, **{key: manifest.get(key) for key in ("profile", "commit")}}
-    return specs, found
+            evidence[name] = {"sha256": sha256, **{key: manifest.get(key) for key in ("profile", "commit")}}
+            tables[name] = table
+    return specs, tables, {"study": NAME, **context, "started": now(), "evidence": evidence}

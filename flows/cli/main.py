@@ -3,24 +3,28 @@
 Only what every command needs is imported here: each starts at once, and understands Ctrl-C from then on.
 """
 
+import errno
 import io
 import logging
 import os
 import re
 import signal
 import sys
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NoReturn
 
 import typer
 
+from data.errors import StoreError
+from data.store.folders import home
 from flows.cli import catalogs, privacy, runs
 from flows.cli.advise import advise
 from flows.cli.cache import cache_app
-from flows.cli.errors import explained, fail
 from flows.cli.init import init
 from flows.cli.local import local_app
 from flows.cli.options import help_or_version
 from flows.record.progress import say
+from flows.server.processes import ServerError
 
 app = typer.Typer(
     help="Measure what privacy costs: private and non-private estimators side by side on real data.",
@@ -35,6 +39,10 @@ app.command()(advise)
 app.add_typer(cache_app, name="cache")
 app.add_typer(local_app, name="local")
 
+# Faults of a named file that the user can mend.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_MENDABLE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_MENDABLE |= {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 _CTRL_C = 130  # what the parser makes of it
 
 
@@ -88,3 +96,54 @@ def _show_warnings() -> None:
     for name in ("data", "dpalgos", "tasks", "flows"):
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
+
+
+def explained(error: Exception) -> tuple[str, int]:
+    """Return one sentence about an error, and the exit status: 2 for what the user can mend, else 1."""
+    from flows.server.prefect_server import wrong_setting
+    from tasks.faults import MENDABLE, NO_MEMORY
+
+    if isinstance(error, MENDABLE):
+        return str(error), 2
+    if isinstance(error, ServerError):
+        return str(error), 1
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"cannot use {error.filename}: {error.strerror}", 2 if error.errno in _MENDABLE else 1
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return (
+            "there is no space left for the files or the output, or ulimit -f allows no more; free some and "
+            "run the same command again",
+            2,
+        )
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and "map segment" in str(error)):
+        return NO_MEMORY, 2
+    if sentence := wrong_setting(error):
+        return sentence, 2
+    return _internal(error), 1
+
+
+def fail(sentence: str, status: int = 2) -> NoReturn:
+    """Say on standard error what is wrong, several faults below each other, and end with a status."""
+    lines = sentence.split("\n  ")
+    shown = [re.sub(r"[\x00-\x1f\x7f]", lambda odd: repr(odd[0])[1:-1], line) for line in lines]
+    say("dpcost: " + "\n  ".join(shown))
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again at its end, and says so
+    sys.exit(status)
+
+
+def _internal(error: Exception) -> str:
+    """Log an error that nobody foresaw, without its message, and return what to do about it."""
+    from tasks.faults import without_message
+
+    fault = without_message(error)
+    try:
+        log = home() / "faults.log"
+        with log.open("a") as file:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            print(now, fault, *fault.frames, sep="\n  ", file=file)
+    except (OSError, StoreError):
+        return f"internal error, {fault}; please report it"
+    return f"internal error, {fault}; please report it with the last entry of {log}"

@@ -56,17 +56,7 @@ def _best_effort(function: Callable[P, None]) -> Callable[P, None]:
 
 
 class ProgressArtifact:
-    """How many of a run's blocks are finished, as a bar on the server's pages.
-
-    Parameters
-    ----------
-    study : str
-        The study's name.
-    n_blocks : int
-        What there is to do.
-    clock : callable
-        Returns seconds.
-    """
+    """How many of a run's blocks are finished, as a bar on the server's pages."""
 
     def __init__(self, study: str, n_blocks: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._study, self._n_blocks, self._clock = study, n_blocks, clock
@@ -121,14 +111,9 @@ def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
 
 
 class LastResults:
-    """The results of a study's last run, kept while the next one takes their place.
+    """The results of a study's last run in a folder, kept while the next one takes their place.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the study's results lie.
-    settings : dict
-        Profile and replicates of the run that comes: results of others are not its last ones.
+    `settings` are profile and replicates of the run that comes: results of others are not its last ones.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:

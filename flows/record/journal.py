@@ -138,53 +138,61 @@ def holds_place(home: Path) -> bool:
 def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[None]:
     """Hold the one place in `home` for a run; wait for it if another process has it, root's or its owner's.
 
-    The lock belongs to the open file, so the kernel frees it however the process ends. Ctrl-C ends
-    the wait. Inside the body the same process may ask for it again.
+    Ctrl-C ends the wait. Inside the body the same process may ask for it again.
+    """
+    if holds_place(home):
+        yield
+        return
+    waits = f"is using {home}; waiting for it to end (Ctrl-C to give up)"
+    with locked(home, LOCK, lambda holder: say(f"another run (process {holder}) {waits}")):
+        _HELD.add(home.resolve())
+        try:
+            yield
+        finally:
+            _HELD.discard(home.resolve())
+
+
+@contextlib.contextmanager
+def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[None]:
+    """Hold a file of `home` locked; where another process has it, `taken` gets its number, and then wait.
+
+    The lock belongs to the open file, so the kernel frees it however the process ends.
 
     Raises
     ------
     StoreError
         If `home` is on a network file system, where locks are not to be trusted, or another account's.
     """
-    if holds_place(home):
-        yield
-        return
     require_local_disk("DPCOST_HOME", home)
     require_own_home(home)
     private_folder(home)
-    descriptor = _locked(home, say)
+    descriptor = _locked(home / name, taken)
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} of {account(os.getuid())}\n".encode(), 0)
-        _HELD.add(home.resolve())
         yield
     finally:
-        _HELD.discard(home.resolve())
         os.close(descriptor)
 
 
-def _locked(home: Path, say: Callable[[str], object]) -> int:
-    """Return the open lock file of a home, locked; open it again if it was deleted during the wait."""
+def _locked(path: Path, taken: Callable[[str], object]) -> int:
+    """Return an open file, locked; open it again if it was deleted during the wait."""
     while True:
-        descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip() or "unknown"
-                say(
-                    f"another run (process {holder}) is using {home}; waiting for it to end "
-                    "(Ctrl-C to give up)"
-                )
+                taken(os.pread(descriptor, 100, 0).decode(errors="replace").strip() or "unknown")
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(home / LOCK)):
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                     return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-        private_folder(home)
+        private_folder(path.parent)
 
 
 def _written(home: Path, entry: JournalEntry) -> JournalEntry:

@@ -16,14 +16,7 @@ _SECONDS_BETWEEN_TICKS = 1.0
 class Progress:
     """Counts finished blocks and estimates the time left from those that were computed.
 
-    Parameters
-    ----------
-    n_blocks, total_work : int
-        What there is to do; the work of a block is in any unit.
-    stream : file
-        Where to write.
-    clock : callable
-        Returns seconds.
+    The work of a block is in any unit.
     """
 
     def __init__(

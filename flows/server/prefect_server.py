@@ -31,7 +31,6 @@ from tasks.faults import SpecError
 
 HOST = "127.0.0.1"
 LOST_AFTER = 90.0
-MAX_RESTARTS = 5
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
@@ -100,7 +99,7 @@ def prefect_server(
             except ServerError as error:
                 remedy = f"if its database is damaged, delete {home / 'prefect'}: that loses no result"
                 raise ServerError(f"{error}; run the same command again, or, {remedy}") from None
-            threading.Thread(target=_keep, args=(server, say, when_lost), daemon=True).start()
+            threading.Thread(target=_tell_when_dead, args=(server, when_lost), daemon=True).start()
         yield api_url
 
 
@@ -135,17 +134,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _keep(server: ChildProcess, say: Say, when_lost: Say) -> None:
-    """Start a server again that died, on the same port: no supervisor stands behind a command's server."""
-    for number in range(1, MAX_RESTARTS + 1):
-        if server.wait():
-            return
-        how = server.ended()
-        server.stop()  # what its watcher left, if that was killed
-        say(f"{how}; starting it again ({number} of at most {MAX_RESTARTS} times)")
-        server.start()
+def _tell_when_dead(server: ChildProcess, when_lost: Say) -> None:
+    """Wait until a private server ends, and tell why unless it was stopped."""
     if not server.wait():
-        when_lost("the server keeps dying and is not started again")
+        when_lost(server.ended())
 
 
 def authentication_file(home: Path) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import os
 import shlex
 import signal
@@ -22,7 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from data.store import folders as store
-from data.store.home_checks import require_local_disk, require_own_home
+from flows.record.journal import locked
+from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs
 from flows.server.deploy import POOL, PROJECT
 from flows.server.interruption import termination_as_exit
 from flows.server.postgres import DATABASE_URL, start_postgres
@@ -97,18 +97,11 @@ def serving(
         }
         stack.enter_context(client_environment(settings))
         _deploy_all()
-        _mark_dead(home, say)
+        mark_deployed_runs(say)
+        mark_dead_runs(home, say)
         started.append(_worker(home))
         started[-1].start()
         yield api_url, started
-
-
-def _mark_dead(home: Path, say: Say) -> None:
-    """Mark the runs that died with an earlier worker or command, before a worker is there."""
-    from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs
-
-    mark_deployed_runs(say)
-    mark_dead_runs(home, say)
 
 
 def _worker(home: Path) -> ChildProcess:
@@ -191,24 +184,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-@contextlib.contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Hold the home's one place for a standing server; the kernel frees it however the process ends."""
-    require_local_disk("DPCOST_HOME", home)
-    require_own_home(home)
-    store.private_folder(home)
-    with open(home / "serve.lock", "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ServerError(
-                f"{home} has a standing server already (process {file.read().strip() or 'unknown'}); "
-                "stop that one, or set DPCOST_HOME to another folder"
-            ) from None
-        file.truncate(0)
-        print(os.getpid(), file=file, flush=True)
-        yield
+def _alone(home: Path) -> contextlib.AbstractContextManager[None]:
+    """Hold the home's one place for a standing server."""
+
+    def refuse(holder: str) -> None:
+        raise ServerError(
+            f"{home} has a standing server already (process {holder}); stop that one, or set DPCOST_HOME to "
+            "another folder"
+        )
+
+    return locked(home, "serve.lock", refuse)
 
 
 def _wait_for(api_url: str) -> None:

@@ -268,6 +268,16 @@ def test_starting_is_light():
     assert done.stdout == "[]\n"
 
 
+def test_nothing_imports_prefect_before_a_run_has_its_settings():
+    """Prefect reads them when it is first imported."""
+    import subprocess
+
+    modules = ("flows.cli.runs", "flows.cli.launch", "flows.last_run", "flows.studies.find_study")
+    code = f"import sys, {', '.join(modules)}; print('prefect' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def launched_scorecard(dpcost, monkeypatch, out, profile):
     """Return where a scorecard's reports would go, and what is said before it runs."""
     asked = {}

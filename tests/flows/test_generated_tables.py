@@ -163,13 +163,13 @@ def test_a_small_table_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 136))
+@pytest.mark.parametrize("seed", range(100, 116))
 def test_a_table_of_any_sort_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
     check(Generated(seed), tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200, 212))
+@pytest.mark.parametrize("seed", range(200, 206))
 def test_a_table_of_users_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
     table = Generated(seed, (9, 40, 200, 1000)[seed % 4], 2 + seed % 3)
     table.add_users()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from small_project import STUDY
 
-N_RANDOM = 200
+N_RANDOM = 80
 ROWS = "age,weight\n" + "".join(f"{20 + i % 60},{50 + i % 40}\n" for i in range(200))
 CONFIG = """
 [dataset]

@@ -1,5 +1,6 @@
 """Files that a command must not read to their end, and files that it must not replace."""
 
+import itertools
 import os
 import socket
 import stat
@@ -68,8 +69,9 @@ def analyst_study(folder):
     return completed(folder / "own.toml", (-1, 1))
 
 
-@pytest.mark.parametrize("kind", NO_FILES)
-@pytest.mark.parametrize("case", READING)
+@pytest.mark.parametrize(
+    ("case", "kind"), [*zip(READING, itertools.cycle(NO_FILES)), *(("init", kind) for kind in NO_FILES)]
+)
 def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
     own = analyst_study(folder)
     for name in ("odd", "odd.toml", "odd.csv", "reports/housing/manifest.json"):
@@ -82,8 +84,10 @@ def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
     assert "internal error" not in err
 
 
-@pytest.mark.parametrize("kind", [*NO_FILES, "link"])
-@pytest.mark.parametrize("case", WRITING)
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [("reports", "socket"), ("reports", "link"), ("a state", "folder"), ("a backup", "pipe")],
+)
 def test_only_a_regular_file_is_replaced(command_line, folder, case, kind):
     command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
     out = make(kind, folder / "out")
@@ -97,8 +101,13 @@ def test_only_a_regular_file_is_replaced(command_line, folder, case, kind):
     assert (folder / "rows.csv").read_text() == ROWS
 
 
-@pytest.mark.parametrize("out", ["rows.csv", "local.toml", "same.csv", "notes.txt", ".", ""])
-@pytest.mark.parametrize("case", WRITING)
+@pytest.mark.parametrize(
+    ("case", "out"),
+    [
+        *(("reports", out) for out in ("rows.csv", "local.toml", "same.csv", "notes.txt", ".", "")),
+        *(("a state", "local.toml"), ("a backup", "notes.txt")),
+    ],
+)
 def test_no_input_and_no_file_of_another_kind_is_replaced(command_line, folder, case, out):
     command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
     os.link(folder / "rows.csv", folder / "same.csv")
@@ -118,14 +127,6 @@ def test_what_a_command_wrote_may_be_replaced(command_line, folder, case):
         assert command_line(*WRITING[case].format(out="out").split())[0] == 0
 
 
-def test_a_state_is_not_replaced_by_the_next(command_line, folder):
-    command_line(*["local", "round", "--config", "local.toml", "--out", "state.json"])
-    before = (folder / "state.json").read_bytes()
-    command = "local round --state state.json --out state.json"
-    assert command_line(*command.split())[0] == 2
-    assert (folder / "state.json").read_bytes() == before
-
-
 def test_an_empty_file_may_be_filled(tmp_path):
     (tmp_path / "empty").touch()
     check_output(tmp_path / "empty", (), b"ARROW1")
@@ -143,9 +144,7 @@ def test_a_page_takes_the_place_of_no_link(tmp_path):
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    "state", ["[" * 100_000 + "]" * 100_000, '{"settings":' * 50_000 + "1" + "}" * 50_000, "[]", "3"]
-)
+@pytest.mark.parametrize("state", ["[" * 100_000 + "]" * 100_000, "[]"])
 def test_a_state_that_is_no_state_is_refused(command_line, folder, state):
     (folder / "state.json").write_text(state)
     command = "local report --data rows.csv --state state.json --out r.arrow"
@@ -161,19 +160,10 @@ def test_deep_json_beside_a_report_is_no_internal_error(command_line, folder, na
     assert command_line("report", "housing", "--out", "out")[0] == 2
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"), [("smoke = 2", "smoke = 1_000_000_000"), ("paper = 200", "paper = 100_001")]
-)
-def test_repetitions_without_end_are_refused(tmp_path, line, fault):
-    assert line in STUDY
-    (tmp_path / "mine.toml").write_text(STUDY.replace(line, fault))
+def test_repetitions_without_end_are_refused(tmp_path):
+    (tmp_path / "mine.toml").write_text(STUDY.replace("paper = 200", "paper = 100_001"))
     with pytest.raises(SpecError, match=r"replicates.*100000, got"):
         find_study(str(tmp_path / "mine.toml"))
-
-
-def test_advice_on_repetitions_without_end_is_refused(command_line):
-    status, _, err = command_line("advise", "housing", "--reps", 10**9)
-    assert (status, "--reps" in err) == (2, True)
 
 
 def test_a_null_character_in_a_path_is_told(command_line, folder):
@@ -190,7 +180,7 @@ def test_a_table_that_no_study_file_can_declare_is_refused(command_line, folder)
     assert not (folder / "mine.toml").exists()
 
 
-@pytest.mark.parametrize("level", ["nan", "inf", "0", "1", "-0.5"])
+@pytest.mark.parametrize("level", ["nan", "1"])
 def test_an_interval_at_no_level_is_refused(command_line, folder, level):
     (folder / "release.toml").write_text(
         '[dataset]\nname = "people"\n[columns]\nx = ["a"]\n[bounds]\nvalue_bound = 1.0\n'

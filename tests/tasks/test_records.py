@@ -1,4 +1,3 @@
-import errno
 import json
 import shutil
 from unittest.mock import Mock
@@ -10,7 +9,7 @@ from prefect.serializers import JSONSerializer
 
 from data.errors import StoreError
 from tasks.cache.keys import UNCACHED, CacheKey, cache_key
-from tasks.cache.policy import ByKey, RecordFolder
+from tasks.cache.policy import ByKey
 from tasks.cache.records import (
     SERIALIZER,
     at_hand,
@@ -103,30 +102,6 @@ def test_plain_json_is_read_back(home):
     assert ByKey().compute_key(CONTEXT, {"key": "block-2"}, {}) == "block-2"
 
 
-def test_records_are_kept_in_the_home_of_the_machine_that_computes(home):
-    context = Mock(result_store=ResultStore(result_storage=LocalFileSystem(basepath="/elsewhere")))
-    ByKey().compute_key(context, {"key": "block-1"}, {})
-    assert context.result_store.result_storage.basepath == str(records_folder(home))
-
-
-def test_a_record_that_cannot_be_kept_is_told_once_and_the_last_one_stays(home, monkeypatch, caplog):
-    folder = records_folder(home)
-    records = RecordFolder(basepath=str(folder))
-    records.write_path("block-1", b"whole")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("data.store.folders.os.replace", full)
-    for name in ("block-1", "block-2"):
-        with pytest.raises(StoreError, match="the disk is full"):
-            records.write_path(name, b"other")
-    (told,) = caplog.messages
-    assert told.startswith(f"cannot write {folder}/block-1: the disk is full; free some space")
-    assert told.endswith("this run goes on, but the next one will compute this again")
-    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("block-1", b"whole")]
-
-
 @pytest.fixture
 def shared(home, tmp_path, monkeypatch):
     """A record with a second file, in a shared store only."""
@@ -138,7 +113,8 @@ def shared(home, tmp_path, monkeypatch):
 
 
 def test_a_record_of_the_shared_store_is_adopted_and_its_files_are_brought(home, shared):
-    context = Mock(result_store=ResultStore(serializer=JSONSerializer()))
+    folder = LocalFileSystem(basepath=str(records_folder(home)))
+    context = Mock(result_store=ResultStore(serializer=JSONSerializer(), result_storage=folder))
     ByKey().compute_key(context, {"key": "block-1"}, {})
     assert stored_record(records_folder(home) / "block-1") == shared
     assert looked_up(home, (records_folder(home) / "block-1").read_text())

@@ -170,12 +170,8 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
 def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     project = standing
     command = [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", "-p"]
-    said = {}
-    for wrong in (
-        *("reps=0", "seed=-1", "workers=-1", "workers=2000", 'workers="all"'),
-        *('profile="smke"', "refresh_task=foo", "color=1"),
-        *('study="/etc/passwd.toml"', 'study="fair"', 'out="../out"', 'out="/tmp/out"'),
-    ):
+    said = {}  # test_forms.py has every case
+    for wrong in ("workers=-1", 'workers="all"', "color=1", 'study="fair"', 'out="../out"'):
         done = subprocess.run(
             [*command, wrong],
             env=project.environment,

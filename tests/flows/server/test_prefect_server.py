@@ -274,12 +274,10 @@ def test_the_server_of_a_killed_run_ends_and_others_stay(home):
 
 
 COUNTED_RUN = """
-import os, signal, sys, time
+import sys, time
 from pathlib import Path
 from flows.server.prefect_server import prefect_server, wait_until_recorded
-from flows.server.processes import started_processes
-home, n_runs, kill = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "kill"
-with prefect_server(home, say=lambda sentence: print(sentence, flush=True)):
+with prefect_server(Path(sys.argv[1])):
     from prefect import flow, task
     from prefect.runtime import flow_run
 
@@ -290,25 +288,35 @@ with prefect_server(home, say=lambda sentence: print(sentence, flush=True)):
 
     @flow
     def adding():
-        futures = [one.submit(number) for number in range(n_runs)]
-        if kill:
-            os.kill(max(each.process.pid for each in started_processes(home)), signal.SIGKILL)
-        assert sum(future.result() for future in futures) == sum(range(n_runs))
+        assert sum(future.result() for future in one.map(range(n_runs))) == sum(range(n_runs))
         return flow_run.id
 
-    flow_run_id = adding()
-    print("recorded", wait_until_recorded(str(flow_run_id), n_runs))
-    print("recorded", wait_until_recorded(str(flow_run_id), n_runs + 1, timeout=0.3))
+    n_runs = int(sys.argv[2])
+    flow_run_id = str(adding())
+    print("recorded", wait_until_recorded(flow_run_id, n_runs))
+    print("recorded", wait_until_recorded(flow_run_id, n_runs + 1, timeout=0.3))
 """
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("how", ["undisturbed", "kill"])
-def test_every_task_run_is_on_record_before_the_server_goes_even_one_that_died(home, how):
-    said, _ = python(COUNTED_RUN, home, 20, how, PREFECT_LOGGING_LEVEL="CRITICAL").communicate(timeout=240)
+def test_every_task_run_is_on_record_before_the_server_goes(home):
+    said, _ = python(COUNTED_RUN, home, 20, PREFECT_LOGGING_LEVEL="CRITICAL").communicate(timeout=240)
     assert said.count("recorded 20") == 2, said
-    assert ("the server ended with exit status" in said) == (how == "kill")
     assert started_processes(home) == []
+
+
+@pytest.mark.server
+def test_a_server_that_dies_is_told_and_one_that_is_stopped_is_not(home):
+    lost = []
+    for kill in (False, True):
+        with prefect_server(home, when_lost=lost.append):
+            process = the_server_of(ProcessIdentity.of(os.getpid()), home)
+            if kill:
+                os.kill(process.pid, signal.SIGKILL)
+                until(lambda: lost)
+        end_own_processes()
+    assert len(lost) == 1
+    assert lost[0].startswith("the server ended with exit status")
 
 
 @pytest.mark.server
