@@ -43,7 +43,6 @@ WRONG = {
     "audit dp_mean --trials 10": ("--trials", "'10'"),
     "audit dp_mean --epsilon 1e300": ("epsilon", "1e+300"),
     "audit dp_mean --interval nan": ("interval", "nan"),
-    "advise housing --reps 0": ("--reps", "'0'"),
     "advise housing --error nan": ("--error", "nan"),
     "run a\nb": ("a\\nb",),
     "estimators dp_maen": ("'dp_maen'", "'dp_mean'"),
