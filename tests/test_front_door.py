@@ -12,7 +12,8 @@ PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 # Modules of other libraries that their documentation names. Look a new one up there before adding it.
 _LIST = """
 bed_reader dask distributed dp_accounting dp_accounting.pld dp_accounting.pld.privacy_loss_distribution
-fsspec fsspec.implementations.dirfs httpx jinja2 markupsafe matplotlib matplotlib.axes matplotlib.collections matplotlib.figure
+fsspec fsspec.implementations.dirfs
+httpx jinja2 markupsafe matplotlib matplotlib.axes matplotlib.collections matplotlib.figure
 matplotlib.lines matplotlib.textpath matplotlib.ticker numpy numpy.typing opendp.prelude pandas
 pandera.pandas platformdirs pooch prefect prefect.artifacts prefect.blocks.system prefect.cache_policies
 prefect.client.orchestration prefect.client.schemas prefect.client.schemas.actions
