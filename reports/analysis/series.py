@@ -201,6 +201,12 @@ class View:
     def _rows(self, setting: Setting) -> pd.DataFrame:
         return self._by_setting.get(setting, self.private.iloc[:0])
 
+    @cached_property
+    def _without(self) -> tuple[pd.DataFrame, ...]:
+        """The rows of each non-private estimator and of the zero vector."""
+        rows = self.table[self.table["role"].isin(("nonprivate", "zero"))]
+        return tuple(others for _, others in rows.groupby("estimator", sort=False))
+
     def series(self, setting: Setting | None) -> tuple[Series, ...]:
         """Return every line of a setting: private ones by catalog order, then non-private, then zero."""
         if setting not in self._series:
@@ -209,8 +215,7 @@ class View:
 
     def _build_series(self, setting: Setting | None) -> tuple[Series, ...]:
         rows = [] if setting is None else [self._rows(setting)]
-        without = self.table[self.table["role"].isin(("nonprivate", "zero"))]
-        for _, others in without.groupby("estimator", sort=False):
+        for others in self._without:
             fitting = others[others["panel"] == (setting.panel if setting else "")]
             rows.append(fitting if len(fitting) else others[others["panel"] == ""])
         out = []

@@ -12,6 +12,7 @@ from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
 from reports.analysis.series import Series, Setting, View
 from reports.charts import palette
 from reports.charts.axes import (
+    PRINTED_DASH,
     WIDE,
     ZERO_DOTS,
     EndLabel,
@@ -88,8 +89,13 @@ def _figure(curves: Mapping[str, tuple[Series, list[tuple[float, float]]]], aske
     ax.set(xscale="log", yscale="log")
     ax.axvline(asked, color=palette.ZERO_LINE, linewidth=1.2, linestyle=ZERO_DOTS)
     for series, points in curves.values():
-        marker = palette.marker(series.info.order, series.form_index)
-        ax.plot(*zip(*points, strict=True), color=series_color(series), linewidth=2, marker=marker)
+        ax.plot(
+            *zip(*points, strict=True),
+            color=series_color(series),
+            linewidth=2,
+            linestyle=PRINTED_DASH if series.calibration == "paper" else "-",
+            marker=palette.marker(series.info.order, series.form_index),
+        )
     set_ticks(ax, "x", sorted({epsilon for _, points in curves.values() for epsilon, _ in points}))
     set_log_ticks(ax, "y", 9)
     labels = []
