@@ -49,12 +49,15 @@ class DeclaredTable:
         How many were left out, and why.
     moved : tuple of Repair
         In how many rows a number beyond its bounds became the nearer one, by column.
+    sides : dict of str to (m,) array
+        For each such column −1 or 1 where the nearer bound was the lower or the upper one, else 0.
     """
 
     table: dict[str, npt.NDArray[Any]]
     kept: npt.NDArray[np.bool_]
     repairs: tuple[Repair, ...]
     moved: tuple[Repair, ...]
+    sides: dict[str, npt.NDArray[np.int8]]
 
 
 def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
@@ -146,7 +149,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     n_rows = len(values[columns[0].name])
     if declaration.n_rows is not None:
         _refuse_other_size(path, "rows", n_rows, declaration.n_rows)
-    moved = _clipped(columns, values)
+    moved, sides = _clipped(columns, values)
     _refuse_undeclared(path, columns, values)
     kept, repairs = _filled(path, declaration, values)
     table: dict[str, npt.NDArray[Any]] = {}
@@ -163,7 +166,8 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         users = ids.codes()
         _refuse_other_size(path, "users", int(users.max()) + 1, declaration.n_users)
         table[user_id] = np.unique(users[kept], return_inverse=True)[1]
-    return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved)
+    sides = {name: found[kept] for name, found in sides.items()}
+    return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
 
 
 def _values(
@@ -198,20 +202,21 @@ def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) 
 
 def _clipped(
     columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
-) -> tuple[Repair, ...]:
-    """Move numbers beyond the bounds of columns that say so, in place; return in how many rows of each.
+) -> tuple[tuple[Repair, ...], dict[str, npt.NDArray[np.int8]]]:
+    """Move numbers beyond the bounds of columns that say so, in place; return in how many rows, and which.
 
     By public bounds, each row by itself: a row stays a row. Infinity, which stands for text, too, is left.
     """
-    moved = []
+    moved, sides = [], {}
     for column in columns:
         if column.clip and not column.categories:
             found = values[column.name]
             outside = _outside(column, found)
+            sides[column.name] = (outside * np.where(found > column.upper, 1, -1)).astype(np.int8)
             found[outside] = np.clip(found[outside], column.lower, column.upper)
             if count := int(outside.sum()):
                 moved.append(Repair(f"column {column.name}", count))
-    return tuple(moved)
+    return tuple(moved), {name: side for name, side in sides.items() if side.any()}
 
 
 def _refuse_undeclared(

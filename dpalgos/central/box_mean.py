@@ -19,10 +19,9 @@ box; l, w and the last clip are post-processing.
     ``"least"``     the one whose variances have the smaller sum, by the formulas: public. For δ = 10⁻⁹ and
                     columns of one width the cube is better up to about a hundred columns.
 
-``interval``: a share of ε, or of μ², pays for one more release, per column the mean of squared offsets from
-the middle of the bounds, relative to half of the width, and the share of entries beyond the bounds. A row
-moves each of these 2d numbers by at most 1/n, all at once (:mod:`dpalgos.intervals.entries`). Noise in a cube
-reaches further than normal noise of the same variance in few columns, and is counted so
+``interval``: a share of ε, or of μ², pays for per column the mean of squared offsets from the middle of the
+bounds, relative to half of the width, and for the shares of rows by size (:mod:`dpalgos.intervals.entries`).
+Noise in a cube reaches further than normal noise of the same variance in few columns, and is counted so
 (:mod:`dpalgos.steps.denoising`).
 
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
@@ -33,7 +32,7 @@ Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K
 box in which a row moves the mean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -46,13 +45,12 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import (
     CUBE_SHARE,
-    SQUARES,
-    beyond,
-    relative_squares,
-    release_squares,
-    release_squares_in_a_cube,
+    INTERVAL,
+    RelativeSquares,
+    TruncatedEntries,
 )
-from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
+from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.tails import TAIL
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
@@ -114,7 +112,8 @@ def witnesses(params: BoxMeanParams, d: int, published: Sequence[FloatArray]) ->
     middle, response = (lower + upper) / 2, np.zeros(1)
     return {
         "mean": (lower, response, upper, response),
-        SQUARES: (middle, response, upper + (upper - lower), response),
+        SCORE_MOMENTS: (middle, response, upper, response),
+        TAIL: (middle, response, upper + 2 * (upper - lower), response),
     }
 
 
@@ -147,7 +146,10 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    by_mu, by_epsilon = _budget(params, INTERVAL_SHARE), _budget(params, CUBE_SHARE)
+    by_mu, by_epsilon = (
+        _budget(params, interval_shares(0.5, MEAN_SHARE)),
+        _budget(params, {INTERVAL: CUBE_SHARE}),
+    )
     whole = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
     by_gaussian = (whole * float(widths.sum())) ** 2
@@ -178,33 +180,26 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             )
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
     if params.interval is not None:
-        middle, half = (lower + upper) / 2, widths / 2
-        squares = sample.clipped_means(relative_squares(middle[:, 0], half[:, 0]), 1.0)
-        shares = sample.clipped_means(beyond(middle[:, 0], half[:, 0]), 1.0)
-        if gaussian:
-            z = by_mu.gaussian_multiplier(SQUARES)
-            told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=z)
-        else:
-            spent = _BELOW * by_epsilon.split_epsilon(SQUARES)
-            told = release_squares_in_a_cube(transcript, squares, shares, half=half, n_rows=n, epsilon=spent)
-        note_mean_interval(
+        middle, half = (lower + upper)[:, 0] / 2, widths[:, 0] / 2
+        entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
+        squares = RelativeSquares(tuple(middle), tuple(half))
+        entries.note_interval(
             transcript,
             params.interval,
-            squares=told.squares,
-            squares_std=told.std,
-            offset=mean - middle,
-            noise_std=reach,
-            share=told.share,
+            squares=sample.clipped_means(squares, 1.0),
+            above=entries.shares_above(sample),
             n_rows=n,
+            noise_std=reach,
+            multiplier=by_mu.gaussian_multiplier if gaussian else None,
+            epsilon=_BELOW * by_epsilon.split_epsilon(INTERVAL),
         )
     return mean
 
 
-def _budget(params: BoxMeanParams, share_of_squares: float) -> Budget:
-    """Return how μ², or ε, is spent on the mean and on the squares of an interval."""
-    shares = {"mean": 1.0}
-    if params.interval is not None:
-        shares = {"mean": 1 - share_of_squares, SQUARES: share_of_squares}
+def _budget(params: BoxMeanParams, told: Mapping[str, float]) -> Budget:
+    """Return how μ², or ε, is spent on the mean and on what an interval needs."""
+    told = {} if params.interval is None else told
+    shares = {"mean": 1 - sum(told.values()), **told}
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 

@@ -21,9 +21,8 @@ Calibrations
 release and the public noise level alone.
 
 ``interval`` (``truncation="bound"`` only: quantiles cut off entries on purpose) reserves a share of μ² for
-one more release, per column the mean of (Π_R(x)/R)² and the share of entries beyond ±R. A row moves each of
-these 2d numbers by at most 1/n, in ℓ2 √(2d)/n (:mod:`dpalgos.intervals.entries`): a row of zeros against one
-beyond R.
+per column the mean of (Π_R(x)/R)², √d/n in ℓ2, and the shares of rows by size, √2/n
+(:mod:`dpalgos.intervals.entries`).
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
@@ -39,8 +38,9 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import SQUARES, beyond, relative_squares, release_squares
-from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
+from dpalgos.intervals.entries import RelativeSquares, TruncatedEntries
+from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.tails import TAIL
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -84,7 +84,8 @@ def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> 
     return {
         "mean": pair(row, -row),
         LABEL: quantile_witness(params.value_bound, d),
-        SQUARES: pair(0 * row, 2 * row),
+        SCORE_MOMENTS: pair(0 * row, 2 * row),
+        TAIL: pair(0 * row, 9 * row),
     }
 
 
@@ -125,45 +126,25 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     if params.shrinkage == "james_stein":
         released = james_stein(released, (multiplier * sensitivity) ** 2)
     if params.interval is not None:
-        noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
-        _note_interval(sample, params, params.interval, released, noise_std, transcript)
+        ends = np.full((sample.n_features, 1), bound)
+        entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
+        squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
+        entries.note_interval(
+            transcript,
+            params.interval,
+            squares=sample.clipped_means(squares, 1.0),
+            above=entries.shares_above(sample),
+            n_rows=sample.n_rows,
+            noise_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
+            multiplier=_budget(params).gaussian_multiplier,
+        )
     return released
-
-
-def _note_interval(
-    sample: Sample,
-    params: DPMeanParams,
-    level: float,
-    mean: FloatArray,
-    noise_std: FloatArray,
-    transcript: Transcript,
-) -> None:
-    """Release squares and shares beyond the bound, and note half-widths."""
-    bound, d = params.value_bound, sample.n_features
-    middle, half = np.zeros(d), np.full(d, bound)
-    told = release_squares(
-        transcript,
-        sample.clipped_means(relative_squares(middle, half), 1.0),
-        sample.clipped_means(beyond(middle, half), 1.0),
-        half=half[:, None],
-        n_rows=sample.n_rows,
-        multiplier=_budget(params).gaussian_multiplier(SQUARES),
-    )
-    note_mean_interval(
-        transcript,
-        level,
-        squares=told.squares,
-        squares_std=told.std,
-        offset=mean,
-        noise_std=noise_std,
-        share=told.share,
-        n_rows=sample.n_rows,
-    )
 
 
 def _budget(params: DPMeanParams) -> Budget:
     """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
-    shares = {"mean": params.rest} | ({} if params.interval is None else {SQUARES: INTERVAL_SHARE})
+    shares = interval_shares(params.interval, MEAN_SHARE)
+    shares["mean"] = 1 - sum(shares.values())
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 

@@ -57,7 +57,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_glm import check_has_interval
 from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.glm_levels import GLMLevels, with_one
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
@@ -150,7 +151,7 @@ def witnesses(
         CURVATURE_COUNTS: (first, zero, 0 * first, zero),
         CURVATURE: (first, zero, last, zero),
         SCORE_MOMENTS: (row, label, np.roll(row, -1), label),
-        SHARE_CLIPPED: (row, label, 0 * row, label),
+        TAIL: (row, label, 0 * row, label),
     }
 
 

@@ -62,21 +62,27 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
     INTERVAL_SHARE,
     SCORE_MOMENTS,
-    SHARE_CLIPPED,
     IntervalParams,
     interval_shares,
     release_score_moments,
 )
 from dpalgos.intervals.regression import note_step_interval, unresolved_coordinates
-from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
+from dpalgos.intervals.tails import TAIL, shares_above
+from dpalgos.mechanisms.clip_levels import (
+    N_COUNTS,
+    RegressionLevels,
+    WantedRows,
+    with_response,
+    with_zero,
+)
 from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, counts_above
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import combined_steps, james_stein
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import BoolArray, FloatArray
@@ -205,7 +211,7 @@ def witnesses(
         "gradients above a level": (first, 1e9 * large, 0 * first, zero),
         "preconditioned gradient": (first, 1e9 * large, first, -1e9 * large),
         SCORE_MOMENTS: (first, 1e9 * large, last, 1e9 * large),
-        SHARE_CLIPPED: (first, 1e9 * large, 0 * first, zero),
+        TAIL: (first, 1e9 * large, 0 * first, zero),
     }
 
 
@@ -237,9 +243,9 @@ def preconditioned_regression(
     )
 
     multiplier = budget.gaussian_multiplier("moments")
-    row_level = levels.rows()
+    made = with_response if params.interval is None else with_zero
     white = first = private_whitening(
-        transcript, sample, with_response, row_level, noise_multiplier=multiplier
+        transcript, sample, made, levels.rows(made), noise_multiplier=multiplier
     )
     family = get_family("gaussian")
     rows = WhitenedScores(sample, family, first.matrix)
@@ -274,7 +280,7 @@ def preconditioned_regression(
         theta = theta + schedule.step_size * released
 
     if params.interval is not None:
-        _note_interval(transcript, params.interval, budget, sample, at, white, row_level, steps[-1])
+        _note_interval(transcript, params.interval, budget, sample, at, white, steps[-1])
     else:
         last = steps[schedule.n_left_out :]
         theta, variance = combined_steps(
@@ -304,17 +310,13 @@ def _note_interval(
     sample: Sample,
     at: ScoresAt,
     white: Whitening,
-    row_level: FloatArray,
     last: _Step,
 ) -> None:
     """Release what the last step's error depends on, and note the interval."""
-    clipped = at.norms().then(
-        lambda group, norms: _clipped(group, norms, last.level[group.replicates], row_level[group.replicates])
-    )
     scores = release_score_moments(
         transcript,
         at.clipped_second_moments(last.level),
-        counts_above(clipped, np.zeros_like(last.level)) / sample.n_rows,
+        shares_above(sample, at.norms(), last.level),
         bound=last.level,
         n_rows=sample.n_rows,
         multiplier=budget.gaussian_multiplier,
@@ -330,13 +332,8 @@ def _note_interval(
         scores=scores,
         n_rows=sample.n_rows,
         unresolved=_unresolved_coordinates(white),
+        score_level=last.level,
     )
-
-
-def _clipped(group: Group, norms: FloatArray, level: FloatArray, row_level: FloatArray) -> FloatArray:
-    """Return 1 for rows that were clipped, or whose gradient was, else 0, in the shape of ``norms``."""
-    far = np.linalg.norm(with_response(group), axis=1)[:, None] > row_level
-    return np.asarray(((norms > level) | far) * group.weights)
 
 
 def _start(white: Whitening) -> FloatArray:

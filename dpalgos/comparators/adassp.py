@@ -17,8 +17,9 @@ Calibrations
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
 With an interval (:mod:`dpalgos.intervals.regression`: a step from β = 0) a share of μ² also pays for the
-second moments of x (y − x'β̂), clipped to norm B_x B_y, and for how many rows, responses or such scores were
-clipped. A coefficient that the ridge moves by more than a quarter of its standard error is flagged.
+second moments of x (y − x'β̂), clipped to norm B_x B_y, and for the shares of rows by size
+(:mod:`dpalgos.intervals.clipped_scores`). The ridge is left in the answer; how far it moves each coefficient
+is added to the half-widths.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
@@ -109,8 +110,8 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
 
 
 def _budget(params: AdaSSPParams) -> Budget:
-    shares = dict.fromkeys(("least eigenvalue", "X'X", "X'y"), params.rest / 3)
-    shares |= interval_shares(params.interval)
+    told = interval_shares(params.interval)
+    shares = told | dict.fromkeys(("least eigenvalue", "X'X", "X'y"), (1 - sum(told.values())) / 3)
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 

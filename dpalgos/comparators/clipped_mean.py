@@ -21,8 +21,8 @@ the released centers are.
 ``shrinkage="james_stein"`` shrinks the answer towards the public center (0 if the center is private), from
 the release and its known noise level alone.
 
-``interval`` reserves a share of μ² for one more release, the mean squares of the clipped offsets and the
-share of rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
+``interval`` reserves a share of μ² for the mean squares of the clipped offsets and the shares of rows by
+size, their distance over the radius (:mod:`dpalgos.intervals.half_widths`).
 
 Clipping biases the mean of skewed data: for centered exponential columns, cut at two standard deviations
 above the typical norm, by less than the sampling error up to n of about 20,000 (d = 20).
@@ -40,13 +40,15 @@ from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
+    MEAN_SHARE,
     SCORE_MOMENTS,
-    SHARE_CLIPPED,
     IntervalParams,
     interval_shares,
     note_mean_interval,
+    reach_along,
     release_score_moments,
 )
+from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
@@ -124,7 +126,7 @@ def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
     first, last = (center.T + 1e9 * np.eye(d)[[j]] for j in (0, d - 1))
     return {
         SCORE_MOMENTS: (first, response, last, response),
-        SHARE_CLIPPED: (first, response, center.T, response),
+        TAIL: (first, response, center.T, response),
     }
 
 
@@ -175,7 +177,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
 
 
 def _budget(params: ClippedMeanParams) -> Budget:
-    shares = interval_shares(params.interval)
+    shares = interval_shares(params.interval, MEAN_SHARE)
     if params.std_bounds is not None:
         shares["center"] = _CENTER_SHARE
         if params.std_bounds[0] < params.std_bounds[1]:
@@ -285,10 +287,11 @@ def note_offset_interval(
     Arguments are those of :func:`mean_offset`, what it released and the noise in it, the confidence, and the
     noise multipliers of :func:`dpalgos.intervals.half_widths.release_score_moments`.
     """
-    squares, clipped = _offset_squares(sample, center, radius)
+    squares, above = _offset_squares(sample, center, radius)
     scores = release_score_moments(
-        transcript, squares, clipped, bound=radius, n_rows=sample.n_rows, multiplier=multiplier
+        transcript, squares, above, bound=radius, n_rows=sample.n_rows, multiplier=multiplier
     )
+    along = reach_along(scores.moments, np.maximum(scores.moments, 0).sum(axis=0))
     note_mean_interval(
         transcript,
         level,
@@ -296,23 +299,24 @@ def note_offset_interval(
         squares_std=scores.std,
         offset=offset,
         noise_std=noise_std,
-        share=scores.share(),
+        clipping=scores.tail.moved(along * radius),
         n_rows=sample.n_rows,
     )
 
 
 def _offset_squares(sample: Sample, center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean squares of clipped offsets, (d, R), at most radius² in sum, and the share clipped, (R,)."""
+    """Return mean squares of clipped offsets, (d, R), at most radius² in sum, and shares by size, (6, R)."""
     origin = center.mean(axis=1, keepdims=True)
-    moved, total, clipped = center - origin, np.zeros_like(center), np.zeros(sample.n_replicates)
+    moved, total = center - origin, np.zeros_like(center)
+    above = np.zeros((len(LEVELS), sample.n_replicates))
     for group in sample.together():
         distances, rows = _distances(group, center), group.X - origin.T
-        clipped += ((distances > radius) * group.weights).sum(axis=0)
+        above += counts_by_level(sample, group, distances / radius)
         weights = group.weights * clip_factor(distances, radius) ** 2
         total = (
             total + (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
         )
-    return np.maximum(total, 0.0) / sample.n_rows, clipped / sample.n_rows
+    return np.maximum(total, 0.0) / sample.n_rows, above / sample.n_rows
 
 
 def _distances(group: Group, center: FloatArray) -> FloatArray:

@@ -19,8 +19,8 @@ Calibrations
     ``tight``: shares of μ², so that all rounds are exactly (ε, δ).
     ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
 
-``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the share of
-rows that were clipped (:mod:`dpalgos.intervals.half_widths`).
+``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the shares of
+rows by size (:mod:`dpalgos.intervals.half_widths`).
 
 Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike;
 ``coinpress_whitened_mean`` finds it first.
@@ -37,7 +37,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget, printed_rho
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.comparators.clipped_mean import interval_witnesses, mean_offset, note_offset_interval
-from dpalgos.intervals.half_widths import IntervalParams, interval_shares
+from dpalgos.intervals.half_widths import MEAN_SHARE, IntervalParams, interval_shares
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -125,7 +125,8 @@ def _rounds(params: CoinPressMeanParams) -> list[tuple[str, float]]:
 
 
 def _budget(params: CoinPressMeanParams) -> Budget:
-    shares, rest = interval_shares(params.interval), params.rest
+    shares = interval_shares(params.interval, MEAN_SHARE)
+    rest = 1 - sum(shares.values())
     if params.n_rounds > 1:
         shares["center"] = (1 - _LAST_SHARE) * rest
         rest *= _LAST_SHARE

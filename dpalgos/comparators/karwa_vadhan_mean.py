@@ -20,11 +20,10 @@ Calibrations
 
 The answer is truncated to the intervals: free.
 
-``interval`` reserves a share of ρ for one more release, per column the mean of squared offsets from the
-middle of its I_j, relative to half of the width, and the share of entries beyond it, which a row moves by
-√(2d)/n together (:mod:`dpalgos.intervals.entries`). A column whose bin was missed is flagged: nearly all
-of its
-entries are beyond.
+``interval`` reserves a share of ρ for per column the mean of squared offsets from the middle of its I_j,
+relative to half of the width, √d/n in ℓ2, and the shares of rows by size, √2/n
+(:mod:`dpalgos.intervals.entries`). A column whose bin was missed, or whose rare values lie beyond I_j, is
+flagged.
 
 Reference: Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang &
 Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates share ε.
@@ -43,8 +42,9 @@ from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import SQUARES, release_squares
-from dpalgos.intervals.half_widths import INTERVAL_SHARE, IntervalParams, note_mean_interval
+from dpalgos.intervals.entries import TruncatedEntries
+from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
@@ -106,12 +106,13 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
         if not params.std_known:
             std = _spread_of(params, published[0][:, :1])
         most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
-        center = (std * (published[-3][:, :1] - most)).T
+        center = (std * (published[-4][:, :1] - most)).T
     return {
         "spread": (pair, zeros, apart, zeros),
         "center": opposite,
         "mean": opposite,
-        SQUARES: (center, zeros[:1], far, zeros[:1]),
+        SCORE_MOMENTS: (center, zeros[:1], far, zeros[:1]),
+        TAIL: (center, zeros[:1], far, zeros[:1]),
     }
 
 
@@ -148,34 +149,19 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     released = _release_means(transcript, relative, 2 * half, sample.n_rows, params)
     mean = np.asarray(np.clip(center + released, center - half, center + half))
     if params.interval is not None:
-        _note_interval(transcript, sample, params, params.interval, mean, center, half)
+        n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
+        moved = interval_sensitivity(2 * half, n)
+        entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
+        entries.note_interval(
+            transcript,
+            params.interval,
+            squares=_means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2),
+            above=entries.shares_above(sample),
+            n_rows=n,
+            noise_std=root * transcript.noise_std(moved, noise["mean"], d),
+            multiplier=noise.__getitem__,
+        )
     return mean
-
-
-def _note_interval(
-    transcript: Transcript,
-    sample: Sample,
-    params: KarwaVadhanMeanParams,
-    level: float,
-    mean: FloatArray,
-    center: FloatArray,
-    half: FloatArray,
-) -> None:
-    """Release squares and shares beyond the intervals, and note half-widths."""
-    n, noise = sample.n_rows, planned_noise(params, len(center))
-    squares, shares = _of_offsets(sample, center, half)
-    told = release_squares(transcript, squares, shares, half=half, n_rows=n, multiplier=noise[SQUARES])
-    root = np.sqrt(2 * half)
-    note_mean_interval(
-        transcript,
-        level,
-        squares=told.squares,
-        squares_std=told.std,
-        offset=mean - center,
-        noise_std=root * transcript.noise_std(interval_sensitivity(2 * half, n), noise["mean"], len(center)),
-        share=told.share,
-        n_rows=n,
-    )
 
 
 def interval_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -225,8 +211,7 @@ def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
     """Return the ε0 of each choice, and the noise multipliers of the means and of an interval's squares."""
     kinds = ("center",) if params.std_known else ("spread", "center")
     shares = dict.fromkeys(kinds, _CHOICE_SHARE)
-    if params.interval is not None:
-        shares[SQUARES] = INTERVAL_SHARE
+    shares |= interval_shares(params.interval, MEAN_SHARE)
     shares["mean"] = 1 - sum(shares.values())
     return least_noise(
         Budget(epsilon=params.epsilon, delta=params.delta, shares=shares, gaussian=False),
@@ -319,12 +304,6 @@ def _bin_counts(values: FloatArray, edges: FloatArray, weights: FloatArray) -> F
     index, n = np.searchsorted(edges[1:-1], values, side="right"), len(values)
     bins = csr_array((np.ones(n), (index, np.arange(n))), shape=(len(edges) - 1, n))
     return np.asarray(bins @ weights)
-
-
-def _of_offsets(sample: Sample, center: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return means of squared relative offsets, within [0, 1], and shares of entries beyond, (d, R) each."""
-    squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
-    return squares, _means_of_offsets(sample, center, half, lambda off, r: (np.abs(off) > r).astype(float))
 
 
 def _means_of_offsets(

@@ -34,13 +34,13 @@ Calibrations
     Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
     2nγ/Λ lacks its 2. The certificate is the one above.
 
-Interval (``interval=.95``; tight only): the minimum gets (.7 ε, δ/2), and Gaussian releases of the curvature
+Interval (``interval=.95``; tight only): the minimum gets (.65 ε, δ/2), and Gaussian releases of the curvature
 and of the score moments there get the rest; both compose. The gradient at the minimum is −b − Λ θ̂/n, known
 but for the noise, so that a Newton step takes the ridge's bias away and has a known error
 (:mod:`dpalgos.intervals.bounded_glm`):
 
     mean of ψ'' x x'               √2 c2 c_x²/n
-    score moments, share clipped   (:mod:`dpalgos.intervals.half_widths`), of scores at most L long
+    score moments, shares by size  (:mod:`dpalgos.intervals.half_widths`), of scores at most L long
 
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 
@@ -78,7 +78,7 @@ from dpalgos.typing import FloatArray
 
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
-_INTERVAL_EPSILON, _CURVATURE_RELEASE = 0.3, 0.6  # of ε, and of what of it is the interval's
+_INTERVAL_EPSILON, _CURVATURE_RELEASE = 0.35, 0.4  # of ε, and of what of it is the interval's
 _LARGEST_EPSILON, _LARGEST_TUNED = 1e6, 4.0
 _FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
 

@@ -15,7 +15,8 @@ import numpy as np
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.intervals.glm import CURVATURE
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED
+from dpalgos.intervals.half_widths import SCORE_MOMENTS
+from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2
@@ -79,16 +80,21 @@ class BoundedGLM:
         return self._mean_products(coef, weights)
 
     def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of r² x x', (R, d, d), and the share of rows with anything clipped, (R,)."""
+        """Return the mean of r² x x', (R, d, d), and shares of rows above each size, (6, R).
+
+        A row's size is the largest of its norm, its residual and its curvature, each over its bound.
+        """
         sample, family = self.sample, self.family
         moments = self._mean_products(coef, lambda u, y: np.asarray(family.residual(u, y) ** 2))
-        cap, clipped = curvature_cap(family), np.zeros(sample.n_replicates)
+        above = np.zeros((len(LEVELS), sample.n_replicates))
         for group, y in sample.grouped(lambda group: family.encode(group.y)):
             u = clip_rows_l2(group.X, self.row_bound) @ coef[:, group.replicates]
-            cut = _residual_clipped(family, u, y) | (family.second_derivative(u) > cap)
-            cut |= (np.linalg.norm(group.X, axis=1) > self.row_bound)[:, None]
-            clipped[group.replicates] += (cut * group.weights).sum(axis=0)
-        return moments, clipped / sample.n_rows
+            size = np.maximum(np.linalg.norm(group.X, axis=1)[:, None] / self.row_bound, 0 * u)
+            if family.needs_response_bound:
+                size = np.maximum(size, np.abs(family.mean(u) - y) / family.residual_bound)
+                size = np.maximum(size, family.second_derivative(u) / curvature_cap(family))
+            above[:, group.replicates] += counts_by_level(sample, group, size)
+        return moments, above / sample.n_rows
 
     def _mean_products(
         self, coef: FloatArray, weights: Callable[[FloatArray, FloatArray], FloatArray]
@@ -111,7 +117,7 @@ def step_witnesses(family: Family, row_bound: float, theta: FloatArray) -> dict[
     return {
         CURVATURE: (axes[:1], predicted[0], axes[-1:], predicted[1]),
         SCORE_MOMENTS: (axes[:1], far, axes[-1:], far),
-        SHARE_CLIPPED: (2 * axes[:1], far, 0 * axes[:1], zero),
+        TAIL: (3 * axes[:1], far, 0 * axes[:1], zero),
     }
 
 

@@ -1,13 +1,13 @@
-"""Released squares for intervals of means whose entries are truncated to an interval per column.
+"""What an interval of a mean needs where entries are truncated to an interval per column.
 
-With c_j the middle of column j's interval and h_j half of its width, per column
+With c_j the middle of column j's interval, h_j half of its width and m_j the released mean, released are
 
-    the mean of ((clip(x) − c)/h)²   and   the share of entries that lie beyond the interval
+    per column the mean of ((clip(x) − c)/h)²   √d/n, or 1/n in ℓ∞ (:func:`square_sensitivity`)
+    the shares of rows by size                  √2/n, or 2/n in ℓ1 (:mod:`dpalgos.intervals.tails`)
 
-A row moves each of these 2d numbers by at most 1/n, hence together by 1/n in ℓ∞ and √(2d)/n in ℓ2
-(:func:`square_sensitivity`): a row of middles against one that lies beyond every interval. The first tells
-the spread of the entries, the second whether cutting them may have moved the mean
-(:mod:`dpalgos.intervals.half_widths`).
+An entry's size is its distance from m_j over that of the end on its side, and a row's the largest of its
+entries': columns share one tail, with 1/√d of the noise that one for each would have. The squares tell the
+spread of the entries, the shares how far cutting them may have moved the mean of any column.
 """
 
 from collections.abc import Callable
@@ -15,105 +15,107 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, note_mean_interval
+from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level, release_tail, release_tail_by_laplace
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import FloatArray
 
-SQUARES = "squares"
-CUBE_SHARE = 0.15  # of ε, where noise is of pure ε; a share of μ² is worth its square root
+INTERVAL = "interval"
+CUBE_SHARE = 0.3  # of ε, where noise is of pure ε; a share of μ² is worth its square root
+_SQUARES_SHARE = 0.4  # of that
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EntrySquares:
-    """Released squares of entries (d, R), their noise, and the share of entries beyond the interval, (d, R).
+class TruncatedEntries:
+    """Intervals to which entries were truncated, (d, R) or (d, 1), and the released mean (d, R)."""
 
-    ``squares`` are means of squared offsets from the middle of the interval; two standard deviations of its
-    noise have been taken off ``share``.
-    """
+    lower: FloatArray
+    upper: FloatArray
+    mean: FloatArray
 
-    squares: FloatArray
-    std: FloatArray
-    share: FloatArray
+    @property
+    def center(self) -> FloatArray:
+        """Return the mean, at least a twentieth of the interval away from its ends."""
+        inside = (self.upper - self.lower) / 20
+        return np.asarray(np.clip(self.mean, self.lower + inside, self.upper - inside))
+
+    def shares_above(self, sample: Sample) -> FloatArray:
+        """Return the shares of rows above each size, (6, R)."""
+        above = np.zeros((len(LEVELS), sample.n_replicates))
+        for group in sample.together():
+            sizes = np.stack([self.sizes(group.X, r) for r in range(sample.n_replicates)], axis=1)
+            above += counts_by_level(sample, group, sizes)
+        return above / sample.n_rows
+
+    def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:
+        """Return the sizes of rows (n, d), (n,)."""
+        center = self.center[:, replicate]
+        over, under = (self.upper - self.center)[:, replicate], (self.center - self.lower)[:, replicate]
+        offsets = rows - center
+        return np.asarray(np.maximum(offsets / over, -offsets / under).max(axis=1))
+
+    def note_interval(
+        self,
+        transcript: Transcript,
+        level: float,
+        *,
+        squares: FloatArray,
+        above: FloatArray,
+        n_rows: FloatArray,
+        noise_std: FloatArray,
+        multiplier: Callable[[str], float] | None = None,
+        epsilon: float = 0.0,
+    ) -> None:
+        """Release relative squares (d, R) and shares above each size (6, R), and note half-widths.
+
+        With Gaussian noise by ``multiplier``, of a part of
+        :func:`dpalgos.intervals.half_widths.interval_shares`; else with noise in a cube and Laplace noise,
+        for ``epsilon`` together. ``noise_std`` is that of the mean.
+        """
+        d, half = len(squares), (self.upper - self.lower) / 2
+        if multiplier is not None:
+            moved, z = square_sensitivity(d, n_rows), multiplier(SCORE_MOMENTS)
+            released = transcript.gaussian(
+                squares, l2_sensitivity=moved, noise_multiplier=z, label=SCORE_MOMENTS
+            )
+            std = transcript.noise_std(moved, z, d)
+            tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
+        else:
+            moved, spent = unit_mean_sensitivity(n_rows), _SQUARES_SHARE * epsilon
+            released = transcript.box(squares, linf_sensitivity=moved, epsilon=spent, label=SCORE_MOMENTS)
+            std = transcript.box_scale(moved, spent, d) * coordinate_std(d)
+            tail = release_tail_by_laplace(transcript, above, n_rows=n_rows, epsilon=epsilon - spent)
+        note_mean_interval(
+            transcript,
+            level,
+            squares=half**2 * released,
+            squares_std=half**2 * std,
+            offset=self.mean - (self.upper + self.lower) / 2,
+            noise_std=noise_std,
+            clipping=tail.moved(np.maximum(self.upper - self.center, self.center - self.lower)),
+            n_rows=n_rows,
+        )
 
 
 def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity √(2d)/n of d means of squares in [0, 1] and d shares of rows.
+    """Return the ℓ2 sensitivity √d/n of d means of squares in [0, 1].
 
-    Attained by a row of middles against one beyond every interval.
+    Attained by a row of middles against one of ends.
     """
-    return np.asarray(np.sqrt(2 * d) / n_rows)
-
-
-def relative_squares(middle: FloatArray, half: FloatArray) -> Callable[[FloatArray, float], FloatArray]:
-    """Return the function of rows (n, d) with values ((clip(x) − c)/h)² in [0, 1]; c and h are (d,)."""
-    return _Squares(tuple(middle.tolist()), tuple(half.tolist()))
-
-
-def beyond(middle: FloatArray, half: FloatArray) -> Callable[[FloatArray, float], FloatArray]:
-    """Return the function of rows that is 1 for entries beyond c ± h, else 0."""
-    return _Beyond(tuple(middle.tolist()), tuple(half.tolist()))
+    return np.asarray(np.sqrt(d) / n_rows)
 
 
 @dataclass(frozen=True)
-class _Entries:
-    """A function of rows, equal to another of the same interval, so that a sample's means are made once."""
+class RelativeSquares:
+    """A function of rows with values ((clip(x) − c)/h)², equal to another of the same c and h."""
 
     middle: tuple[float, ...]
     half: tuple[float, ...]
 
-    def relative(self, rows: FloatArray) -> FloatArray:
-        return np.asarray((rows - np.array(self.middle)) / np.array(self.half))
-
-
-class _Squares(_Entries):
-    def __call__(self, rows: FloatArray, _: float) -> FloatArray:
-        return np.asarray(np.clip(self.relative(rows), -1, 1) ** 2)
-
-
-class _Beyond(_Entries):
-    def __call__(self, rows: FloatArray, _: float) -> FloatArray:
-        return (np.abs(self.relative(rows)) > 1).astype(float)
-
-
-def release_squares(
-    transcript: Transcript,
-    squares: FloatArray,
-    shares: FloatArray,
-    *,
-    half: FloatArray,
-    n_rows: FloatArray,
-    multiplier: float,
-) -> EntrySquares:
-    """Release mean relative squares and shares of entries beyond the interval with Gaussian noise.
-
-    ``half``, (d, R) or (d, 1), is h, public or released; ``multiplier`` is noise over sensitivity.
-    """
-    sensitivity = square_sensitivity(len(squares), n_rows)
-    both = np.concatenate([squares, shares])
-    released = transcript.gaussian(
-        both, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=SQUARES
-    )
-    return _made(released, transcript.noise_std(sensitivity, multiplier, len(both)), half)
-
-
-def release_squares_in_a_cube(
-    transcript: Transcript,
-    squares: FloatArray,
-    shares: FloatArray,
-    *,
-    half: FloatArray,
-    n_rows: FloatArray,
-    epsilon: float,
-) -> EntrySquares:
-    """Release both with noise in a cube, for ``epsilon``; otherwise as :func:`release_squares`."""
-    both = np.concatenate([squares, shares])
-    sensitivity = unit_mean_sensitivity(n_rows)
-    released = transcript.box(both, linf_sensitivity=sensitivity, epsilon=epsilon, label=SQUARES)
-    std = transcript.box_scale(sensitivity, epsilon, len(both)) * coordinate_std(len(both))
-    return _made(released, std, half)
-
-
-def _made(released: FloatArray, std: FloatArray, half: FloatArray) -> EntrySquares:
-    squares, shares = np.split(released, 2)
-    return EntrySquares(squares=half**2 * squares, std=half**2 * std, share=np.maximum(shares - 2 * std, 0.0))
+    def __call__(self, rows: FloatArray, bound: float) -> FloatArray:
+        """Return the squares, at most ``bound``²."""
+        relative = (rows - np.array(self.middle)) / np.array(self.half)
+        return np.asarray(np.clip(relative, -bound, bound) ** 2)

@@ -9,11 +9,10 @@ besides what the curvature changes over the step.
     quantity                                  sensitivity    share of μ²
     how many ψ''‖u‖² exceed a level           1              .03 in all
     H, of norm at most L each                 √2 L/n         .15 (:func:`curvature_sensitivity`)
-    score moments, share of scores clipped    (:mod:`dpalgos.intervals.half_widths`)
+    score moments, shares of scores by size   (:mod:`dpalgos.intervals.half_widths`)
 
-That change, about ½ ψ''' (u'Δ)² u for a step Δ, is not known; with |ψ'''| ≤ ψ'' (logistic, Poisson) and
-symmetric rows it is well below ¼ ‖Δ‖² in a white direction, and coefficients are flagged where that exceeds
-half of their standard error.
+That change, about ½ ψ''' (u'Δ)² u for a step Δ, is not known. It is counted as a bias of ½ ‖Δ‖² |ψ'''|/ψ'' in
+a white direction, at a typical predictor.
 """
 
 from collections.abc import Callable
@@ -23,6 +22,7 @@ import numpy as np
 
 from dpalgos.intervals.half_widths import release_score_moments
 from dpalgos.intervals.regression import note_step_interval, resolved_floor, unresolved_coordinates
+from dpalgos.intervals.tails import shares_above
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import WhitenedScores
@@ -126,7 +126,7 @@ def last_step(
     moments = release_score_moments(
         transcript,
         at.clipped_second_moments(score_level),
-        at.counts_above(score_level) / n_rows,
+        shares_above(sample, at.norms(), score_level),
         bound=score_level,
         n_rows=n_rows,
         multiplier=multiplier,
@@ -135,7 +135,8 @@ def last_step(
     unresolved = unresolved_coordinates(
         released.eigenvalues, whitening @ released.vectors, released.noise_std
     )
-    bent = np.linalg.norm(whitening, axis=2).T * (step**2).sum(axis=0) / 4
+    linear = np.isfinite(family.curvature_bound) and not np.isfinite(family.derivative_bound)
+    bent = 0.0 if linear else 0.5 * _skew(family, middle) * (step**2).sum(axis=0)
     note_step_interval(
         transcript,
         level,
@@ -148,8 +149,15 @@ def last_step(
         scores=moments,
         n_rows=n_rows,
         unresolved=unresolved,
-        bias=0.0
-        if np.isfinite(family.curvature_bound) and not np.isfinite(family.derivative_bound)
-        else bent / 2,
+        bias=np.linalg.norm(whitening, axis=2).T * bent,
+        score_level=score_level,
     )
     return np.asarray(np.einsum("rij,jr->ir", whitening, theta + step))
+
+
+def _skew(family: Family, middle: FloatArray) -> FloatArray:
+    """Return |ψ'''|/ψ'' at a typical predictor (R,), at least ¼ since predictors differ."""
+    width = 1e-3
+    low, high = (family.second_derivative((middle + side * width)[None])[0] for side in (-1, 1))
+    ratio = np.abs(high - low) / (width * np.maximum(high + low, 1e-12))
+    return np.asarray(np.maximum(ratio, 0.25))

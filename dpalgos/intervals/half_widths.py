@@ -1,35 +1,31 @@
 """Intervals that count the noise: half-widths from released and public quantities alone.
 
-    estimate_j ± min( t_ν √T_j, z √(T_j + u_j) )
+    estimate_j ± ( min( t_ν √T_j, z √(T_j + u_j) ) + b_j )
     T_j = (known variance of the noise) + (released sampling variance)
+    b_j : a bound on the bias, of clipping above all
 
 u_j is the standard deviation of T_j itself: what is released of the sampling variance is noisy, too.
 Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small against T_j; elsewhere
 they ask for too much, and the normal quantile z on one standard deviation more suffices
-(:func:`half_widths`). A coordinate without an honest interval is flagged: its half-width is NaN, and a note
-says why. An estimator that has intervals takes the keyword ``interval`` (by :class:`IntervalParams`),
-reserves :data:`INTERVAL_SHARE` of its μ², and ends with :func:`note_interval`. With an interval the answer is
-its midpoint: nothing is shrunk.
+(:func:`half_widths`). A coordinate is flagged where b_j exceeds the rest, or there is no bound: its
+half-width is NaN, and a note says which and why. An estimator that has intervals takes the keyword
+``interval`` (by :class:`IntervalParams`), reserves :data:`INTERVAL_SHARE` of its μ², and ends with
+:func:`note_interval`. With an interval the answer is its midpoint: nothing is shrunk.
 
-What is released for it, of vectors g_i of norm at most C whose mean is the answer, or a part of it
-(:func:`score_moment_sensitivity`):
+What is released for it, of vectors g_i clipped to norm C whose mean is the answer, or a part of it:
 
     quantity                                   sensitivity
     mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
-    share of vectors that were clipped to C    1/n
+    shares of vectors by size ‖g_i‖/C          √2/n
 
-Clipping moves a mean by (share of rows clipped) × (how far they were moved), of which only the share is
-released. A coordinate is flagged where that share, less two standard deviations of its noise, times
-4 standard deviations of a row exceeds the standard error: symmetric clipping could be harmless, but that
-cannot be known. (Beyond a bound exponential entries are one standard deviation long on average, so that a
-quarter of a standard error is the bias that is overlooked. Regressions: :mod:`dpalgos.intervals.regression`.)
+(:func:`score_moment_sensitivity`, and :mod:`dpalgos.intervals.tails`, which bounds the bias)
 
 References
 ----------
 Satterthwaite (1946), An approximate distribution of estimates of variance components.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,22 +33,25 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from dpalgos.errors import InputError
+from dpalgos.intervals.tails import TAIL, Tail, release_tail
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
-INTERVAL_SHARE = 0.1
+INTERVAL_SHARE = 0.2
+MEAN_SHARE = 0.3  # where the mean itself is cheap
 HALF_WIDTH = "half_width"
 ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
 NOTE = "interval_note"
 SCORE_MOMENTS = "score moments"
-SHARE_CLIPPED = "share of rows clipped"
+CLIPPED = "clipping may have moved it by more than its half-width"
+HIDDEN = "it takes part in a direction whose second moment the noise hides"
+BENT = "a ridge, or a step too long for its curvature, may have moved it"
 
-_CLIPPED = "clipping may have moved it by more than its standard error"
-REACH = 4.0  # of a clipped row, in its standard deviations
+_LARGEST_BIAS = 1.0  # in half-widths
+_MOMENT_SHARE = 0.3  # of what an interval reserves
 
 
 def check_level(name: str, value: Any) -> float | None:
@@ -96,11 +95,6 @@ class IntervalParams(PrivateParams):
                 "leave out one of interval and shrinkage"
             )
 
-    @property
-    def rest(self) -> float:
-        """The share of μ² that the answer itself gets."""
-        return 1.0 if self.interval is None else 1 - INTERVAL_SHARE
-
 
 def interval_notes(
     level: float,
@@ -108,8 +102,8 @@ def interval_notes(
     variance: FloatArray,
     variance_std: FloatArray | float,
     sampling: FloatArray,
-    flagged: BoolArray,
-    reason: str,
+    biases: Mapping[str, FloatArray],
+    hidden: BoolArray | None = None,
 ) -> dict[str, FloatArray | str]:
     """Return the half-widths of an answer's intervals, (d, R), as notes on a run.
 
@@ -119,16 +113,36 @@ def interval_notes(
         T, of every coordinate's error, and its standard deviation u.
     sampling : (d, R) array
         The part of T that is not noise: all that an interval by the book would count, shown for comparison.
-    flagged, reason : (d, R) bool array, str
-        Coordinates without an honest interval, and why.
+    biases : mapping of str to (d, R) array
+        Reason → bound on a bias; all are added to the half-width. Infinite where there is none.
+    hidden : (d, R) bool array, optional
+        Coordinates without an interval whatever their bias.
     """
+    half = half_widths(level, variance, variance_std)
+    bias = sum(biases.values(), np.zeros_like(half))
+    flags = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
+    if hidden is not None:
+        flags = {HIDDEN: hidden, **flags}
+    flagged = np.logical_or.reduce([*flags.values(), bias > _LARGEST_BIAS * half])
     notes: dict[str, FloatArray | str] = {
         NAIVE_HALF_WIDTH: np.asarray(ndtri((1 + level) / 2) * np.sqrt(sampling)),
-        HALF_WIDTH: np.where(flagged, np.nan, half_widths(level, variance, variance_std)),
+        HALF_WIDTH: np.where(flagged, np.nan, half + np.where(flagged, 0.0, bias)),
     }
     if flagged.any():
-        notes[NOTE] = f"no interval where it is nan: {reason}"
+        notes[NOTE] = _reasons(flagged, flags)
     return notes
+
+
+def _reasons(flagged: BoolArray, flags: Mapping[str, BoolArray]) -> str:
+    """Return for each coordinate, (d, R), of any replicate why it has no interval."""
+    causes: dict[str, list[str]] = {}
+    for j in np.flatnonzero(flagged.any(axis=1)):
+        why = [reason for reason, found in flags.items() if found[j].any()] or list(flags)[-1:]
+        causes.setdefault("; ".join(why), []).append(str(j))
+    return "no interval for " + ", and for ".join(
+        f"coordinate{'s' * (len(which) > 1)} {', '.join(which)} (from 0): {why}"
+        for why, which in causes.items()
+    )
 
 
 def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | float) -> FloatArray:
@@ -154,9 +168,11 @@ def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:
         transcript.note(name, note)
 
 
-def interval_shares(level: float | None) -> dict[str, float]:
-    """Return the shares of μ² that an interval reserves; none without one."""
-    return {} if level is None else {SCORE_MOMENTS: 0.6 * INTERVAL_SHARE, SHARE_CLIPPED: 0.4 * INTERVAL_SHARE}
+def interval_shares(level: float | None, total: float = INTERVAL_SHARE) -> dict[str, float]:
+    """Return the shares of μ² that an interval reserves, ``total`` in all; none without one."""
+    if level is None:
+        return {}
+    return {SCORE_MOMENTS: _MOMENT_SHARE * total, TAIL: (1 - _MOMENT_SHARE) * total}
 
 
 def score_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
@@ -171,35 +187,29 @@ def score_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreMoments:
-    """Released second moments of clipped vectors, or their diagonal, and the share of vectors clipped, (R,).
+    """Released second moments of clipped vectors, or their diagonal, and the tail of the vectors' sizes.
 
-    No eigenvalue of ``moments`` is below zero; ``std`` (R,) is the noise in x'Mx for ‖x‖ = 1, ``clipped_std``
-    that in the share.
+    No eigenvalue of ``moments`` is below zero; ``std`` (R,) is the noise in x'Mx for ‖x‖ = 1.
     """
 
     moments: FloatArray
-    clipped: FloatArray
-    clipped_std: FloatArray
     std: FloatArray
-
-    def share(self, deviations: float = 2.0) -> FloatArray:
-        """Return the share clipped, less so many standard deviations of its noise; at least 0."""
-        return np.maximum(self.clipped - deviations * self.clipped_std, 0.0)
+    tail: Tail
 
 
 def release_score_moments(
     transcript: Transcript,
     moments: FloatArray,
-    clipped: FloatArray,
+    above: FloatArray,
     *,
     bound: FloatArray,
     n_rows: FloatArray,
     multiplier: Callable[[str], float],
 ) -> ScoreMoments:
-    """Release second moments of vectors of norm at most ``bound``, and the share of vectors clipped.
+    """Release second moments of vectors of norm at most ``bound``, and shares of vectors by size.
 
-    ``multiplier`` maps a part of :func:`interval_shares` to its noise multiplier; ``bound`` (R,) is public or
-    released.
+    ``above`` (6, R) are the shares of vectors larger than each level. ``multiplier`` maps a part of
+    :func:`interval_shares` to its noise multiplier; ``bound`` (R,) is public or released.
     """
     full, square = moments.ndim == 3, np.asarray(bound) ** 2
     value = svec(moments) / square if full else moments / square
@@ -209,20 +219,22 @@ def release_score_moments(
         value, l2_sensitivity=sensitivity, noise_multiplier=z, label=SCORE_MOMENTS
     )
     std = transcript.noise_std(sensitivity, z, len(value)) * square
-    once, z = unit_mean_sensitivity(n_rows), multiplier(SHARE_CLIPPED)
-    share = transcript.gaussian(
-        clipped[None, :], l2_sensitivity=once, noise_multiplier=z, label=SHARE_CLIPPED
-    )[0]
-    share_std = transcript.noise_std(once, z, 1)
+    tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
     if full:
         eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
         released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return ScoreMoments(moments=released, clipped=share, clipped_std=share_std, std=std)
+    return ScoreMoments(moments=released, std=std, tail=tail)
 
 
-def moved_by_clipping(share: FloatArray, reach: FloatArray, error: FloatArray) -> BoolArray:
-    """Return where clipping a share of rows by ``reach`` each moves a mean beyond its standard error."""
-    return np.asarray(share * reach > error)
+def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:
+    """Return which part of their norm clipped vectors are taken to have along a direction, at most 1.
+
+    Twice what the released second moments say of all vectors: ``variance`` l'Sl, ``total`` tr S, ``length``
+    ‖l‖².
+    """
+    least = np.finfo(float).tiny
+    part = np.maximum(variance, 0) / np.maximum(total * length, least)
+    return np.asarray(np.minimum(2 * np.sqrt(part), 1.0))
 
 
 def note_mean_interval(
@@ -233,25 +245,23 @@ def note_mean_interval(
     squares_std: FloatArray,
     offset: FloatArray,
     noise_std: FloatArray,
-    share: FloatArray,
+    clipping: FloatArray,
     n_rows: FloatArray,
 ) -> None:
     """Note the half-widths of a mean, the average of offsets from a public or released center.
 
     ``squares`` are released means of squared offsets, ``offset`` (d, R) is the released mean offset; each
-    comes with its noise, (R,) or (d, R). ``share`` of rows clipped is as in :class:`ScoreMoments`.
+    comes with its noise, (R,) or (d, R). ``clipping`` (d, R) bounds how far clipping moved the mean.
     """
     noise = np.asarray(noise_std) ** 2
     spread = np.maximum(squares - offset**2 + noise, 0.0)
-    variance = noise + spread / n_rows
     # Of the released squares, of the square of the released mean, and of a sample's variance.
     unsure = np.asarray(squares_std) ** 2 + noise * (4 * offset**2 + 2 * noise) + 2 * spread**2 / n_rows
     note_interval(
         transcript,
         level,
-        variance=variance,
+        variance=noise + spread / n_rows,
         variance_std=np.sqrt(unsure) / n_rows,
         sampling=spread / n_rows,
-        flagged=moved_by_clipping(share, REACH * np.sqrt(spread), np.sqrt(variance)),
-        reason=_CLIPPED,
+        biases={CLIPPED: clipping},
     )

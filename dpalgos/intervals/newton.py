@@ -7,11 +7,11 @@ at a released θ. Units are rows, or users with all of theirs. The error of β̂
 
     quantity                                     sensitivity
     Ĥ, of Frobenius norm at most L each unit     √2 L/n (:func:`curvature_sensitivity`)
-    score moments, share of units clipped        (:mod:`dpalgos.intervals.half_widths`), scores of norm ≤ C
+    score moments, shares of units by size       (:mod:`dpalgos.intervals.half_widths`), scores of norm ≤ C
 
-That change, at most ½ |ψ'''| (x'δ)² x for δ = θ − β, is not known; with |ψ'''| ≤ ψ'' (logistic, Poisson)
-and rows that are nearly symmetric it is well below ¼ δ'Hδ in a white direction, and coefficients are flagged
-where half of that exceeds a quarter of their standard error.
+That change, at most ½ |ψ'''| (x'δ)² x for δ = θ − β, is not known. With |ψ'''| ≤ ψ'' (logistic, Poisson), p
+the mean of ψ'' and rows no more skewed than a column of ones, it moves coefficient j by at most
+½ √((H⁻¹)_jj / p) δ'Hδ, which is counted as bias. The curvature tells p from below: tr H ≤ p c_x².
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class BoundedScores(Protocol):
     bend : float
         ψ'' at 0, by which the change of curvature over a step is judged; 0 where it is constant.
     row_bound : float
-        c_x, to which rows are clipped; 0 where they are not.
+        c_x, to which rows are clipped; 0 where they are not, but scores.
     """
 
     @property
@@ -58,7 +58,7 @@ class BoundedScores(Protocol):
         ...
 
     def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return second moments of the units' scores, (R, d, d), and the share of units clipped, (R,)."""
+        """Return second moments of the units' scores, (R, d, d), and shares of units above sizes, (6, R)."""
         ...
 
 
@@ -117,8 +117,10 @@ def step_with_interval(
         scores=scores,
         n_rows=n_units,
         unresolved=unresolved_coordinates(curvature.eigenvalues, curvature.vectors, curvature.noise_std),
-        bias=_bent(model, curvature, step, score_std, scores.moments) / 2,
+        bias=_bent(model, curvature, step, score_std, scores.moments),
+        score_level=None if model.row_bound else np.full_like(n_units, model.score_bound),
         row_bound=model.row_bound * np.sqrt(model.bend or 1.0),  # the curvature is ψ'' times second moments
+        power=1.0 if model.bend else 2.0,
     )
     return np.asarray(answer)
 
@@ -130,10 +132,12 @@ def _bent(
     score_std: FloatArray,
     moments: FloatArray,
 ) -> FloatArray:
-    """Return ¼ E δ'Hδ in units of a white direction, (d, R); 0 where the curvature is constant."""
+    """Return the bound on what the curvature changes over the step, (d, R); 0 where it is constant."""
     if model.bend == 0:
         return np.zeros_like(step)
     along, raised = np.einsum("rij,ir->rj", curvature.vectors, step), curvature.raised
     size = (raised * along**2).sum(axis=1) + score_std**2 * (1 / raised).sum(axis=1)
     size += np.einsum("rij,rji->r", curvature.inverse, moments) / model.n_units
-    return np.asarray(np.sqrt(np.einsum("rjj->jr", curvature.inverse) / model.bend) * size / 4)
+    largest = model.row_bound**2 or model.curvature_bound / model.bend
+    weight = np.minimum(raised.sum(axis=1) / largest, model.bend)
+    return np.asarray(np.sqrt(np.einsum("rjj->jr", curvature.inverse) / weight) * size / 2)

@@ -17,12 +17,11 @@ with l_j what brings scores to coefficient j, s the scores' noise and N of stand
 the diagonal, σ/√2 off it). To second order Â⁻¹ N Δ has the mean (σ²/2) Â⁻¹ (tr(Â⁻¹) I + Â⁻¹) Δ, whose
 square is added.
 
-Where rows are clipped to a norm c_x it is those that say most: a clipped row along coefficient j has a score
-of c_x times a residual, which is more than the 4 standard deviations that clipped scores are taken to be
-moved by, where most rows are much shorter. The larger of both counts
-(:mod:`dpalgos.intervals.half_widths`), and only
-half a standard deviation of its noise is taken off the share: the errors of such answers are so large against
-it that rows without a long one are hardly ever flagged.
+Clipping moves the mean score by at most a reach times what the released sizes bound
+(:mod:`dpalgos.intervals.tails`): by the clip level where scores are clipped; where rows and responses are, by
+c_x times 1.5 of the residuals' root mean square for a row of size 1, and by the square of the size beyond. Of
+that a coefficient takes the part that the second moments of the scores show along its lever
+(:func:`dpalgos.intervals.half_widths.reach_along`).
 
 A direction whose eigenvalue in Â is not well above the noise's
 spectral norm, about √(2d) σ, is unresolved, and a coefficient that takes part in one is flagged.
@@ -30,12 +29,12 @@ spectral norm, about √(2d) σ, is unresolved, and a coefficient that takes par
 
 import numpy as np
 
-from dpalgos.intervals.half_widths import REACH, ScoreMoments, moved_by_clipping, note_interval
+from dpalgos.intervals.half_widths import BENT, CLIPPED, ScoreMoments, note_interval, reach_along
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
 
 RESOLVED = 2.2  # eigenvalues above this many √d σ
-_LARGEST_BIAS = 0.25
+_RESIDUALS = 1.5  # root mean squares of the residuals that a clipped row's is taken to have
 _LARGEST_PART = 0.01  # of a unit coefficient's squared length, in unresolved directions
 
 
@@ -69,7 +68,9 @@ def note_step_interval(
     unresolved: BoolArray,
     bias: FloatArray | float = 0.0,
     outer: FloatArray | None = None,
+    score_level: FloatArray | None = None,
     row_bound: float = 0.0,
+    power: float = 2.0,
 ) -> None:
     """Note the half-widths of β̃ + Â⁻¹ĝ.
 
@@ -84,12 +85,15 @@ def note_step_interval(
     unresolved : (d, R) bool array
         Of :func:`unresolved_coordinates`.
     bias : (d, R) array or float
-        By how much a ridge or an early end moves each coefficient, about; more than a quarter of a standard
-        error is flagged.
+        By how much a ridge or an early end moves each coefficient, about.
     outer : (R, d, d) array, optional
         What brings the coordinates of ``inverse`` and ``step`` to coefficients; omitted if they are the same.
+    score_level : (R,) array, optional
+        The norm to which scores are clipped.
     row_bound : float
         c_x, where rows are clipped and not scores.
+    power : float
+        2 where a row's residual grows with its size, 1 where it is bounded.
     """
     spread = np.einsum("rjk,rkl,rjl->jr", lever, scores.moments, lever)
     length = np.einsum("rjk,rjk->jr", lever, lever)
@@ -101,19 +105,19 @@ def note_step_interval(
     second = gram_std**2 / 2 * np.einsum("rjk,kr->jr", rows, inner)
     variance = second**2 + spread / n_rows + score_std**2 * length + gram_std**2 / 2 * (across + along)
     unsure = (scores.std * length) ** 2 + 2 * spread**2 / n_rows
-    biased = np.abs(bias) > _LARGEST_BIAS * np.sqrt(variance)
-    gram = np.linalg.inv(inverse)
-    residual = np.sqrt(np.einsum("rjj->r", scores.moments) / np.einsum("rjj->r", gram))
-    reach = np.maximum(REACH * np.sqrt(spread), row_bound * residual * np.sqrt(length))
-    share = scores.share(0.5 if row_bound else 2.0)
-    clipped = moved_by_clipping(share, reach, np.sqrt(variance))
+    along = np.sqrt(length) * reach_along(spread, np.einsum("rjj->r", scores.moments), length)
+    if score_level is not None:
+        moved = scores.tail.moved(score_level * along)
+    else:
+        gram = np.linalg.inv(inverse)
+        residual = np.sqrt(np.einsum("rjj->r", scores.moments) / np.einsum("rjj->r", gram))
+        moved = scores.tail.moved(row_bound * _RESIDUALS * residual * along, power)
     note_interval(
         transcript,
         level,
         variance=variance,
         variance_std=np.sqrt(unsure) / n_rows,
         sampling=spread / n_rows,
-        flagged=unresolved | clipped | biased,
-        reason="the coefficient takes part in a direction whose second moment the noise hides, or clipping "
-        "or a ridge may have moved it",
+        biases={CLIPPED: moved, BENT: np.abs(bias) + np.zeros_like(moved)},
+        hidden=unresolved,
     )

@@ -143,9 +143,8 @@ def _interval(
         variance=variance,
         variance_std=0.0,
         sampling=bound,
-        flagged=unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0),
-        reason="the coefficient takes part in a direction whose second moment the noise hides, or an "
-        "eigenvalue was raised to its public bound",
+        biases={},
+        hidden=unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0),
     )
 
 

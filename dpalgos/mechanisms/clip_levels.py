@@ -92,6 +92,11 @@ def with_response(group: Group) -> FloatArray:
     return np.column_stack([group.X, group.y])
 
 
+def with_zero(group: Group) -> FloatArray:
+    """Return the rows [x, 0] of a group, for moments in which no response matters."""
+    return np.column_stack([group.X, np.zeros(len(group.X))])
+
+
 class RegressionLevels:
     """The clip levels of `dpalgos.central.preconditioned_regression`, each released when it is asked for.
 
@@ -129,16 +134,14 @@ class RegressionLevels:
         self._scale = sample.n_rows * mu / _REFERENCE_SIZE
         self._gradient_level: FloatArray = np.empty(0)
 
-    def rows(self) -> FloatArray:
-        """Return the level C_A for the rows [x, y], (R,)."""
+    def rows(self, made: Callable[[Group], FloatArray]) -> FloatArray:
+        """Return the level C_A for the rows that ``made`` returns of a group, (R,)."""
         sample, asked = self._sample, self._asked
         if isinstance(self._clip, tuple):
             return np.full(sample.n_replicates, self._clip[0])
         if self._clip == "rule":
             return 3 * self._scale**0.4
-        norms = sample.grouped(
-            lambda group: np.linalg.norm(with_response(group), axis=1)[:, None] * group.weights
-        )
+        norms = sample.grouped(lambda group: np.linalg.norm(made(group), axis=1)[:, None] * group.weights)
         wanted = np.maximum(self._wanted(asked.rows), asked.part * sample.n_rows)
         levels = _ROW_LEVELS * np.sqrt(sample.n_features + 1)
         return self._searched(levels, wanted, partial(counts_above, norms), "rows above a level")

@@ -70,6 +70,9 @@ class Sample:
         many steps, share the rows.
     public_rows : (m, d) array, optional
         Rows of people who have published them, which come with the data; an estimator's keyword comes first.
+    moved : (n, d) or (n, d + 1) array, optional
+        The cells of X and y that were moved to a public bound before: −1 or 1 where the lower or upper one,
+        else 0. For intervals, which count them as clipped; not for streamed rows.
 
     Raises
     ------
@@ -90,9 +93,11 @@ class Sample:
         user_ids: object = None,
         keeps_moments: bool = False,
         public_rows: FloatArray | None = None,
+        moved: IntArray | None = None,
     ) -> None:
         self.keeps_moments = keeps_moments
         self.public_rows = public_rows
+        self.moved = moved
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
         self._held_y = None if y is None else _finite_vector("y", y)
@@ -146,6 +151,7 @@ class Sample:
         taken = object.__new__(Sample)
         taken.keeps_moments = False
         taken.public_rows = self.public_rows
+        taken.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
         taken._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
         taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
@@ -179,6 +185,10 @@ class Sample:
         X, y, codes = self.X, self.y, self.user_codes
         used = (self.row_mask[:, r] for r in range(self.n_replicates))
         return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
+
+    def moved_rows(self, group: Group) -> BoolArray | None:
+        """Return which rows of a group have cells that were moved to a bound, (n_group,); None: none has."""
+        return None if self.moved is None else np.asarray(self.moved[group.rows].any(axis=1))
 
     def check_response(self) -> None:
         """Refuse if there is no y."""

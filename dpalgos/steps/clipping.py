@@ -111,18 +111,18 @@ def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatAr
 
 def ball_squares(
     vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean squares of offsets clipped likewise, (d, R), and the share of vectors clipped, (R,).
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Return mean squares of offsets clipped likewise, (d, R), and each vector's distance over the radius.
 
     The arguments are those of :func:`ball_mean`.
     """
-    squares, clipped = np.empty_like(center), np.empty(len(radius))
+    squares, sizes = np.empty_like(center), []
     for r, X in enumerate(vectors):
         offsets = X - center[:, r]
         norms = np.linalg.norm(offsets, axis=1)
         squares[:, r] = clip_factor(norms, radius[r]) ** 2 @ offsets**2 / len(X)
-        clipped[r] = (norms > radius[r]).mean()
-    return squares, clipped
+        sizes.append(norms / radius[r])
+    return squares, sizes
 
 
 def distinct(arrays: Sequence[FloatArray]) -> Iterator[tuple[FloatArray, IntArray]]:

@@ -20,12 +20,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.intervals.entries import CUBE_SHARE, SQUARES, release_squares_in_a_cube
+from dpalgos.intervals.entries import CUBE_SHARE, INTERVAL, TruncatedEntries
 from dpalgos.intervals.half_widths import (
+    MEAN_SHARE,
     interval_shares,
     note_mean_interval,
+    reach_along,
     release_score_moments,
 )
+from dpalgos.intervals.tails import shares_by_level
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
@@ -66,7 +69,7 @@ class UserAggregation:
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
         self._budget = budget or users_budget(
-            params.epsilon, params.delta, {"steps": 1.0}, interval_shares(interval)
+            params.epsilon, params.delta, {"steps": 1.0}, interval_shares(interval, MEAN_SHARE)
         )
         self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, params.public_seed)
@@ -112,13 +115,13 @@ class UserAggregation:
         radius = np.full(len(vectors), self._bound)
         clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
         if self._params.aggregation == "clipped" and self._alone:
-            squares = {} if self._interval is None else {SQUARES: CUBE_SHARE}
+            squares = {} if self._interval is None else {INTERVAL: CUBE_SHARE}
             budget = users_budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, squares)
             epsilon = budget.split_epsilon("mean")
             mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
             noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
             one = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
-            spent = budget.split_epsilon(SQUARES) if squares else 0.0
+            spent = budget.split_epsilon(INTERVAL) if squares else 0.0
             return self._told_of_a_column(transcript, vectors, one, spent)
         multiplier = self._clipped_multiplier()
         mean = transcript.gaussian(
@@ -135,24 +138,18 @@ class UserAggregation:
         if self._interval is None:
             return one.mean
         n_users = np.array([len(X) for X in vectors], dtype=float)
-        squares, clipped = ball_squares(vectors, one.center, one.radius)
-        told = release_squares_in_a_cube(
-            transcript,
-            squares / one.radius**2,
-            clipped[None, :],
-            half=one.radius[None, :],
-            n_rows=n_users,
-            epsilon=epsilon,
+        squares, _ = ball_squares(vectors, one.center, one.radius)
+        entries = TruncatedEntries(
+            lower=one.center - one.radius, upper=one.center + one.radius, mean=one.mean
         )
-        note_mean_interval(
+        entries.note_interval(
             transcript,
             self._interval,
-            squares=told.squares,
-            squares_std=told.std,
-            offset=one.mean - one.center,
-            noise_std=one.noise_std * normal_equivalent(1, self._interval) / coordinate_std(1),
-            share=told.share,
+            squares=squares / one.radius**2,
+            above=shares_by_level([entries.sizes(X, r) for r, X in enumerate(vectors)]),
             n_rows=n_users,
+            noise_std=one.noise_std * normal_equivalent(1, self._interval) / coordinate_std(1),
+            epsilon=epsilon,
         )
         return one.mean
 
@@ -187,10 +184,12 @@ class UserAggregation:
         if self._interval is None:
             return refined.mean
         n_users = np.array([len(X) for X in vectors], dtype=float)
-        squares, clipped = ball_squares(vectors, refined.center, refined.radius)
+        squares, sizes = ball_squares(vectors, refined.center, refined.radius)
+        above = shares_by_level(sizes)
         scores = release_score_moments(
-            transcript, squares, clipped, bound=refined.radius, n_rows=n_users, multiplier=multiplier
+            transcript, squares, above, bound=refined.radius, n_rows=n_users, multiplier=multiplier
         )
+        along = reach_along(scores.moments, np.maximum(scores.moments, 0).sum(axis=0))
         note_mean_interval(
             transcript,
             self._interval,
@@ -198,7 +197,7 @@ class UserAggregation:
             squares_std=scores.std,
             offset=refined.mean - refined.center,
             noise_std=refined.noise_std,
-            share=scores.share(),
+            clipping=scores.tail.moved(along * refined.radius),
             n_rows=n_users,
         )
         return refined.mean

@@ -7,8 +7,8 @@ from functools import lru_cache
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise, least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.intervals.entries import CUBE_SHARE, SQUARES
-from dpalgos.intervals.half_widths import interval_shares
+from dpalgos.intervals.entries import CUBE_SHARE, INTERVAL
+from dpalgos.intervals.half_widths import MEAN_SHARE, interval_shares
 from dpalgos.mechanisms.winsorized_mean import WinsorizedNoise
 
 _SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
@@ -23,7 +23,7 @@ def planned_steps(
 
     With an interval, what it releases is among them.
     """
-    told = interval_shares(0.5 if interval else None)
+    told = interval_shares(0.5 if interval else None, MEAN_SHARE)
     noise = least_noise(
         users_budget(epsilon, delta, _SHARES, told, gaussian=False),
         selections={"ranges": n_queries * size},
@@ -49,10 +49,10 @@ class Halves:
 @lru_cache(maxsize=1024)
 def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool = False) -> Halves:
     """Return how ε is spent on T one-dimensional winsorized means, with an interval of a single one."""
-    told = {SQUARES: CUBE_SHARE} if interval else {}
+    told = {INTERVAL: CUBE_SHARE} if interval else {}
     budget = users_budget(epsilon, delta, {"ranges": 0.5, "means": 0.5}, told)
     half = budget.split_epsilon("means", n_queries)
-    squares = budget.split_epsilon(SQUARES) if interval else 0.0
+    squares = budget.split_epsilon(INTERVAL) if interval else 0.0
 
     def events(factor: float) -> list[Event]:
         return [

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpalgos.intervals.tails import shares_by_level
 from dpalgos.rows.users import UserRows
 from dpalgos.steps.clipping import ball_mean, clip_factor
 from dpalgos.steps.moments import unsvec
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import FloatArray
 from dpalgos.user_level.first_order import UserObjective
 
 
@@ -37,7 +38,7 @@ class ClippedUsers:
     objective: UserObjective
     score_bound: float
     curvature_bound: float
-    _clipped: list[BoolArray] = field(default_factory=list)  # users of each replicate, by what was asked
+    _sizes: list[FloatArray] = field(default_factory=list)  # of each replicate's users, by what was asked
 
     @property
     def n_units(self) -> FloatArray:
@@ -58,14 +59,14 @@ class ClippedUsers:
     def mean_gradient(self, coef: FloatArray) -> FloatArray:
         """Return the mean of clipped gradients at (d, R), (d, R)."""
         gradients = self.objective.gradients(coef)
-        self._count(lambda r: np.linalg.norm(gradients[r], axis=1) > self.score_bound)
+        self._see(lambda r: np.linalg.norm(gradients[r], axis=1) / self.score_bound)
         return ball_mean(gradients, np.zeros_like(coef), np.full(coef.shape[1], self.score_bound))
 
     def mean_curvature(self, coef: FloatArray) -> FloatArray:
         """Return the mean of clipped curvatures at (d, R), (R, d, d)."""
         told = [self._curvatures(users, coef[:, r]) for r, users in enumerate(self.objective.users)]
         norms = [np.linalg.norm(packed, axis=1) for packed in told]
-        self._count(lambda r: norms[r] > self.curvature_bound)
+        self._see(lambda r: norms[r] / self.curvature_bound)
         means = [
             clip_factor(norm, self.curvature_bound) @ packed / len(packed)
             for norm, packed in zip(norms, told, strict=True)
@@ -73,20 +74,20 @@ class ClippedUsers:
         return unsvec(np.stack(means, axis=1), len(coef))
 
     def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return second moments of clipped gradients at (d, R), and the share of users clipped so far."""
+        """Return second moments of clipped gradients at (d, R), and shares of users above each size."""
         gradients = self.objective.gradients(coef)
-        self._count(lambda r: np.linalg.norm(gradients[r], axis=1) > self.score_bound)
+        self._see(lambda r: np.linalg.norm(gradients[r], axis=1) / self.score_bound)
         moments = np.empty((coef.shape[1], len(coef), len(coef)))
         for r, rows in enumerate(gradients):
             factor = clip_factor(np.linalg.norm(rows, axis=1), self.score_bound)
             moments[r] = (rows * (factor**2)[:, None]).T @ rows / len(rows)
-        return moments, np.array([clipped.mean() for clipped in self._clipped])
+        return moments, shares_by_level(self._sizes)
 
-    def _count(self, clipped: Callable[[int], BoolArray]) -> None:
-        """Add this step's clipped users to the count."""
-        found = [clipped(r) for r in range(len(self.objective.users))]
-        before = self._clipped or [np.zeros_like(one) for one in found]
-        self._clipped[:] = [old | new for old, new in zip(before, found, strict=True)]
+    def _see(self, sizes: Callable[[int], FloatArray]) -> None:
+        """Keep the largest size of each user so far."""
+        found = [sizes(r) for r in range(len(self.objective.users))]
+        before = self._sizes or found
+        self._sizes[:] = [np.maximum(old, new) for old, new in zip(before, found, strict=True)]
 
     def _curvatures(self, users: UserRows, coef: FloatArray) -> FloatArray:
         """Return each user's curvature as svec, (n_users, d(d+1)/2), made column by column."""

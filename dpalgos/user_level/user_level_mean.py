@@ -18,10 +18,9 @@ Why it is private. Replacing a user replaces one vector x̄_u; the rest is the a
 at most twice the radius over n.
 
 Interval (``interval=.95``): users are what is sampled, so a share of ρ pays for the mean squares of users'
-clipped means around the center and the share of users that were clipped
-(:mod:`dpalgos.intervals.half_widths`). In a
-single column, whose noise is Laplace's, a share of ε pays for both numbers, which a user moves by 1/n at once
-(:mod:`dpalgos.intervals.entries`).
+clipped means around the center and the shares of users by size, their distance from it over the radius
+(:mod:`dpalgos.intervals.half_widths`). In a single column, whose noise is Laplace's, a share of ε pays for
+both (:mod:`dpalgos.intervals.entries`).
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
@@ -33,8 +32,8 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.intervals.entries import SQUARES
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams
+from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW
 from dpalgos.params import positive
@@ -68,9 +67,13 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
         "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
         "first mean": apart,
         "mean": apart,
-        SCORE_MOMENTS: (along[0], np.zeros(2), along[1], np.zeros(2)),
-        SHARE_CLIPPED: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
-        SQUARES: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
+        SCORE_MOMENTS: (
+            along[0],
+            np.zeros(2),
+            along[1] if d > 1 else np.repeat(center.T, 2, axis=0),
+            np.zeros(2),
+        ),
+        TAIL: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
     }
 
 

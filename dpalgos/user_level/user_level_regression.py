@@ -25,7 +25,7 @@ where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose an
     quantity                             sensitivity    share of μ²
     users' mean gradient, clipped to G   2G/n           .45
     users' mean curvature, clipped to K  √2 K/n         .15 (:mod:`dpalgos.user_level.curvature`)
-    score moments, share clipped         (:mod:`dpalgos.intervals.half_widths`)
+    score moments, shares by size        (:mod:`dpalgos.intervals.half_widths`)
 
 Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
 says how far it has come.
@@ -43,8 +43,9 @@ from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.glm import CURVATURE
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, SHARE_CLIPPED, IntervalParams, interval_shares
+from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.tails import TAIL
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -157,7 +158,7 @@ def witnesses(
         _LAST: (axes[0], np.full(2, 1e30), axes[0], np.full(2, -1e30)),  # whatever the coefficients
         CURVATURE: apart,
         SCORE_MOMENTS: apart,
-        SHARE_CLIPPED: (axes[0], zero, 0 * axes[0], zero),
+        TAIL: (axes[0], zero, 0 * axes[0], zero),
     }
 
 

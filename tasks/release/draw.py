@@ -171,7 +171,7 @@ def _planned(estimator: str, keywords: dict[str, Any], rows: ReleaseRows) -> tup
             pass
     plan = plan_release(estimator, rows.n_rows, len(rows.units.names), keywords, n_users=rows.n_users)
     X, y = rows.X.in_memory() if isinstance(rows.X, StreamedTable) else (rows.X, rows.y)
-    return plan, Sample(X, y, user_ids=rows.users)
+    return plan, Sample(X, y, user_ids=rows.users, moved=rows.moved)
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:

@@ -31,6 +31,8 @@ class ReleaseRows:
         A code per row for the user it belongs to, where users are protected.
     units : FileUnits
         The way back to the units of the file.
+    moved : (n, k) or (n, k + 1) array or None
+        The cells that were moved to a bound.
     """
 
     content: Fingerprint
@@ -39,6 +41,7 @@ class ReleaseRows:
     y: FloatArray | None
     users: np.ndarray | None
     units: FileUnits
+    moved: np.ndarray | None
 
     @property
     def n_users(self) -> int | None:
@@ -73,11 +76,11 @@ def read_rows(
             progress(n_rows)
 
     X: FloatArray | StreamedTable
-    responses, users, units = None, None, FileUnits.unchanged(x)
+    responses, users, units, moved = None, None, FileUnits.unchanged(x), None
     if analyst_table:
         family = str(asked.params.get("family", ""))
         table = table_as_declared(data, analyst_table, x, y, user_id, family=family, watch=watch)
-        X, responses, users, units = table.X, table.y, table.users, table.units
+        X, responses, users, units, moved = table.X, table.y, table.users, table.units, table.moved
     elif data.suffix.lower() == ".parquet" and data.is_file() and not user_id:
         X = StreamedTable(data, x, y or "")
         X.check(watch)
@@ -87,7 +90,13 @@ def read_rows(
         users = ids.codes() if ids else None
     assert reader is not None
     return ReleaseRows(
-        content=reader.fingerprint(), n_rows=n_rows, X=X, y=responses, users=users, units=units
+        content=reader.fingerprint(),
+        n_rows=n_rows,
+        X=X,
+        y=responses,
+        users=users,
+        units=units,
+        moved=moved,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from data.dataset import Column
 from data.errors import DataError
-from data.tables.declared import read_declared
+from data.tables.declared import DeclaredTable, read_declared
 from data.tables.reading import Watch
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
@@ -57,12 +57,17 @@ class FileUnits:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableInUnits:
-    """Rows in public units: X (n, k), y (n,) or None, codes of users (n,) or None, and the way back."""
+    """Rows in public units: X (n, k), y (n,) or None, codes of users (n,) or None, and the way back.
+
+    ``moved`` (n, k), or (n, k + 1) with a response, says which cells were moved to a bound, as
+    :class:`dpalgos.Sample` takes it; None: none.
+    """
 
     X: FloatArray
     y: FloatArray | None
     users: np.ndarray | None
     units: FileUnits
+    moved: np.ndarray | None
 
 
 def table_as_declared(
@@ -138,7 +143,7 @@ def table_as_declared(
         back = FileUnits(
             names=tuple(names), factor=scales, offset=np.array([c for c, _ in units]), declared=declared
         )
-        return TableInUnits(X=X, y=None, users=users, units=back)
+        return TableInUnits(X=X, y=None, users=users, units=back, moved=_moved(read, names, []))
     response = y if family == "multinomial" else _single(known[y].declared.table_columns, y)
     center, scale = (0.0, 1.0) if family else _unit(columns[response])
     back = FileUnits(
@@ -150,7 +155,19 @@ def table_as_declared(
     rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
     rows[read.kept] = np.column_stack([X, np.ones(len(X))])
     y_declared[read.kept] = (table[response] - center) / scale
-    return TableInUnits(X=rows, y=y_declared, users=users, units=back)
+    moved = _moved(read, names, [AT_CENTERS, response])
+    return TableInUnits(X=rows, y=y_declared, users=users, units=back, moved=moved)
+
+
+def _moved(read: DeclaredTable, names: Sequence[str], more: Sequence[str]) -> np.ndarray | None:
+    """Return which cells of some columns were moved to a bound, (n, …), or None where none was."""
+    columns = [*names, *more]
+    if not set(columns) & set(read.sides):
+        return None
+    moved = np.zeros((len(read.kept), len(columns)), dtype=np.int8)
+    for j, name in enumerate(columns):
+        moved[read.kept, j] = read.sides.get(name, 0)
+    return moved
 
 
 def _clipping(columns: Sequence[AnalystColumn]) -> dict[str, Any]:

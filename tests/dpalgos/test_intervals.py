@@ -6,6 +6,7 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
+from dpalgos.intervals.entries import CUBE_SHARE
 from dpalgos.intervals.half_widths import HALF_WIDTH, NOTE, half_widths
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
@@ -34,21 +35,21 @@ def covered(name, rows, truth, n_runs, epsilon, seed=0, **keywords):
 
 
 def check_coverage(hits, least=0.95):
-    """At least ``least`` within four standard errors, and not all."""
+    """At least ``least`` within four standard errors; a bound on what clipping does may cover more."""
     rate, spread = np.nanmean(hits), np.sqrt(0.05 * 0.95 / np.isfinite(hits).sum())
-    assert least - 4 * spread < rate < 0.997, rate
+    assert rate > least - 4 * spread, rate
 
 
 @pytest.mark.parametrize("name", MEANS)
-@pytest.mark.parametrize("epsilon", [0.3, 5.0])  # noise, and sampling error, decide
-def test_intervals_of_means_cover(name, epsilon):
+@pytest.mark.parametrize(("epsilon", "there"), [(0.5, 0.3), (5.0, 0.9)])  # noise, and sampling error, decide
+def test_intervals_of_means_cover(name, epsilon, there):
     truth = np.array([0.5, 0.0, -1.0])
     hits, widths = covered(
         name, lambda rng: (truth + rng.standard_normal((1500, 3)), None), truth, 150, epsilon, **MEANS[name]
     )
-    assert np.isfinite(hits).mean() > 0.9
+    assert np.isfinite(hits).mean() > there
     check_coverage(hits)
-    assert np.nanstd(widths) < 0.2 * np.nanmean(widths)
+    assert np.nanstd(widths) < 0.3 * np.nanmean(widths)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 30])
@@ -71,13 +72,82 @@ def test_noise_in_a_cube_reaches_as_far_as_is_counted(size):
 
 def test_an_interval_of_one_column_counts_the_tails_of_its_noise():
     """Laplace noise, of which 1.96 standard deviations cover 93.7 %."""
-    rng, asked = np.random.default_rng(0), {"epsilon": 0.2, "delta": 1e-6, "lower": 0.0, "upper": 1.0}
+    n, asked = 500, {"epsilon": 0.2, "delta": 1e-6, "lower": 0.0, "upper": 1.0}
     found = dpalgos.estimate(
-        "box_mean", np.full((500, 1), 0.3), rng=rng, replicates=4000, interval=0.95, **asked
+        "box_mean", np.full((n, 1), 0.3), rng=np.random.default_rng(0), replicates=400, interval=0.95, **asked
     )
     lower, upper = found.interval[:, 0]
-    assert np.isfinite(lower).mean() > 0.95
-    assert ((lower < 0.3) & (upper > 0.3))[np.isfinite(lower)].mean() > 0.945
+    assert np.isfinite(lower).any()  # most have none: the noise hides whether entries were cut
+    scale = 1 / (n * (1 - CUBE_SHARE) * asked["epsilon"])
+    assert np.nanmin(upper - lower) > 2 * scale * coordinate_quantile(1, 0.95)
+
+
+CLIPPED = {  # estimator, rows, their mean, keywords
+    "rare values beyond the bin": (
+        "karwa_vadhan_mean",
+        lambda rng: (rng.random((20_000, 2)) < 0.01).astype(float),
+        0.01,
+        {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)},
+    ),
+    "a skewed column beyond its bound": (
+        "dp_mean",
+        lambda rng: np.exp(1.5 * rng.standard_normal((10_000, 2))),
+        np.exp(1.125),
+        {"value_bound": 30.0},
+    ),
+    "5 % beyond the box": (
+        "box_mean",
+        lambda rng: np.exp(rng.standard_normal((2000, 2))),
+        np.exp(0.5),
+        {"lower": 0.0, "upper": 5.18},
+    ),
+    "a heavy tail beyond the ball": (
+        "coinpress_mean",
+        lambda rng: rng.pareto(2.5, (10_000, 2)),
+        1 / 1.5,
+        {"mean_bound": 5.0, "std_bound": 1.5},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLIPPED)
+def test_a_mean_that_clipping_moves_is_covered_or_has_no_interval(case):
+    name, rows, truth, keywords = CLIPPED[case]
+    hits, _ = covered(name, lambda rng: (rows(rng), None), truth, 40, 1.0, **keywords)
+    assert np.isnan(hits).mean() > 0.6
+    assert (hits == 0).mean() < 0.05
+
+
+def test_a_regression_with_a_heavy_nonlinear_tail_is_covered_or_has_no_interval():
+    """As y = 3 log x: the line's residuals, and so the clipped scores, are far on one side."""
+
+    def rows(rng):
+        X = np.exp(0.8 * rng.standard_normal((20_000, 3)))
+        return X, 3 * np.log(X[:, 0]) + rng.standard_normal(len(X))
+
+    pieces = [rows(rng) for rng in np.random.default_rng(1).spawn(50)]
+    coef = np.linalg.solve(sum(X.T @ X for X, _ in pieces), sum(X.T @ y for X, y in pieces))
+    hits, _ = covered("preconditioned_regression", rows, coef, 25, 1.0)
+    assert (hits == 0).mean() < 0.06
+
+
+@pytest.mark.parametrize("name", ["dp_mean", "box_mean", "clipped_mean", "preconditioned_regression"])
+def test_cells_that_were_moved_to_a_bound_count_as_clipped(name):
+    rng = np.random.default_rng(0)
+    X = np.minimum(rng.standard_exponential((20_000, 2)), 1.5)
+    moved, y = (X == 1.5).astype(np.int8), None
+    keywords = {**MEANS, "preconditioned_regression": {}}[name]
+    if name == "preconditioned_regression":
+        y = X @ [1.0, 1.0] + rng.standard_normal(len(X))
+    ask = {"epsilon": 3.0, "delta": 1e-6, "interval": 0.95, **keywords}
+    plain, told = (
+        dpalgos.estimate(name, dpalgos.Sample(X, y, moved=one), rng=np.random.default_rng(1), **ask)
+        for one in (None, moved)
+    )
+    np.testing.assert_array_equal(plain.estimate, told.estimate)
+    assert np.isfinite(plain.interval).all()
+    assert np.isnan(told.interval).all()
+    assert "coordinates 0, 1" in told.diagnostics[NOTE]
 
 
 REGRESSIONS = {
@@ -98,7 +168,7 @@ def regression(rng, n=4000):
 @pytest.mark.parametrize("epsilon", [0.7, 30.0])  # noise, and sampling error, decide
 def test_intervals_of_regressions_cover_where_directions_are_resolved(name, epsilon):
     hits, widths = covered(name, regression, COEF, 60, epsilon, **REGRESSIONS[name])
-    assert np.isfinite(hits).mean() > 0.5
+    assert np.isfinite(hits).mean() > 0.3
     check_coverage(hits)
     assert np.nanmean(widths) < 1
 
@@ -127,7 +197,7 @@ def test_intervals_of_generalized_linear_models_cover(name, family, epsilon, ask
         return X, rng.binomial(1, expit(u)) if family == "logistic" else rng.poisson(np.exp(u))
 
     hits, widths = covered(name, rows, coef, 40, epsilon, family=family, **asked)
-    assert np.isfinite(hits).mean() > 0.5
+    assert np.isfinite(hits).mean() > 0.3
     check_coverage(hits, least=0.94)
     assert np.nanmean(widths) < 0.5
 
@@ -379,7 +449,7 @@ def test_half_widths_cover_however_noisy_the_released_variance_is(level):
 
 
 def test_the_interval_is_around_the_answer_and_grows_with_the_level():
-    X, ask = np.random.default_rng(0).standard_normal((500, 2)), {"epsilon": 1.0, "delta": 1e-5}
+    X, ask = np.random.default_rng(0).standard_normal((20_000, 2)), {"epsilon": 3.0, "delta": 1e-5}
     half = {}
     for level in (0.5, 0.95, 0.99):
         result = dpalgos.estimate(
@@ -394,10 +464,10 @@ def test_the_interval_is_around_the_answer_and_grows_with_the_level():
 
 
 def test_replicates_have_intervals_each():
-    X = np.random.default_rng(0).standard_normal((300, 2))
-    mask = np.random.default_rng(1).random((300, 4)) < 0.5
+    X = np.random.default_rng(0).standard_normal((3000, 2))
+    mask = np.random.default_rng(1).random((3000, 4)) < 0.5
     for name, ask in (
-        ("dp_mean", {"epsilon": 1.0, "delta": 1e-5, "value_bound": 4.0}),
+        ("dp_mean", {"epsilon": 3.0, "delta": 1e-5, "value_bound": 4.0}),
         ("sample_mean", {}),
     ):
         result = dpalgos.estimate(
@@ -530,11 +600,11 @@ def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
 
 
 def test_half_widths_are_notes_so_that_replays_compare_them():
-    X = np.random.default_rng(0).standard_normal((50, 2))
+    X = np.random.default_rng(0).standard_normal((3000, 2))
     result = dpalgos.estimate(
         "dp_mean",
         X,
-        epsilon=1.0,
+        epsilon=3.0,
         delta=1e-5,
         value_bound=3.0,
         interval=0.95,

@@ -229,7 +229,7 @@ ESTIMATOR_FAULTS = {
             witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
         ),
         "squares of entries are not cut": Fault(
-            "_Squares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
+            "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
     },
     "dpalgos/intervals/glm.py": {
@@ -241,8 +241,8 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/intervals/half_widths.py": {
         "second moments for an interval are not paid for": Fault(
-            "IntervalParams.rest",
-            returns("1.0"),
+            "interval_shares",
+            returns("{name: share / 2 for name, share in {all}.items()}"),
             certified("dp_mean: interval-tight", "adassp: interval-tight"),
         ),
         "half of the noise is left out of a mean's interval": Fault(
@@ -260,6 +260,19 @@ ESTIMATOR_FAULTS = {
     "dpalgos/intervals/regression.py": {
         "half of the noise is left out of a regression's interval": Fault(
             "note_step_interval", operation("score_std", "{all} / 4"), _INTERVALS
+        ),
+    },
+    "dpalgos/intervals/tails.py": {
+        "shares by size move by half of what they do": Fault(
+            "tail_sensitivity",
+            returns("{all} / 2"),
+            witness("dp_mean: interval-tight", "preconditioned_regression: interval-tight"),
+        ),
+        "the noise is subtracted from the shares of clipped rows": Fault(
+            "Tail.excess", name("high", "low", every=True), _INTERVALS
+        ),
+        "cells that were moved to a bound are not counted": Fault(
+            "counts_by_level", condition("_FAR", "False"), _INTERVALS
         ),
     },
     "dpalgos/local/ldp_nldp_public.py": {
@@ -348,7 +361,7 @@ ESTIMATOR_FAULTS = {
             witness("user_level_regression: interval-tight"),
         ),
         "users whose curvature is clipped are not counted": Fault(
-            "ClippedUsers.mean_curvature", argument("_count", 0, "lambda r: {all}(r) & False"), _INTERVALS
+            "ClippedUsers.mean_curvature", argument("_see", 0, "lambda r: 0 * {all}(r)"), _INTERVALS
         ),
     },
     "dpalgos/user_level/user_level_phased_erm.py": {
