@@ -25,7 +25,7 @@ References
 Satterthwaite (1946), An approximate distribution of estimates of variance components.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,10 +45,12 @@ HALF_WIDTH = "half_width"
 ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
 NOTE = "interval_note"
+WHY = "interval_reasons"
 SCORE_MOMENTS = "score moments"
 CLIPPED = "clipping may have moved it by more than its half-width"
 HIDDEN = "it takes part in a direction whose second moment the noise hides"
 BENT = "a ridge, or a step too long for its curvature, may have moved it"
+REASONS = (HIDDEN, CLIPPED, BENT)  # a coordinate's code is the sum of 2^k over its reasons
 
 _LARGEST_BIAS = 1.0  # in half-widths
 _MOMENT_SHARE = 0.3  # of what an interval reserves
@@ -121,27 +123,32 @@ def interval_notes(
     half = half_widths(level, variance, variance_std)
     bias = sum(biases.values(), np.zeros_like(half))
     flags = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
+    if biases:
+        flags[CLIPPED] = flags[CLIPPED] | (bias > _LARGEST_BIAS * half)
     if hidden is not None:
-        flags = {HIDDEN: hidden, **flags}
-    flagged = np.logical_or.reduce([*flags.values(), bias > _LARGEST_BIAS * half])
+        flags[HIDDEN] = hidden
+    codes = np.asarray(
+        sum((2.0 ** REASONS.index(reason) * found for reason, found in flags.items()), 0 * half)
+    )
     notes: dict[str, FloatArray | str] = {
         NAIVE_HALF_WIDTH: np.asarray(ndtri((1 + level) / 2) * np.sqrt(sampling)),
-        HALF_WIDTH: np.where(flagged, np.nan, half + np.where(flagged, 0.0, bias)),
+        HALF_WIDTH: np.where(codes > 0, np.nan, half + np.where(codes > 0, 0.0, bias)),
+        WHY: codes,
     }
-    if flagged.any():
-        notes[NOTE] = _reasons(flagged, flags)
+    if codes.any():
+        notes[NOTE] = why_none(codes, [str(j) for j in range(len(codes))], "coordinate")
     return notes
 
 
-def _reasons(flagged: BoolArray, flags: Mapping[str, BoolArray]) -> str:
-    """Return for each coordinate, (d, R), of any replicate why it has no interval."""
+def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> str:
+    """Return in words why coordinates of some names have no interval, by their codes (d, R)."""
     causes: dict[str, list[str]] = {}
-    for j in np.flatnonzero(flagged.any(axis=1)):
-        why = [reason for reason, found in flags.items() if found[j].any()] or list(flags)[-1:]
-        causes.setdefault("; ".join(why), []).append(str(j))
-    return "no interval for " + ", and for ".join(
-        f"coordinate{'s' * (len(which) > 1)} {', '.join(which)} (from 0): {why}"
-        for why, which in causes.items()
+    for name, code in zip(names, np.bitwise_or.reduce(codes.astype(int), axis=1), strict=True):
+        why = [reason for k, reason in enumerate(REASONS) if code >> k & 1]
+        if why:
+            causes.setdefault("; ".join(why), []).append(name)
+    return "no interval for " + ", nor for ".join(
+        f"{what}{'s' * (len(which) > 1)} {', '.join(which)}: {why}" for why, which in causes.items()
     )
 
 

@@ -138,14 +138,14 @@ def _interval(
     with np.errstate(over="ignore"):  # absurd bounds: an interval without ends
         bound = sampling(inverse)
         variance = known + second**2 + bound
-    return interval_notes(
-        level,
-        variance=variance,
-        variance_std=0.0,
-        sampling=bound,
-        biases={},
-        hidden=unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0),
+    hidden = unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0)
+    notes = interval_notes(
+        level, variance=variance, variance_std=0.0, sampling=bound, biases={}, hidden=hidden
     )
+    return {
+        **notes,
+        "interval_assumes": "rows and responses within the declared bounds; nobody counts others",
+    }
 
 
 def score_variance_bound(

@@ -81,7 +81,7 @@ def release(
         shown = "" if ends is None else "".join(f"{'?' if end is None else f'{end:.6g}':>14}" for end in ends)
         typer.echo(f"{column:<{width}}{value:>14.6g}{shown}")
     if answer.interval_note:
-        typer.echo(answer.interval_note.replace("is nan", "is ?", 1))
+        typer.echo(answer.interval_note)
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
     typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
     typer.echo(

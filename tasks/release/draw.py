@@ -14,7 +14,7 @@ from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.catalog import Estimator
 from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
-from dpalgos.intervals.half_widths import NOTE
+from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.typing import FloatArray
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
@@ -215,7 +215,8 @@ def _stored(units: FileUnits, drawn: Release) -> dict[str, Any]:
         pairs = units.of(drawn.interval.T)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
         stored["interval"] = dict(zip(units.names, ends, strict=True))
-        stored["interval_note"] = str(drawn.diagnostics.get(NOTE, ""))
+        if NOTE in drawn.diagnostics:
+            stored["interval_note"] = why_none(drawn.diagnostics[WHY], units.names)
     return stored
 
 

@@ -2,7 +2,7 @@
 
 Run as ``python -m tests.bench.interval_shapes [--repetitions 50] [--only TEXT] [--out FILE]``. A cell is an
 estimator on rows of one law at one n and ε. The truth is the mean, or the least-squares or maximum-likelihood
-answer, of a million rows of the law. A cell fails if its unflagged coordinates cover less than 94 % by more
+answer, of two million rows of the law. A cell fails if its unflagged coordinates cover less than 94 % by more
 than two standard errors.
 """
 
