@@ -18,6 +18,13 @@ from dpalgos.params import Params
 def dp_mean(sample, params: Params, transcript):
     return sample.X
 """,
+    "dpalgos/central/without_keywords.py": """
+from dpalgos.catalog import register
+
+@register(title="x", order=991, task="mean", reference="x", summary="x")
+def without_keywords(sample, params, transcript):
+    return sample.X
+""",
     "tasks/problems/half_a_problem.py": """
 from typing import Literal
 
@@ -78,6 +85,7 @@ def run_in_broken_project(tmp_path_factory):
 NAMED = {
     ("estimators", "dp_mean"): {
         "dpalgos/comparators/no_python.py": ["line 1"],
+        "dpalgos/central/without_keywords.py": ["params", "annotated"],
         "dpalgos/central/half_an_estimator.py": ["'dp_mean'", "order", "title", "reference", "witnesses"],
     },
     ("studies", "housing"): {
