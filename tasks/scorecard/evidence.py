@@ -89,7 +89,8 @@ class Evidence:
         if epsilon is None:
             there = sorted(set(chosen["epsilon"].dropna())) or [head.epsilon]
             epsilon = min(there, key=lambda value: abs(math.log(value / head.epsilon)))
-        asked = (chosen["epsilon"] == epsilon) & (chosen["delta_rule"] == head.delta)
+        delta = head.paper_delta if head.paper_delta in set(chosen["delta_rule"]) else head.delta
+        asked = (chosen["epsilon"] == epsilon) & (chosen["delta_rule"] == delta)
         chosen = chosen[asked | (chosen["calibration"] == "none")]
         return {
             int(str(size)): rows.set_index("replicate")["value"].sort_index()

@@ -154,5 +154,6 @@ def _about(evidence: Evidence | None) -> dict[str, Any]:
         asked = {"epsilon": 0.5, "delta": 0.0, "delta_rule": ""}
         return {"dataset": "", "data_source": "simulated", "n": 1, "d": 0, **asked}
     head, first = evidence.spec.headline, evidence.results.iloc[0]
-    asked = {"epsilon": head.epsilon, "delta": delta_at(head.delta, head.n), "delta_rule": head.delta}
+    rule = head.paper_delta or head.delta
+    asked = {"epsilon": head.epsilon, "delta": delta_at(rule, head.n), "delta_rule": rule}
     return {**first[["dataset", "data_source"]], "n": head.n, "d": int(first["d"]), **asked}

@@ -25,12 +25,16 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part o
 
 
 class Headline(Strict):
-    """The setting that the report's first sentence is about; ``steps`` where that is the horizontal axis."""
+    """The setting that the report's first sentence is about; ``steps`` where that is the horizontal axis.
+
+    ``paper_delta`` is the δ of the paper, at which its claims are judged, where that is another one.
+    """
 
     n: Count
     steps: Count | None = None
     epsilon: Number
     delta: DeltaRule
+    paper_delta: DeltaRule | None = None
     panel: str
     s: Count | None = None
 
@@ -131,6 +135,8 @@ class StudySpec(Strict):
         grid = self.grid_of(self.head_panel)
         for name in ("n", "epsilon", "delta"):
             _check_named(name, getattr(self.headline, name), getattr(grid, name))
+        if self.headline.paper_delta is not None:
+            _check_named("paper_delta", self.headline.paper_delta, grid.delta)
         if grid.s or self.headline.s is not None:
             _check_named("s", self.headline.s, grid.s)
         return self

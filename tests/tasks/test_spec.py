@@ -10,7 +10,7 @@ from tasks.study.study_file import load_study
 
 HOUSING = (STUDIES / "housing.toml").read_text()
 EPSILON = "epsilon = [0.5, 0.2, 1.0, 2.0]"
-DELTA = 'delta = ["10/n^1.1", "1/n^2"]'
+DELTA = 'delta = ["1/n^2", "10/n^1.1"]'
 SIZES = "n = [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600]"
 ADASSP = 'name = "adassp"'
 
@@ -119,9 +119,14 @@ WRONG = {
     "headline size": ("n = 20000\n", "n = 777\n", "headline.n must be one of the study's (100, 200"),
     "headline epsilon": ("epsilon = 0.5\n", "epsilon = 0.7\n", "headline.epsilon must be one of the study's"),
     "headline delta": (
-        'delta = "10/n^1.1"\n',
-        'delta = "1/n"\n',
+        '\ndelta = "1/n^2"\n',
+        '\ndelta = "1/n"\n',
         "headline.delta must be one of the study's",
+    ),
+    "headline delta of the paper": (
+        'paper_delta = "10/n^1.1"\n',
+        'paper_delta = "1/n"\n',
+        "headline.paper_delta must be one of the study's",
     ),
     "headline panel": ('panel = "public"', 'panel = "raw"', "headline.panel must be one of the study's"),
     "not TOML": ("[grid]", "[grid", "mine.toml is not a TOML file"),
@@ -190,7 +195,9 @@ def test_delta_is_a_number_or_a_rule():
 
 def test_a_number_for_delta_is_taken(tmp_path):
     (tmp_path / "mine.toml").write_text(
-        HOUSING.replace(DELTA, "delta = [1e-6]").replace('delta = "10/n^1.1"', "delta = 1e-6")
+        HOUSING.replace(DELTA, "delta = [1e-6]")
+        .replace('delta = "1/n^2"', "delta = 1e-6")
+        .replace('paper_delta = "10/n^1.1"', "")
     )
     assert find_study(str(tmp_path / "mine.toml")).grid.delta == ("1e-06",)
 
@@ -200,7 +207,7 @@ def test_smoke_keeps_the_ends_and_one_budget():
     blocks = study.blocks("smoke", replicates=3, seed=0)
     assert {block.replicates.n for block in blocks} == {100, 20600}
     assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
-    assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "10/n^1.1"}
+    assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "1/n^2"}
     whole = study.blocks("paper", replicates=3, seed=0)
     assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
     keys = [cell.key for block in whole for cell in block.cells]
