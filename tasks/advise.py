@@ -214,7 +214,7 @@ class _MadeUp:
         self.population = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
         self.delta = delta_at(spec.headline.delta, spec.headline.n)
 
-    def draws(self, seed: int, share: float, tables: int = TABLES) -> Iterator[list[Estimation]]:
+    def draws(self, seed: int, share: float, tables: int | None = None) -> Iterator[list[Estimation]]:
         """Yield random rows of each table, a share of it; tables without an answer are left out.
 
         Raises
@@ -224,7 +224,7 @@ class _MadeUp:
         """
         found, refusal = 0, ""
         count = _REPLICATES if share < 1 else 1
-        for number in range(tables):
+        for number in range(tables or TABLES):
             rng = np.random.default_rng([seed, number])
             n = max(1, round(share * self.population))
             drawn = Replicates(
@@ -423,10 +423,12 @@ def expected_intervals(
         panel = panel.model_copy(update={"problem": problem})
     tables = _MadeUp(spec, panel)
     found = []
-    for draws in tables.draws(1, 1.0, tables=5):
-        mu = min(gaussian_mu(epsilon, delta) * tables.n_units / tables.replicates.n, _MOST_STRENGTH)
-        cell = tables.cell(estimator, params, gaussian_epsilon(delta, mu), delta)
-        found.append(tables.intervals(cell, draws))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
+        for draws in tables.draws(1, 1.0, tables=5):
+            mu = min(gaussian_mu(epsilon, delta) * tables.n_units / tables.replicates.n, _MOST_STRENGTH)
+            cell = tables.cell(estimator, params, gaussian_epsilon(delta, mu), delta)
+            found.append(tables.intervals(cell, draws))
     counts, k, _ = interval_counts(found)
     return counts, k
 

@@ -301,3 +301,20 @@ def test_whole_users_are_released_as_declared(tmp_path, ledger):
     with pytest.raises(SpecError, match="must be the study file's, 'person', got 'nobody'"):
         asked(tmp_path, ledger, "user_level_mean")
     assert table_schema(tmp_path / "table.csv")[1] == 4000
+
+
+def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_consent(
+    tmp_path, ledger, command_line, monkeypatch
+):
+    study(tmp_path, response="cost")
+    asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
+    asked += (tmp_path / "mine-release.toml", "--epsilon", 2, "--delta", 1e-7, "--interval", 0.95)
+    monkeypatch.setattr("tasks.advise._ROWS", 500)
+    status, _, err = command_line(*asked)
+    assert status == 2
+    assert "coefficient" in err
+    assert "--yes" in err
+    assert ledger.charges("mine") == []
+    assert command_line(*asked, "--yes")[0] == 0
+    assert len(ledger.charges("mine")) == 1
+    assert command_line(*asked)[0] == 0  # the stored answer costs nothing
