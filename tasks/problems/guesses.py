@@ -176,7 +176,7 @@ class Guesses(Strict):
         """Return each pair's correlation; without a statement some groups correlate strongly."""
         stated = {frozenset(pair[:2]): pair[2] for pair in self.correlations}
         group = rng.integers(0, max(1, len(names) // _GROUP), len(names))
-        shared = np.sqrt(rng.random(len(names)))
+        shared = rng.random(len(names)) ** 0.25
         if "correlation" in self.model_fields_set:
             shared[:] = 0.0
         found = []

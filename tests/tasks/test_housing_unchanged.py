@@ -35,7 +35,9 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module")
 def blocks():
-    return find_study("housing").blocks("smoke", replicates=3, seed=SEED)
+    study = find_study("housing")
+    of_paper = study.grid.model_copy(update={"delta": (study.headline.paper_delta,)})
+    return study.model_copy(update={"grid": of_paper}).blocks("smoke", replicates=3, seed=SEED)
 
 
 def test_cells_and_seeds(blocks):
