@@ -12,11 +12,11 @@ from dpalgos.accounting.events import Event, Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
-from dpalgos.mechanisms.clip_levels import AT_THE_LAST_LEVEL
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import AT_THE_LAST_LEVEL
 from dpalgos.typing import FloatArray
 
 _LARGEST_EPSILON = 20.0

@@ -14,10 +14,8 @@ import numpy as np
 from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import counts_above
+from dpalgos.steps.clipping import AT_THE_LAST_LEVEL, counts_above
 from dpalgos.typing import FloatArray
-
-AT_THE_LAST_LEVEL = "the search ended at the largest level"
 
 
 def count_sensitivity() -> float:

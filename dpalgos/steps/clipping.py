@@ -10,6 +10,8 @@ import numpy as np
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
+AT_THE_LAST_LEVEL = "the search ended at the largest level"  # a note, which warnings look for
+
 
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
     """Scale the rows of X (n, d) whose ℓ2 norm exceeds ``bound`` down to it, in double precision."""
