@@ -151,7 +151,8 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
         assert (counts[0], k) == (wanted, 5)
 
 
-def test_forecasts_are_surer_if_more_is_stated(tmp_path, few_tables):
+def test_forecasts_are_surer_if_more_is_stated(tmp_path, monkeypatch):
+    monkeypatch.setattr(advising, "_LEAST_SPREAD", 0.0)
     file = small(study(tmp_path, people(1000)[["age", "visits", "cost"]], response="cost"))
     vague = find_study(str(file))
     told = with_guesses(
