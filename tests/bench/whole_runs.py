@@ -33,7 +33,7 @@ def bench_two_workers_on_swarm(small: bool = False) -> Measurement:
     )
 
 
-def bench_makerun_dpcost(small: bool = False) -> Measurement:
+def bench_make_run(small: bool = False) -> Measurement:
     """Time what `make run` does with raw data at hand but for the swarm's, from an empty home."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
