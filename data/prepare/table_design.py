@@ -128,7 +128,10 @@ def prepare_table(
     d = len(covariates)
     intercept = bool(response) and (units == "public" or raw_response)
     # A slope in these units is one scale of y per scale of x; in z-scores, one standard deviation each.
-    factors = (std[:d] / scale[:d]) * (scale[-1] / std[-1]) if response else scale / std
+    if response:
+        factors = (std[:d] / scale[:d]) * (scale[-1] / std[-1])
+    else:  # a column without a standard deviation counts towards no error
+        factors = np.divide(scale, std, out=np.zeros(d), where=std > 0)
     X = np.column_stack([scaled[:, :d], np.ones(len(scaled))]) if intercept else scaled[:, :d]
     return PreparedTable(
         X=np.ascontiguousarray(X),

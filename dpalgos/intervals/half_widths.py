@@ -128,7 +128,7 @@ def interval_notes(
     if hidden is not None:
         flags[HIDDEN] = hidden
     codes = np.asarray(
-        sum((2.0 ** REASONS.index(reason) * found for reason, found in flags.items()), 0 * half)
+        sum((2.0 ** REASONS.index(reason) * found for reason, found in flags.items()), np.zeros_like(half))
     )
     notes: dict[str, FloatArray | str] = {
         NAIVE_HALF_WIDTH: np.asarray(ndtri((1 + level) / 2) * np.sqrt(sampling)),

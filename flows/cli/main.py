@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -61,12 +62,23 @@ def main() -> None:
     except Exception as error:
         if hasattr(error, "format_message"):  # the parser's: typer exports no class of all of them
             fail(_wrong_words(error))
-        fail(*explained(error))
+        if not _was_interrupted(error):
+            fail(*explained(error))
+        status = _CTRL_C
     if status == _CTRL_C:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         say("\ndpcost: interrupted; finished blocks are stored, run the same command again to go on")
         status = 1
     sys.exit(status)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Tell whether an error came of Ctrl-C: a library may turn it into an error of its own."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _wrong_words(error: Any) -> str:
@@ -96,6 +108,9 @@ def _show_warnings() -> None:
     for name in ("data", "dpalgos", "tasks", "flows"):
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
+    warnings.showwarning = lambda message, *_: say(f"note: {message}")
+    # A study's page says what its ε and δ promise.
+    warnings.filterwarnings("ignore", "(epsilon|delta) = ", UserWarning, r"(dpcost\.)?tasks\.")
 
 
 def explained(error: Exception) -> tuple[str, int]:

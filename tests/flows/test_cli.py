@@ -1,6 +1,7 @@
 import json
 import re
 import sys
+import warnings
 from uuid import uuid4
 
 import pytest
@@ -301,3 +302,28 @@ def test_a_scorecard_at_smoke_says_beforehand_what_it_is_for(dpcost, monkeypatch
     out, said = launched_scorecard(dpcost, monkeypatch, tmp_path, "smoke")
     assert out == tmp_path
     assert "smoke" in said
+
+
+def test_an_error_that_ctrl_c_led_to_is_an_interruption(dpcost, monkeypatch):
+    def interrupted(**_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as pressed:
+            raise ValueError("a library's own words") from pressed
+
+    monkeypatch.setattr("flows.cli.catalogs.print_rows", lambda *_: interrupted())
+    status, _, err = dpcost("datasets")
+    assert status == 1
+    assert "interrupted" in err
+    assert "library" not in err
+
+
+def test_warnings_are_notes_and_those_of_a_studys_promises_are_left_to_its_page(dpcost, monkeypatch):
+    def warn(*_):
+        warnings.warn("are the units right?", UserWarning, stacklevel=1)
+        for module, promise in (("tasks.problems.problem", "delta = 1"), ("elsewhere", "epsilon = 50")):
+            warnings.warn_explicit(promise, dpalgos.PrivacyWarning, "file.py", 3, module=module)
+
+    monkeypatch.setattr("flows.cli.catalogs.print_rows", warn)
+    with warnings.catch_warnings():
+        assert dpcost("datasets")[2] == "note: are the units right?\nnote: epsilon = 50\n"

@@ -183,7 +183,7 @@ def test_a_score_attack_on_a_logistic_model():
 @pytest.fixture(scope="module")
 def gaussian_release():
     """Return standardized scores of members and others, (n, R), by calibration."""
-    n, d, repeats = 100, 1000, 40
+    n, d, repeats = 100, 1000, 75
     spreads = np.array([0.0, 2 * np.sqrt(d) / n / gaussian_mu(8.0, 1 / n**2)])
     members, outsiders = [], []
     for seed in range(repeats):
