@@ -95,7 +95,7 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"] * 2
     assert set(task_runs) == {"COMPLETED"}
-    assert len(task_runs) == 2 * (2 + 2 + 4 + 1 + 1 + 1)
+    assert len(task_runs) == 2 * (2 + 2 + 4 + 1 + 1 + 1 + 1)
 
 
 def test_neither_workers_nor_engine_nor_folder_compute_anything_again(ran):
