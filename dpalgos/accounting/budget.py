@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
@@ -31,6 +30,8 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     By the best order of Canonne, Kamath & Steinke (2020), Proposition 12:
     log δ = min over α > 1 of (α − 1)(αρ − ε) − log(α − 1) + α log(1 − 1/α).
     """
+    from scipy.optimize import brentq  # late: half of what `import dpalgos` would take
+
     check_budget(epsilon, delta)
     # The best order grows as log(1/δ)/ε.
     largest = max(_ORDERS_TO, -1e3 * float(np.log(delta)) / epsilon)

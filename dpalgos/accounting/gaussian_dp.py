@@ -7,7 +7,6 @@ T adaptively chosen releases with multipliers z_t are one Gaussian release with
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dpalgos.errors import InputError
@@ -33,6 +32,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
     """Return the least ε ≥ 0 at which μ-Gaussian DP gives (ε, δ)-DP; infinite for δ = 0 or μ = ∞."""
+    from scipy.optimize import brentq  # late: half of what `import dpalgos` would take
+
     if mu == 0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     if delta <= 0 or not np.isfinite(mu):
@@ -53,6 +54,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     The inverse of :func:`gaussian_epsilon`, rounded down by a relative 1e-10.
     """
+    from scipy.optimize import brentq  # late: half of what `import dpalgos` would take
+
     check_budget(epsilon, delta)
     if epsilon < _SMALLEST_EPSILON:
         epsilon = 0.0  # needs a smaller μ than was asked for: more noise, but no cancellation

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from scipy.linalg.blas import dgemm
 
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
@@ -139,6 +138,8 @@ def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
 
     All replicates are one matrix product: (p(p + 1)/2 products of columns) × weights.
     """
+    from scipy.linalg.blas import dgemm  # late: its import takes longer than that of dpalgos
+
     p = z.shape[1]
     if weights is None:
         narrow = p <= _NARROW and z.flags.f_contiguous
