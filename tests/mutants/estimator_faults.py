@@ -165,7 +165,7 @@ ESTIMATOR_FAULTS = {
         ),
         "the noise of the minimum is left out of its interval": Fault(
             "objective_perturbation_glm",
-            argument("step_with_interval", "gradient_std", "{all} / 3"),
+            argument("step_with_interval", "gradient_std", "0 * {all}"),
             _INTERVALS,
         ),
     },
@@ -241,8 +241,8 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/intervals/half_widths.py": {
         "second moments for an interval are not paid for": Fault(
-            "interval_shares",
-            returns("{name: share / 2 for name, share in {all}.items()}"),
+            "release_score_moments",
+            argument("gaussian", "noise_multiplier", "{all} / 2"),
             certified("dp_mean: interval-tight", "adassp: interval-tight"),
         ),
         "half of the noise is left out of a mean's interval": Fault(
