@@ -142,8 +142,10 @@ def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
 
     p = z.shape[1]
     if weights is None:
-        narrow = p <= _NARROW and z.flags.f_contiguous
-        return np.asarray(scipy.linalg.blas.dgemm(1.0, z, z, trans_a=True) if narrow else z.T @ z)
+        if p > _NARROW or not z.flags.f_contiguous:
+            return np.asarray(z.T @ z)
+        product = np.asarray(scipy.linalg.blas.dgemm(1.0, z, z, trans_a=True))
+        return (product + product.T) / 2  # on some processors its halves differ by rounding
     first, second = np.triu_indices(p)
     return from_upper_triangles(weights.T @ (z[:, first] * z[:, second]), p)
 
