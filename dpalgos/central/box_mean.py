@@ -197,10 +197,10 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     return mean
 
 
-def _budget(params: BoxMeanParams, told: Mapping[str, float]) -> Budget:
+def _budget(params: BoxMeanParams, reserved: Mapping[str, float]) -> Budget:
     """Return how μ², or ε, is spent on the mean and on what an interval needs."""
-    told = {} if params.interval is None else told
-    shares = {"mean": 1 - sum(told.values()), **told}
+    reserved = {} if params.interval is None else reserved
+    shares = {"mean": 1 - sum(reserved.values()), **reserved}
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 

@@ -119,7 +119,7 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
         return self.step_size or 2 / self.covariate_bound**2
 
     def budget(self) -> Budget:
-        """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
+        """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
         shares = interval_shares(self.interval)
         if self.interval is not None:
             shares[CURVATURE] = _GRAM_SHARE

@@ -143,7 +143,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
 
 
 def _budget(params: DPMeanParams) -> Budget:
-    """Return how μ² is spent; quantiles come on top, see :func:`planned_noise`."""
+    """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
     shares = interval_shares(params.interval, MEAN_SHARE)
     shares["mean"] = 1 - sum(shares.values())
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)

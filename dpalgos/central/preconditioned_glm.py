@@ -102,7 +102,7 @@ class PreconditionedGLMParams(IntervalParams):
 
     @property
     def needs_start(self) -> bool:
-        """Whether the curvature has no bound, so that steps from zero may lead too far."""
+        """Whether the curvature is unbounded, so that steps from zero may overshoot."""
         return not np.isfinite(self.made().curvature_bound)
 
     @property

@@ -111,8 +111,8 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
 
 
 def _budget(params: AdaSSPParams) -> Budget:
-    told = interval_shares(params.interval)
-    shares = told | dict.fromkeys(("least eigenvalue", "X'X", "X'y"), (1 - sum(told.values())) / 3)
+    reserved = interval_shares(params.interval)
+    shares = reserved | dict.fromkeys(("least eigenvalue", "X'X", "X'y"), (1 - sum(reserved.values())) / 3)
     return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 

@@ -1,4 +1,4 @@
-"""Linear regression by boosting: AdaSSP fits what its fits before have left (Tang et al. 2023).
+"""Linear regression by boosting: each AdaSSP fit takes the residuals of the previous ones (Tang et al. 2023).
 
     H = X'X + N + λI;   θ ← θ + H⁻¹ (X' clip(y − Xθ, ±B_y) + v_t),   t = 1 … T,   from θ = 0
 

@@ -245,8 +245,10 @@ def tight_noise(
 def interval_noise(params: ObjectivePerturbationGLMParams) -> dict[str, float]:
     """Return the least noise multipliers of an interval's releases, composed with that of the minimum."""
     epsilon, delta = params.minimum_budget
-    told = interval_shares(params.interval)
-    shares = {part: (1 - _CURVATURE_RELEASE) * share / sum(told.values()) for part, share in told.items()}
+    reserved = interval_shares(params.interval)
+    shares = {
+        part: (1 - _CURVATURE_RELEASE) * share / sum(reserved.values()) for part, share in reserved.items()
+    }
     shares[CURVATURE] = _CURVATURE_RELEASE
     budget = Budget(epsilon=params.epsilon - epsilon, delta=params.delta - delta, shares=shares)
     alone = {part: budget.gaussian_multiplier(part) for part in shares}

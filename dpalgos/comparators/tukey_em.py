@@ -205,5 +205,5 @@ def _part_models(X: FloatArray, y: FloatArray, n_models: int) -> FloatArray:
 
 
 def _count_first(holds: BoolArray) -> int:
-    """Return how many hold before the first that does not."""
+    """Return the number of leading entries that are true."""
     return len(holds) if holds.all() else int(np.argmin(holds))

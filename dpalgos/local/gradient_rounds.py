@@ -44,7 +44,7 @@ from dpalgos.typing import FloatArray
 
 @dataclass(frozen=True, kw_only=True)
 class GradientParams(LocalParams):
-    """Keywords of the estimators that ask for gradients."""
+    """Keywords of the estimators whose reports are gradients."""
 
     sparsity: int = count("k, number of coefficients other than zero")
     n_rounds: int | None = count("T, number of disjoint groups", default=None)

@@ -41,7 +41,7 @@ Notes = Mapping[str, FloatArray | str]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportPart:
-    """One vector of a report: its name, what protects it, and how it follows from a person's row.
+    """One vector of a report: its name, what protects it, and the function of a row that it holds.
 
     ``vectors`` maps rows X (m, d) and responses y (m,) to the private vectors of m people, (m, p, R) or (m,
     p, 1), of norm at most the randomizer's radius whatever the rows are.
@@ -120,12 +120,12 @@ def run_rounds(
     """
     y = sample.response()
     if sample.row_mask is None:
-        return _played(sample.X, y, transcript, algorithm_for(len(sample.X)), delta)
+        return _simulate(sample.X, y, transcript, algorithm_for(len(sample.X)), delta)
     # Replicates that use different rows are different populations.
     states, widths = [], []
     for replicate, rows in enumerate(sample.row_mask.T):
         alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
-        states.append(_played(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum())), delta))
+        states.append(_simulate(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum())), delta))
         widths.append([alone.diagnostics.get(name) for name in (HALF_WIDTH, NAIVE_HALF_WIDTH)])
     transcript.events.extend(alone.events)
     transcript.diagnostics.update(alone.diagnostics)
@@ -145,7 +145,7 @@ def neighbors(
     return X, y, other_X, other_y
 
 
-def _played(
+def _simulate(
     X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm, delta: float
 ) -> FloatArray:
     """Simulate one population, all of whose replicates use the same rows."""

@@ -122,16 +122,16 @@ class UserAggregation:
             noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
             one = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
             spent = budget.split_epsilon(INTERVAL) if squares else 0.0
-            return self._told_of_a_column(transcript, vectors, one, spent)
+            return self._column_mean_with_interval(transcript, vectors, one, spent)
         multiplier = self._clipped_multiplier()
         mean = transcript.gaussian(
             clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
         )
         noise_std = transcript.noise_std(sensitivity, multiplier, len(center))
         released = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
-        return self._told(transcript, vectors, released, self._budget.gaussian_multiplier)
+        return self._mean_with_interval(transcript, vectors, released, self._budget.gaussian_multiplier)
 
-    def _told_of_a_column(
+    def _column_mean_with_interval(
         self, transcript: Transcript, vectors: Sequence[FloatArray], one: RefinedMean, epsilon: float
     ) -> FloatArray:
         """Return the mean of a single column, and record its half-width where requested."""
@@ -166,14 +166,16 @@ class UserAggregation:
             failure=params.failure_probability,
             label=label,
         )
-        return self._told(transcript, vectors, refined, lambda part: self._steps.interval_multipliers[part])
+        return self._mean_with_interval(
+            transcript, vectors, refined, lambda part: self._steps.interval_multipliers[part]
+        )
 
     @property
     def _steps(self) -> WinsorizedNoise:
         params, interval = self._params, self._interval is not None
         return planned_steps(params.epsilon, params.delta, self._rotation.size, self._n_queries, interval)
 
-    def _told(
+    def _mean_with_interval(
         self,
         transcript: Transcript,
         vectors: Sequence[FloatArray],
@@ -220,7 +222,7 @@ class UserAggregation:
             label=label,
         )
         if self._rotation.size == 1:
-            self._told_of_a_column(transcript, turned, released, self._halves.squares)
+            self._column_mean_with_interval(transcript, turned, released, self._halves.squares)
         return self._rotation.rotate_back(released.mean)
 
     def _columns(self, n_users: FloatArray) -> tuple[Window, FloatArray, float]:

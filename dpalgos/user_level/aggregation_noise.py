@@ -23,18 +23,18 @@ def planned_steps(
 
     With an interval, what it releases is among them.
     """
-    told = interval_shares(0.5 if interval else None, MEAN_SHARE)
+    reserved = interval_shares(0.5 if interval else None, MEAN_SHARE)
     noise = least_noise(
-        users_budget(epsilon, delta, _SHARES, told, gaussian=False),
+        users_budget(epsilon, delta, _SHARES, reserved, gaussian=False),
         selections={"ranges": n_queries * size},
-        gaussians=dict.fromkeys(("first means", "refined means", *told), n_queries),
+        gaussians=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
         renyi_first=True,
     )
     return WinsorizedNoise(
         range_epsilon=noise["ranges"],
         first_multiplier=noise["first means"],
         refined_multiplier=noise["refined means"],
-        interval_multipliers={part: noise[part] for part in told},
+        interval_multipliers={part: noise[part] for part in reserved},
     )
 
 
@@ -49,8 +49,8 @@ class Halves:
 @lru_cache(maxsize=1024)
 def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool = False) -> Halves:
     """Return how ε is spent on T one-dimensional winsorized means, with an interval of a single one."""
-    told = {INTERVAL: CUBE_SHARE} if interval else {}
-    budget = users_budget(epsilon, delta, {"ranges": 0.5, "means": 0.5}, told)
+    reserved = {INTERVAL: CUBE_SHARE} if interval else {}
+    budget = users_budget(epsilon, delta, {"ranges": 0.5, "means": 0.5}, reserved)
     half = budget.split_epsilon("means", n_queries)
     squares = budget.split_epsilon(INTERVAL) if interval else 0.0
 
@@ -73,11 +73,11 @@ def users_budget(
     epsilon: float,
     delta: float,
     shares: Mapping[str, float],
-    told: Mapping[str, float],
+    reserved: Mapping[str, float],
     *,
     gaussian: bool = True,
 ) -> Budget:
-    """Return a budget with a share ``told`` for an interval; the rest is split."""
-    rest = 1 - sum(told.values())
-    all_shares = {part: rest * share for part, share in shares.items()} | dict(told)
+    """Return a budget with the shares ``reserved`` for an interval; the rest is split."""
+    rest = 1 - sum(reserved.values())
+    all_shares = {part: rest * share for part, share in shares.items()} | dict(reserved)
     return Budget(epsilon=epsilon, delta=delta, shares=all_shares, gaussian=gaussian)

@@ -64,12 +64,12 @@ class ClippedUsers:
 
     def mean_curvature(self, coef: FloatArray) -> FloatArray:
         """Return the mean of clipped curvatures at (d, R), (R, d, d)."""
-        told = [self._curvatures(users, coef[:, r]) for r, users in enumerate(self.objective.users)]
-        norms = [np.linalg.norm(packed, axis=1) for packed in told]
+        curvatures = [self._curvatures(users, coef[:, r]) for r, users in enumerate(self.objective.users)]
+        norms = [np.linalg.norm(packed, axis=1) for packed in curvatures]
         self._see(lambda r: norms[r] / self.curvature_bound)
         means = [
             clip_factor(norm, self.curvature_bound) @ packed / len(packed)
-            for norm, packed in zip(norms, told, strict=True)
+            for norm, packed in zip(norms, curvatures, strict=True)
         ]
         return unsvec(np.stack(means, axis=1), len(coef))
 

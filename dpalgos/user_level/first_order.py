@@ -86,14 +86,14 @@ class UserObjective:
 
     def gradients(self, coef: FloatArray) -> list[FloatArray]:
         """Return every user's mean gradient at (d, R) without the ridge, (n_r, d) per replicate."""
-        told: list[FloatArray] = []
+        gradients: list[FloatArray] = []
         for r, users in enumerate(self.users):
             # The first step is the same for all replicates that share users.
             if r and users is self.users[r - 1] and (coef[:, r] == coef[:, r - 1]).all():
-                told.append(told[-1])
+                gradients.append(gradients[-1])
                 continue
-            told.append(users.mean_products(self.loss.slope(users.X @ coef[:, r], users.y)))
-        return told
+            gradients.append(users.mean_products(self.loss.slope(users.X @ coef[:, r], users.y)))
+        return gradients
 
 
 def minimize(

@@ -124,8 +124,8 @@ def user_level_selection(
             f"candidates must have one number per column of X ({sample.n_features}), got "
             f"{candidates.shape[1]}"
         )
-    told = {id(one): _losses(one, candidates, params) for one in users}
-    losses = [told[id(one)] for one in users]
+    losses_by_users = {id(one): _losses(one, candidates, params) for one in users}
+    losses = [losses_by_users[id(one)] for one in users]
     means = np.stack([one.mean(axis=0) for one in losses], axis=1)
     if params.rule == "exponential":
         n_users = np.array([len(one) for one in losses], dtype=float)
@@ -181,11 +181,11 @@ def _stopped(
 
 def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionParams) -> FloatArray:
     """Return users' mean losses, (n_users, K)."""
-    value, told = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
+    value, losses = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
     for k, coef in enumerate(candidates):
         lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
-        told[:, k] = users.means(lost[:, None])[:, 0]
-    return told
+        losses[:, k] = users.means(lost[:, None])[:, 0]
+    return losses
 
 
 @lru_cache(maxsize=1024)
