@@ -7,10 +7,9 @@ import dpalgos
 from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from tests.contract.forms import IDS, PRIVATE, keywords, response
 
 BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment")
-PRIVATE = [(variant, c) for e in dpalgos.catalog() for variant in e.variants for c in variant.calibrations]
-IDS = {"ids": lambda value: getattr(value, "label", value)}
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 
 
@@ -21,14 +20,8 @@ def bounds_of(estimator):
 def answer(estimator, calibration, changes, seed=0):
     rng = np.random.default_rng(seed)
     X = np.random.default_rng(1).uniform(-1, 1, (30, 3))
-    budget = {"epsilon": 0.5, "delta": 1e-4, "calibration": calibration}
-    return dpalgos.estimate(
-        estimator.name,
-        X,
-        None if estimator.task == "mean" else X[:, 0],
-        rng=rng,
-        **{**budget, **estimator.example, **changes},
-    )
+    keys = keywords(estimator, calibration, **changes)
+    return dpalgos.estimate(estimator.name, X, response(estimator, X[:, 0]), rng=rng, **keys)
 
 
 def scaled(value, magnitude):

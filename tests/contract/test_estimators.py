@@ -23,16 +23,12 @@ from dpalgos.params import describe
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
+from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, keywords, response, whose
 
-BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 SUM = GaussianEvent | SampledGaussianEvent
 COEF = np.array([1.0, -0.5, 0.25])
-EVERY = [variant for e in dpalgos.catalog() for variant in e.variants]
-CALIBRATED = [(e, c) for e in EVERY for c in e.calibrations]
-PRIVATE = [(e, c) for e, c in CALIBRATED if e.protected]
-ALL = [(e, None) for e in EVERY if not e.private] + CALIBRATED
-IDS = {"ids": lambda value: getattr(value, "label", value)}
-every = pytest.mark.parametrize(("estimator", "calibration"), ALL, **IDS)
+every = pytest.mark.parametrize(("estimator", "calibration"), EVERY, **IDS)
+every_family = pytest.mark.parametrize(("estimator", "calibration"), EVERY + FAMILIES, **IDS)
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 # What the keywords' parsers and the catalog say does not depend on form and calibration.
 once = pytest.mark.parametrize(
@@ -40,11 +36,6 @@ once = pytest.mark.parametrize(
     [(e, e.calibrations[0] if e.private else None) for e in dpalgos.catalog()],
     **IDS,
 )
-
-
-def keywords(estimator, calibration, **changes):
-    budget = {**BUDGET, "calibration": calibration} if estimator.private else {}
-    return {**budget, **estimator.example, **changes}
 
 
 def problem(n=400, seed=0, spread=0.1):
@@ -56,16 +47,6 @@ def problem(n=400, seed=0, spread=0.1):
 def wild(n, rng):
     """Rows far outside every bound: what clipping is for."""
     return 5 * rng.standard_t(1.5, (n, len(COEF))), 5 * rng.standard_t(1.5, n)
-
-
-def whose(estimator, n):
-    """Ids of users of two rows each, where whole users are protected."""
-    return np.arange(n) // 2 if estimator.relation is Relation.USER else None
-
-
-def response(estimator, y):
-    """Means have no response."""
-    return None if estimator.task == "mean" else y
 
 
 def non_private(estimator, X, y):
@@ -143,7 +124,7 @@ def changed(value, other):
     return differs.reshape(len(differs), -1).any(axis=1)
 
 
-@every
+@every_family
 def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration):
     """And the same releases; what cannot be streamed is refused in one sentence."""
     X, y = problem(1000)
@@ -209,10 +190,22 @@ def rows_to_record(estimator):
     return 1 if whose(estimator, 1) is None else 2
 
 
+# Noise that is fixed before the steps covers the worst iterate, which a run need not reach.
+AT_THE_WORST_ITERATE = {
+    "dp_glm: multinomial-paper",
+    "dp_sgd_glm: batches in turn, logistic-tight",
+    "dp_sgd_glm: logistic-tight",
+    "dp_sparse_glm: logistic-paper",
+    "output_perturbation_glm: logistic-tight",
+    "screened_sparse_glm: preconditioned fit, logistic-tight",
+}
+
+
 @private
 def test_the_witness_attains_the_sensitivity(estimator, calibration):
-    if estimator.name.startswith("ldp_iht") and calibration == "paper":
-        pytest.skip("the printed radius is that of the worst iterate; tests/dpalgos/local attains it there")
+    printed_radius = estimator.name.startswith("ldp_iht") and calibration == "paper"
+    if printed_radius or f"{estimator.label}-{calibration}" in AT_THE_WORST_ITERATE:
+        pytest.skip("attained at the worst iterate; tests/dpalgos has tests of it")
     params = build_params(estimator, keywords(estimator, calibration))
     recorded = record(estimator, calibration, *problem(rows_to_record(estimator)))
     one = 1 if whose(estimator, 1) is None else 2  # all rows of one user
@@ -429,14 +422,14 @@ def test_the_seed_decides(estimator, calibration):
         assert (first != other).any()
 
 
-@every
+@every_family
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_batch_equals_a_loop(estimator, calibration, masked):
     X, y = problem(300)
     n_replicates = 5
     mask = np.random.default_rng(9).random((300, n_replicates)) < 0.6 if masked else None
     batch = estimate(estimator, calibration, X, y, seed=7, replicates=n_replicates, row_mask=mask)
-    assert batch.estimate.shape == (3, n_replicates)
+    assert batch.estimate.shape[:: batch.estimate.ndim - 1] == (3, n_replicates)
     for replicate, rng in enumerate(np.random.default_rng(7).spawn(n_replicates)):
         rows = slice(None) if mask is None else mask[:, replicate]
         single = dpalgos.estimate(
@@ -447,7 +440,7 @@ def test_a_batch_equals_a_loop(estimator, calibration, masked):
             user_ids=None if whose(estimator, 300) is None else whose(estimator, 300)[rows],
             **keywords(estimator, calibration),
         )
-        np.testing.assert_allclose(batch.estimate[:, replicate], single.estimate, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(batch.estimate[..., replicate], single.estimate, rtol=1e-10, atol=1e-10)
         assert single.certified_epsilon == pytest.approx(batch.certified_epsilon, nan_ok=True)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 import dpalgos
-from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent, Relation
+from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent
 from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.hardened_release import draw_release, plan_release
@@ -13,10 +13,10 @@ from dpalgos.release import hardened_noise as secure
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
+from tests.contract.forms import EVERY, FAMILIES, IDS, response, whose
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-4}
-TIGHT = [v for e in dpalgos.catalog() for v in e.variants if v.private and "tight" in v.calibrations]
-every = pytest.mark.parametrize("estimator", TIGHT, ids=lambda estimator: estimator.label)
+TIGHT, TIGHT_FAMILIES = ([e for e, c in forms if c == "tight"] for forms in (EVERY, FAMILIES))
 
 
 def sample_of(estimator, n=200, n_replicates=1, other=None):
@@ -25,8 +25,7 @@ def sample_of(estimator, n=200, n_replicates=1, other=None):
     y = np.clip(X @ [1.0, -0.5, 0.25], -1, 1)
     if other is not None:
         X[other], y[other] = -9.0, 9.0
-    ids = np.arange(n) // 2 if estimator.relation is Relation.USER else None
-    return Sample(X, None if estimator.task == "mean" else y, n_replicates=n_replicates, user_ids=ids)
+    return Sample(X, response(estimator, y), n_replicates=n_replicates, user_ids=whose(estimator, n))
 
 
 def planned(estimator, n=200):
@@ -50,7 +49,7 @@ class Shown(SecureTranscript):
         return self.published[-1]
 
 
-@every
+@pytest.mark.parametrize("estimator", TIGHT, **IDS)
 def test_what_a_hardened_run_publishes_follows_the_research_law(estimator):
     plan, n_runs, n_replicates = planned(estimator), 30, 300
     hardened = []
@@ -86,7 +85,7 @@ class Grid(SecureTranscript):
         return self.answers[-1]
 
 
-@every
+@pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
 def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
     plan = planned(estimator)
     first = Grid(monkeypatch)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dpalgos
+from tests.contract.forms import keywords, response, whose
 
 PACKAGE = Path(dpalgos.__file__).parent
 ELSEWHERE = {"audit", "release", "accounting", "theory"}  # where nothing private is released
@@ -171,14 +172,13 @@ def test_a_sensitivity_without_a_name_is_found(source, n_found):
 def most_quantities(estimator, calibration):
     """Return of how many quantities one run tells something about any one person."""
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
-    user_ids = np.arange(200) // 2 if estimator.unit_of_privacy == "user" else None
     result = dpalgos.estimate(
         estimator.name,
         X,
-        None if estimator.task == "mean" else X[:, 0],
+        response(estimator, X[:, 0]),
         rng=np.random.default_rng(1),
-        user_ids=user_ids,
-        **{"epsilon": 0.5, "delta": 1e-4, "calibration": calibration, **estimator.example},
+        user_ids=whose(estimator, 200),
+        **keywords(estimator, calibration),
     )
     groups = {event.group for event in result.events}
     return max(

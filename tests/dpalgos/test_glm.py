@@ -11,12 +11,11 @@ from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
 from dpalgos.accounting.odometer import spending
 from dpalgos.api import build_params, run
-from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_glm import printed_multiplier
-from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.hardened_release import plan_release
 from dpalgos.models.families import family_names, get_family
-from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import NoNoise
 from dpalgos.rows.sample import Sample
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -100,18 +99,6 @@ def test_ill_conditioned_columns_and_far_starts():
     y = np.random.default_rng(1).poisson(np.exp(np.clip(0.1 * X[:, 2] + X[:, 0], None, 6))).astype(float)
     theirs = sm.GLM(y, X, family=sm.families.Poisson()).fit(tol=1e-14, maxiter=200).params
     np.testing.assert_allclose(answer("glm", X, y, family="poisson"), theirs, rtol=1e-6)
-
-
-@every
-def test_replicates_with_rows_of_their_own_equal_single_runs(family):
-    X, y, _ = problem(family)
-    mask = np.random.default_rng(3).random((len(X), 6)) < 0.5
-    for name, settings in (("glm", {}), ("iht_glm", {"sparsity": 2})):
-        keywords = {"family": family, **classes(family), **settings}
-        batch = answer(name, X, y, replicates=6, row_mask=mask, **keywords)
-        for r in range(6):
-            single = answer(name, X[mask[:, r]], y[mask[:, r]], **keywords)
-            np.testing.assert_allclose(batch[..., r], single, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("nearly", [False, True])
@@ -303,68 +290,6 @@ def test_a_response_beyond_its_bound_counts_as_its_bound(family):
     np.testing.assert_array_equal(*answers)
 
 
-class Gradients:
-    """Runs dp_glm and replays it on neighbors, in one family."""
-
-    def __init__(self, family, calibration="tight", d=3, n_iterations=5):
-        self.family, self.d = family, d
-        self.estimator = dpalgos.get_estimator("dp_glm")
-        settings = {"covariate_bound": 1.5, "n_iterations": n_iterations, "step_size": 4.0}
-        budget = {"epsilon": 20.0, "delta": 1e-2, "calibration": calibration}
-        self.params = build_params(
-            self.estimator, {"family": family, **settings, **budget, **FAMILIES[family]}
-        )
-
-    def record(self, X, y, seed=0):
-        made = RecordingTranscript(Noise([np.random.default_rng(seed)]))
-        run(self.estimator, Sample(X, y), self.params, made)
-        return made
-
-    def moves(self, recorded, X, y):
-        """How far each gradient moves on a neighbor, over its declared sensitivity."""
-        again = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
-        run(self.estimator, Sample(X, y), self.params, again)
-        moved = [np.linalg.norm(a - b) for a, b in zip(recorded.values, again.values, strict=True)]
-        return np.array(
-            [move / np.max(e.l2_sensitivity) for move, e in zip(moved, recorded.events, strict=True)]
-        )
-
-    def labels(self, n, rng):
-        return {
-            "gaussian": lambda: 5 * rng.standard_t(2, n),
-            "logistic": lambda: rng.integers(0, 2, n).astype(float),
-            "poisson": lambda: np.floor(np.abs(9 * rng.standard_t(2, n))),
-            "multinomial": lambda: rng.integers(0, 3, n).astype(float),
-        }[self.family]()
-
-
-@every
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-def test_random_neighbors_never_exceed_the_sensitivity(family, calibration):
-    run_of = Gradients(family, calibration)
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X, y = 3 * rng.standard_t(2, (5, 3)), run_of.labels(5, rng)
-        recorded = run_of.record(X, y, seed)
-        other_X, other_y = X.copy(), y.copy()
-        other_X[0], other_y[0] = 10 * rng.standard_t(2, 3), run_of.labels(1, rng)[0]
-        assert run_of.moves(recorded, other_X, other_y).max() <= 1 + 1e-9
-
-
-@every
-@pytest.mark.parametrize("n_iterations", [1, 5])
-def test_the_witness_attains_the_sensitivity_at_every_iterate(family, n_iterations):
-    """With classes the bound is exact at β = 0 and near elsewhere."""
-    run_of = Gradients(family, n_iterations=n_iterations)
-    recorded = run_of.record(np.ones((1, 3)), np.ones(1), seed=1)
-    X, y, other_X, other_y = run_of.estimator.witnesses(run_of.params, 3, recorded.published)["gradient"]
-    script = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
-    run(run_of.estimator, Sample(X, y), run_of.params, script)
-    reached = run_of.moves(script, other_X, other_y)[-1]
-    exact = family != "multinomial" or n_iterations == 1
-    assert (0.9999 if exact else 0.3) <= reached <= 1 + 1e-9
-
-
 def test_first_and_later_sensitivities_of_logistic_regression():
     X, y, _ = problem("logistic")
     result = dpalgos.estimate(
@@ -445,17 +370,6 @@ def test_figure_1(d, highest, non_private):
         assert np.mean([log_squared_error(seed, d, calibration="paper") for seed in seeds]) > 2
 
 
-@every
-def test_audits_raise_no_false_alarm(family):
-    estimators = ["dp_glm"] + ["objective_perturbation_glm"] * (family in ("gaussian", "logistic"))
-    for name in estimators:
-        given = {"response_bound": None, **FAMILIES[family]}
-        result = audit_estimator(
-            name, epsilon=2.0, delta=1e-5, rng=np.random.default_rng(0), n_trials=2000, family=family, **given
-        )
-        assert not result.violated, result
-
-
 def test_a_mechanism_known_as_a_whole_adds_its_epsilon_and_delta():
     whole = ApproximateEvent(label="", epsilon=0.4, delta=1e-6)
     assert certified_epsilon([whole], 1e-6) == 0.4
@@ -468,17 +382,6 @@ def test_a_mechanism_known_as_a_whole_adds_its_epsilon_and_delta():
     )
     spent = spending([whole])
     assert (spent.rho, spent.pure_epsilon, spent.failure) == (pytest.approx(0.08), 0.4, 1e-6)
-
-
-@pytest.mark.parametrize("family", ["logistic", "poisson", "multinomial"])
-def test_releases_with_hardened_noise(family):
-    X, y, _ = problem(family, n=200)
-    keywords = {"family": family, "covariate_bound": 2.0, "n_iterations": 3, **BUDGET, **FAMILIES[family]}
-    plan = plan_release("dp_glm", 200, 4, keywords)
-    released = draw_release(plan, Sample(X, y))
-    assert released.estimate.shape == ((4, 3) if family == "multinomial" else (4,))
-    assert np.isfinite(released.estimate).all()
-    assert 0.95 * 0.5 < released.epsilon <= 0.5
 
 
 def test_objective_perturbation_has_no_hardened_noise():

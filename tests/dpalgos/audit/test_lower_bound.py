@@ -22,19 +22,13 @@ from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.top_k import exponential_mechanism, noisy_top_k
 from dpalgos.release.noise_source import Noise, NoNoise
+from tests.contract.forms import IDS, PRIVATE
 
 sys.path.insert(0, str(Path(__file__).parent))
 from faults import FAULTS
 from toys import audit_toy, column_sums
 
-PRIVATE = [(v, c) for e in dpalgos.catalog() for v in e.variants if v.protected for c in v.calibrations]
-# Calibrations differ in the scale of the noise alone: here the least of it, all under the mark "audit".
-ONCE = [(v, c) for v, c in PRIVATE if c == "tight" or "tight" not in v.calibrations]
-private = pytest.mark.parametrize(
-    ("estimator", "calibration"),
-    PRIVATE,
-    ids=lambda value: getattr(value, "label", value),
-)
+private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")
 QUICK = {"sheffet_ols": {"n_sketch_rows": 5}}
 
@@ -47,24 +41,23 @@ def audited(estimator, calibration, seed, **options):
     )
 
 
-# Half a minute each: every trial selects, fits or draws rows of its own.
-SLOW = {"screened_sparse_glm", "bootstrap_regression: interval"}
-# One replicate after another, as users are.
-ONE_BY_ONE = {"bootstrap_regression: interval", "ldp_nldp_public: interval"}
-
-# Shares of rows by size are released of every column, or of every bin.
-MANY_SHARES = {"box_mean", "karwa_vadhan_mean", "dp_mean"}
+# Half a minute: every trial selects and fits.
+SLOW = {"screened_sparse_glm"}
 
 
 @pytest.mark.parametrize(
-    ("estimator", "calibration"),
-    [pytest.param(e, c, marks=[pytest.mark.slow] * bool({e.name, e.label} & SLOW)) for e, c in ONCE],
-    ids=lambda value: getattr(value, "label", value),
+    "estimator",
+    [
+        pytest.param(e, marks=[pytest.mark.slow] * (e.name in SLOW))
+        for e in dpalgos.catalog()
+        if e.private and e.protected
+    ],
+    ids=lambda estimator: estimator.name,
 )
-def test_no_false_alarm(estimator, calibration):
-    few = estimator.relation is Relation.USER or estimator.label in ONE_BY_ONE
-    some = estimator.name in MANY_SHARES and estimator.name != estimator.label
-    result = audited(estimator, calibration, 0, n_trials=300 if few else 500 if some else 1_500)
+def test_no_false_alarm(estimator):
+    """Forms, families and calibrations, with trials for faults of the noise, are under the mark "audit"."""
+    n_trials = 300 if estimator.relation is Relation.USER else 1_500
+    result = audited(estimator, estimator.calibrations[0], 0, n_trials=n_trials)
     assert not result.violated, result
     assert result.epsilon_lower_bound <= result.certified_epsilon
 
@@ -317,7 +310,7 @@ def test_the_seed_decides_and_the_result_is_plain_data():
 
 
 def test_pairs_are_neighbors():
-    for estimator, calibration in ONCE:
+    for estimator, calibration in PRIVATE:
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration}
         params = build_params(estimator, {**estimator.example, **budget})
         found = pairs(estimator, params, 3, np.random.default_rng(0))

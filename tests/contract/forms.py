@@ -1,0 +1,60 @@
+"""The forms of estimators that the suites run over, and responses and user ids that suit each."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import dpalgos
+from dpalgos.accounting.events import Relation
+from dpalgos.api import build_params
+from dpalgos.params import describe
+
+IDS = {"ids": lambda value: getattr(value, "label", value)}
+# Responses of a family, from numbers of any size; those that the family allows stay as they are.
+_RESPONSES = {
+    "logistic": lambda y: (y > 0).astype(float),
+    "multinomial": lambda y: np.minimum(np.round(np.abs(y)), 2),
+    "poisson": lambda y: np.round(np.abs(y)),
+}
+_CONSTANTS = {"logistic": {}, "multinomial": {"n_classes": 3}, "poisson": {"response_bound": 3.0}}
+
+
+def keywords(estimator, calibration, **changes):
+    budget = {"epsilon": 0.5, "delta": 1e-4, "calibration": calibration} if estimator.private else {}
+    return {**budget, **estimator.example, **changes}
+
+
+def response(estimator, y):
+    """Means have no response."""
+    of_family = _RESPONSES.get(estimator.example.get("family"), np.asarray)
+    return None if estimator.task == "mean" else of_family(y)
+
+
+def whose(estimator, n):
+    """Ids of users of two rows each, where whole users are protected."""
+    return np.arange(n) // 2 if estimator.relation is Relation.USER else None
+
+
+def in_other_families(estimator):
+    """Yield a generalized linear model's forms in the families that it takes, but for its example's."""
+    for family, constants in _CONSTANTS.items():
+        for form in estimator.variants:
+            if estimator.task != "glm" or "interval" in form.example:
+                continue
+            known = {item["name"] for item in describe(form.parameters)}
+            example = {**form.example, "family": family, "response_bound": None, **constants}
+            example = {name: value for name, value in example.items() if name in known}
+            try:
+                build_params(form, keywords(form, form.calibrations[0] if form.private else None, **example))
+            except dpalgos.InputError:  # the estimator has no such family
+                continue
+            yield replace(form, form=", ".join(filter(None, (form.form, family))), example=example)
+
+
+def calibrated(forms):
+    return [(e, c) for e in forms for c in e.calibrations or (None,)]
+
+
+EVERY = calibrated(form for e in dpalgos.catalog() for form in e.variants)
+FAMILIES = calibrated(form for e in dpalgos.catalog() for form in in_other_families(e))
+PRIVATE = [(e, c) for e, c in EVERY + FAMILIES if e.private and e.protected]
