@@ -44,9 +44,8 @@ def rerun_options(
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
-    from flows.scorecard import rebuild_scorecard
-    from tasks.report.render import write_index, write_report
     from tasks.report.shared_reports import share_report
+    from tasks.report.write import write_index, write_report
 
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
@@ -61,6 +60,8 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
         write_report(spec, results, manifest)
     rebuilt = [spec.name for spec, _, _ in found]
     if SCORECARD in names:
+        from flows.scorecard import rebuild_scorecard
+
         rebuild_scorecard(folder)
         rebuilt.append(SCORECARD)
     index = write_index(folder)
@@ -108,7 +109,7 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
 
 
 def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
-    from tasks.run.collect import read_results  # it imports Prefect, whose settings are not there yet
+    from tasks.results import read_results
 
     manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"

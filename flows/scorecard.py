@@ -22,8 +22,8 @@ from tasks.cache.keys import cache_key
 from tasks.cache.records import Record, intact
 from tasks.faults import guarded
 from tasks.report.manifest import now
-from tasks.report.render import write_index
 from tasks.report.shared_reports import share_report
+from tasks.report.write import write_index
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec

@@ -30,8 +30,8 @@ from flows.studies.parameters import (
 from flows.studies.steps import RunOptions, StudySteps
 from tasks.cache.records import located
 from tasks.faults import guarded
-from tasks.report.render import write_index
 from tasks.report.shared_reports import share_report
+from tasks.report.write import write_index
 from tasks.run.resources import run_at_most
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time

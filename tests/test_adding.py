@@ -43,7 +43,7 @@ from tasks.bring.parquet import parquet
 from tasks.problems.abilities import HasExhibits
 from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
-from tasks.report.render import write_report
+from tasks.report.write import write_report
 from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare

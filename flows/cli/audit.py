@@ -12,6 +12,15 @@ import typer
 from flows.cli.options import AsJson, whole_number
 from tasks.limits import MAX_TRIALS
 
+_TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
+# What has no meaning, by what is audited.
+_SHAPE = {"rows": "--rows", "columns": "--columns", "bound": "--bound", "label": "--label"}
+_OTHERS = {
+    "an estimator": {**_SHAPE, "one_run": "--one-run"},
+    "a mechanism by --callable": {"interval": "--interval"},
+    "a single run": {"interval": "--interval", "label": "--label", "trials": "--trials"},
+}
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
@@ -19,15 +28,17 @@ def register(app: typer.Typer) -> None:
 
 
 def audit(
+    context: typer.Context,
     estimator: Annotated[
         str | None, typer.Argument(help="A private estimator; see dpcost estimators.")
     ] = None,
     trials: Annotated[
-        int,
+        int | None,
         typer.Option(
-            parser=whole_number(1000, MAX_TRIALS), help="Runs on each of two neighboring data sets."
+            parser=whole_number(1000, MAX_TRIALS),
+            help="Runs on each of two neighboring data sets: 100,000 by default, 10,000 of --callable.",
         ),
-    ] = 100_000,
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy loss ε, positive.")] = 0.5,
     delta: Annotated[float, typer.Option(help="δ, below 1; 0 for a foreign mechanism of pure ε.")] = 1e-5,
     seed: Annotated[int, typer.Option(parser=whole_number(), help="Of the trials.")] = 0,
@@ -57,6 +68,12 @@ def audit(
 
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs an estimator, or --callable MODULE:FUNCTION, and not both")
+    how = "an estimator" if foreign is None else "a single run" if one_run else "a mechanism by --callable"
+    for name, option in _OTHERS[how].items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise SpecError(f"{option} must be left out: it has no meaning for an audit of {how}")
+    trials = trials or (_TRIALS if foreign is None else _FOREIGN_TRIALS)
     if foreign is None:
         assert estimator
         violated = _audit_estimator(estimator, trials, epsilon, delta, seed, interval, as_json)

@@ -120,7 +120,7 @@ def compare(
 ) -> None:
     """Compare two runs, beyond their error bars."""
     from reports.analysis.compare import compare_results, describe
-    from tasks.run.collect import read_results
+    from tasks.results import read_results
 
     tables = read_results(first), read_results(second)
     differences = compare_results(*tables)

@@ -11,6 +11,7 @@ import pandas as pd
 import dpalgos
 from dpalgos.accounting.risk import risk_of_budget
 from dpalgos.audit.deletion_shifts import two_point_bound
+from reports.analysis.results import DELETION_SHIFT
 from reports.numbers import num
 from reports.page import (
     Assumption,
@@ -27,7 +28,6 @@ from tasks.problems.problem import Problem
 from tasks.report.attack_facts import attack_facts
 from tasks.report.data_cards import data_cards
 from tasks.rules import delta_at
-from tasks.run.deletion_limit import METRIC as DELETION_SHIFT
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 

@@ -16,7 +16,7 @@ from data.store.shared import (
     write_shared,
 )
 from reports.pages.index import render_index
-from tasks.report.render import card_of
+from tasks.report.write import card_of
 
 FOLDER = "reports"  # of the shared store
 MANIFEST = "manifest.json"

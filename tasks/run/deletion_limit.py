@@ -8,7 +8,7 @@ import pandas as pd
 from prefect import task
 
 from data.store.folders import home
-from reports.analysis.results import COLUMNS, to_parquet_bytes, validate_results
+from reports.analysis.results import COLUMNS, DELETION_SHIFT, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
@@ -18,14 +18,13 @@ from tasks.run.prepare import load_prepared
 from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block
 
-METRIC = "deletion_shift"
 _WITHOUT_PRIVACY = {
     **dict.fromkeys(COLUMNS, np.nan),
     **dict.fromkeys(("form", "delta_rule", "message"), ""),
     **dict.fromkeys(("calibration", "privacy_model"), "none"),
     "replicate": 0,
     "status": "ok",
-    "metric": METRIC,
+    "metric": DELETION_SHIFT,
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from prefect import task
 
 from data.store.references import DatasetRef
-from reports.analysis.results import selections_path
+from reports.analysis.results import EXHIBITS, selections_path
 from tasks.cache.keys import CacheKey
 from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, located, written
@@ -17,8 +17,6 @@ from tasks.problems.abilities import HasExhibits, HeadlineRun
 from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block
 from tasks.work_units import Cell
-
-FILE = "exhibits.json"
 
 
 @task(name="exhibit", task_run_name="exhibits of {block.replicates.study}", **BY_KEY)
@@ -42,7 +40,7 @@ def exhibit(
     )
     assert isinstance(block.problem, HasExhibits)  # else there is no such task
     content = json.dumps(block.problem.exhibits(run), sort_keys=True).encode()
-    return written(key, Path(out) / FILE, content)
+    return written(key, Path(out) / EXHIBITS, content)
 
 
 def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> Block:

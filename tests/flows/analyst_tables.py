@@ -13,7 +13,7 @@ from tasks.bring.parquet import analyst_parquet
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
 from tasks.report.manifest import build_manifest
-from tasks.report.render import write_report
+from tasks.report.write import write_report
 from tasks.run.collect import collect
 from tasks.run.prepare import prepare
 from tasks.run.run_block import run_block

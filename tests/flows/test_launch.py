@@ -14,7 +14,7 @@ from flows.cli.launch import check_engine, check_folder, check_index, check_tabl
 from flows.server import dask_workers as dask_engine
 from flows.server.processes import ServerError
 from tasks.faults import SpecError
-from tasks.report.render import write_index
+from tasks.report.write import write_index
 
 
 def test_dask_has_to_be_installed(monkeypatch):

@@ -15,7 +15,7 @@ from data.store.folders import check_output
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.faults import SpecError
-from tasks.report.render import write_index
+from tasks.report.write import write_index
 
 ROWS = "a,b,c,cost\n" + "1,-1,1,0.5\n" * 20
 NO_FILES = ("pipe", "socket", "device", "folder")

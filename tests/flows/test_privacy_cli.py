@@ -559,6 +559,8 @@ def test_a_mechanism_of_anybody_is_audited_against_its_claim(dpcost, tmp_path, m
     status, out, _ = dpcost(*asked, "mechanisms_of_mine:private")
     assert status == 0
     assert json.loads(out)["verdict"] == "no violation found"
+    asked.remove("--trials")
+    asked.remove(1000)
     status, out, _ = dpcost(*asked, "mechanisms_of_mine:leaky", "--one-run", "--rows", 200)
     assert status in (0, 1)
     assert json.loads(out)["n_trials"] <= 200
@@ -573,12 +575,18 @@ def test_a_mechanism_of_anybody_is_audited_against_its_claim(dpcost, tmp_path, m
         ["--callable", "no_such_module_here:f"],
         ["--callable", "json:nothing"],
         ["--callable", "json:__name__"],
+        ["--callable", "json:dumps", "--one-run", "--trials", "1000"],
+        ["--callable", "json:dumps", "--one-run", "--label"],
+        ["--callable", "json:dumps", "--interval", "0.95"],
+        ["dp_mean", "--one-run"],
+        ["dp_mean", "--rows", "20"],
     ],
 )
-def test_a_callable_that_is_none_is_refused_in_one_sentence(dpcost, words):
-    status, _, err = dpcost("audit", "--trials", 1000, *words)
+def test_an_audit_of_nothing_or_with_options_of_another_is_refused_in_one_sentence(dpcost, words):
+    status, _, err = dpcost("audit", *words)
     assert status == 2
     assert len(err.strip().splitlines()) == 1
+    assert all(word in err for word in words[2:] if word in ("--trials", "--label", "--interval"))
 
 
 def test_a_held_answer_is_charged_and_shown_only_after_a_second_person_approved(

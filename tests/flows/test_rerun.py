@@ -10,7 +10,7 @@ from flows.studies.find_study import TASKS, check_cell, find_study
 from reports.analysis.compare import compare_results, describe
 from reports.analysis.results import to_parquet_bytes
 from tasks.faults import SpecError
-from tasks.run.collect import read_results
+from tasks.results import read_results
 
 ASKED = {"profile": None, "reps": None, "seed": None}
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}

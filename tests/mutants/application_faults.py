@@ -188,7 +188,7 @@ APPLICATION_FAULTS = {
             f"{_DECLARED_RELEASE}::test_the_number_of_rows_of_users_cannot_be_asked",
         ),
     },
-    "tasks/report/render.py": {
+    "tasks/report/write.py": {
         "the index of private reports is anybody's": Fault(
             "write_index", argument("atomic_write", "private", "False"), _TASKS
         ),

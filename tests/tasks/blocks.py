@@ -4,7 +4,7 @@ import dpalgos
 from tasks.cache.keys import UNCACHED
 from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
-from tasks.report.render import write_report
+from tasks.report.write import write_report
 from tasks.run.collect import collect
 from tasks.run.run_block import run_block
 from tasks.study.block import Block

@@ -13,13 +13,13 @@ from data.prepare.frame_features import load_frames, scales
 from data.registry import get_dataset
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import validate_results
+from reports.analysis.results import EXHIBITS, validate_results
 from tasks.cache.keys import UNCACHED
 from tasks.report.manifest import build_manifest
-from tasks.report.render import load_exhibits, write_report
+from tasks.report.write import load_exhibits, write_report
 from tasks.run.block import compute_block
 from tasks.run.collect import collect
-from tasks.run.exhibit import FILE, exhibit
+from tasks.run.exhibit import exhibit
 from tasks.run.run_block import run_block
 from tests.tasks.blocks import context
 
@@ -92,7 +92,7 @@ def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
 
 def test_what_is_selected_is_what_the_block_counted(made):
     out, _, part, _ = made
-    selected = json.loads((out / FILE).read_text())["boids"]["selected"]
+    selected = json.loads((out / EXHIBITS).read_text())["boids"]["selected"]
     assert set(part["beside"]) == {"1.selected.json", "1.timings.parquet"}
     iht = next(counts for cell, counts in selected.items() if cell.startswith("iht_glm"))
     assert sum(iht.values()) == 2 * 100
@@ -113,8 +113,8 @@ def max_share(counts):
 def test_parts_of_a_cell_are_added(made, tmp_path):
     _, ref, part, block = made
     exhibit.fn(UNCACHED, block, ref, None, [part, part], str(tmp_path))
-    once = json.loads((made[0] / FILE).read_text())["boids"]["selected"]
-    twice = json.loads((tmp_path / FILE).read_text())["boids"]["selected"]
+    once = json.loads((made[0] / EXHIBITS).read_text())["boids"]["selected"]
+    twice = json.loads((tmp_path / EXHIBITS).read_text())["boids"]["selected"]
     assert {c: {k: 2 * v for k, v in counts.items()} for c, counts in once.items()} == twice
 
 
@@ -123,7 +123,7 @@ def test_real_frames_are_never_shown(made, tmp_path):
     assert isinstance(ref, FramesRef)
     real = replace(ref, data_source="real", origin="store", reasons=())
     exhibit.fn(UNCACHED, block, real, None, [part], str(tmp_path))
-    content = json.loads((tmp_path / FILE).read_text())
+    content = json.loads((tmp_path / EXHIBITS).read_text())
     assert set(content) == {"classification", "boids"}
     assert (content["boids"]["film"], content["boids"]["summary"]) == ([], [])
 

@@ -21,7 +21,7 @@ from tasks.bring.parquet import parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import intact, located
 from tasks.report.manifest import build_manifest
-from tasks.report.render import write_index
+from tasks.report.write import write_index
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
 from tasks.run.deletion_limit import data_limit
