@@ -21,13 +21,20 @@ mean's, with probability 1 − γ.
 The two balls are clipped in the original coordinates, where norms are the same and padding costs nothing. The
 privacy of each step is that of its own clipping, whatever the data and the center released before.
 
+Weights w in [l, 1], with τ the distance of vectors of weight 1 and τ/√w that of others
+(:func:`weighted_winsorized_mean`): step 3 releases Σ_i clip(w_i (x_i − c), r)/n and Σ_i w_i/n together and
+adds their ratio to c. That is one step on Huber's loss with the thresholds r/w_i: a light vector may lie far
+away, a heavy one that lies where it should is not clipped, and none moves the sum by more than 2r/n.
+
 References
 ----------
-Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours.
+Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours. Weights:
+Zhao et al., A Huber Loss Minimization Approach to Mean Estimation under User-level Differential Privacy.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +42,7 @@ from dpalgos.mechanisms.private_range import private_range, repeated_ranges
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, distinct
+from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, clip_rows_l2, distinct
 from dpalgos.steps.denoising import coordinate_std
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray, IntArray
@@ -168,14 +175,73 @@ def winsorized_mean(
     transcript: Transcript,
     vectors: Sequence[FloatArray],
     *,
+    noise: WinsorizedNoise,
+    label: str,
+    **public: Any,
+) -> RefinedMean:
+    """Release the mean of vectors, an array (n_r, d) per replicate; ``public`` as :func:`_released_ball`."""
+    first, closer = _released_ball(transcript, vectors, noise=noise, label=label, **public)
+    n_rows = np.array([len(X) for X in vectors], dtype=float)
+    sensitivity, multiplier = ball_mean_sensitivity(closer, n_rows), noise.refined_multiplier
+    mean = transcript.gaussian(
+        ball_mean(vectors, first, closer),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        label=label,
+    )
+    noise_std = transcript.noise_std(sensitivity, multiplier, len(first))
+    return RefinedMean(mean=mean, center=first, radius=closer, noise_std=noise_std)
+
+
+def weighted_mean_sensitivity(radius: FloatArray, n_rows: FloatArray, least: float) -> FloatArray:
+    """Return the sensitivity r √(4 + (1 − l)²/4) / n of clipped weighted offsets and r/2 times the weights.
+
+    A vector of weight 1 at one end of the ball against one of weight l at the other: the offsets are 2r
+    apart, the weights 1 − l.
+    """
+    return np.asarray(radius * np.sqrt(4 + (1 - least) ** 2 / 4) / n_rows)
+
+
+def weighted_winsorized_mean(
+    transcript: Transcript,
+    vectors: Sequence[FloatArray],
+    weights: Sequence[FloatArray],
+    *,
+    least: float,
+    noise: WinsorizedNoise,
+    label: str,
+    **public: Any,
+) -> FloatArray:
+    """Release the mean of vectors, an array (n_r, d) per replicate, with private weights (n_r,) in [l, 1]."""
+    first, closer = _released_ball(transcript, vectors, noise=noise, label=label, **public)
+    n_rows = np.array([len(X) for X in vectors], dtype=float)
+    sums = np.empty((len(first) + 1, len(vectors)))
+    for r, (X, weight) in enumerate(zip(vectors, weights, strict=True)):
+        offsets = weight[:, None] * (X - first[:, r])
+        sums[:-1, r] = clip_rows_l2(offsets, closer[r]).mean(axis=0)
+        sums[-1, r] = closer[r] / 2 * weight.mean()
+    released = transcript.gaussian(
+        sums,
+        l2_sensitivity=weighted_mean_sensitivity(closer, n_rows, least),
+        noise_multiplier=noise.refined_multiplier,
+        label=label,
+    )
+    # No mean of weights is less than the least of them.
+    return np.asarray(first + released[:-1] / np.clip(released[-1] / (closer / 2), least, 1))
+
+
+def _released_ball(
+    transcript: Transcript,
+    vectors: Sequence[FloatArray],
+    *,
     bound: float,
     radius: FloatArray,
     rotation: HadamardRotation,
     noise: WinsorizedNoise,
     failure: float,
     label: str,
-) -> RefinedMean:
-    """Release the mean of vectors, an array (n_r, d) per replicate.
+) -> tuple[FloatArray, FloatArray]:
+    """Release a center (d, R) near the vectors; return the radius (R,) within which they lie of it, too.
 
     ``bound`` on the ℓ2 norm of the mean, ``radius`` τ (R,) and ``rotation`` are public; ``failure`` is γ, of
     the concentration in rotated coordinates and of the refinement, and affects accuracy only.
@@ -203,13 +269,4 @@ def winsorized_mean(
         label=f"first {label}",
     )
     moved = noise.first_multiplier * sensitivity * (np.sqrt(d) + np.sqrt(2 * np.log(1 / failure)))
-    closer = np.minimum(radius + moved, reach)
-    sensitivity, multiplier = ball_mean_sensitivity(closer, n_rows), noise.refined_multiplier
-    mean = transcript.gaussian(
-        ball_mean(vectors, first, closer),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label=label,
-    )
-    noise_std = transcript.noise_std(sensitivity, multiplier, d)
-    return RefinedMean(mean=mean, center=first, radius=closer, noise_std=noise_std)
+    return first, np.minimum(radius + moved, reach)

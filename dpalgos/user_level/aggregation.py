@@ -16,6 +16,7 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Th
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from dpalgos.mechanisms.winsorized_mean import (
     Window,
     WinsorizedNoise,
     rotated_radius,
+    weighted_winsorized_mean,
     winsorized_mean,
     winsorized_means_by_column,
 )
@@ -54,7 +56,8 @@ class UserAggregation:
 
     Vectors are clipped to the ℓ2 norm ``bound`` B, public. ``interval`` is the level of the intervals of a
     mean that is released once. Where vectors are clipped only, a ``budget`` may be given: its part "steps" is
-    for these releases, and the caller spends the others.
+    for these releases, and the caller spends the others. With a ``least_weight`` winsorized means are
+    weighted, by weights from it to 1.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class UserAggregation:
         n_queries: int,
         interval: float | None = None,
         budget: Budget | None = None,
+        least_weight: float | None = None,
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
+        self._least_weight = least_weight
         self._budget = budget or users_budget(
             params.epsilon, params.delta, {"steps": 1.0}, interval_shares(interval, MEAN_SHARE)
         )
@@ -80,7 +85,7 @@ class UserAggregation:
         if params.aggregation != "winsorized":
             return
         some: FloatArray = np.array([n_users])
-        if size > 1 and params.calibration == "tight":
+        if self._in_a_ball:
             tau: FloatArray = np.array([params.concentration_radius])
             width = float(rotated_radius(tau, size, some, params.failure_probability)[0]) / 2
             epsilon = self._steps.range_epsilon
@@ -90,8 +95,20 @@ class UserAggregation:
         n_bins, times = count_bins(self._bound, width), size * self._n_queries
         check_range_is_found(n_users, n_bins, epsilon, times, params.range_failure)
 
-    def mean(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
-        """Release the mean of each replicate's vectors (n_r, d), (d, R).
+    @property
+    def _in_a_ball(self) -> bool:
+        """Whether winsorized vectors are clipped as such; otherwise rotated coordinates are, one by one."""
+        several = self._rotation.size > 1 and self._params.calibration == "tight"
+        return several or self._least_weight is not None
+
+    def mean(
+        self,
+        transcript: Transcript,
+        vectors: Sequence[FloatArray],
+        label: str,
+        weights: Sequence[FloatArray] = (),
+    ) -> FloatArray:
+        """Release the mean of each replicate's vectors (n_r, d), (d, R), or that with weights (n_r,) each.
 
         Raises
         ------
@@ -103,8 +120,8 @@ class UserAggregation:
             self.check(n)
         if self._params.aggregation != "winsorized":
             return self._clipped(transcript, vectors, n_users, label)
-        if self._rotation.size > 1 and self._params.calibration == "tight":
-            return self._refined(transcript, vectors, label)
+        if self._in_a_ball:
+            return self._refined(transcript, vectors, label, weights)
         return self._by_column(transcript, vectors, n_users, label)
 
     def _clipped(
@@ -153,19 +170,24 @@ class UserAggregation:
         )
         return one.mean
 
-    def _refined(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
-        params = self._params
-        radius = np.full(len(vectors), params.concentration_radius)
-        refined = winsorized_mean(
-            transcript,
-            vectors,
-            bound=self._bound,
-            radius=radius,
-            rotation=self._rotation,
-            noise=self._steps,
-            failure=params.failure_probability,
-            label=label,
-        )
+    def _refined(
+        self,
+        transcript: Transcript,
+        vectors: Sequence[FloatArray],
+        label: str,
+        weights: Sequence[FloatArray],
+    ) -> FloatArray:
+        public: dict[str, Any] = {
+            "bound": self._bound,
+            "radius": np.full(len(vectors), self._params.concentration_radius),
+            "rotation": self._rotation,
+            "noise": self._steps,
+            "failure": self._params.failure_probability,
+            "label": label,
+        }
+        if self._least_weight is not None:
+            return weighted_winsorized_mean(transcript, vectors, weights, least=self._least_weight, **public)
+        refined = winsorized_mean(transcript, vectors, **public)
         return self._mean_with_interval(
             transcript, vectors, refined, lambda part: self._steps.interval_multipliers[part]
         )

@@ -13,6 +13,11 @@ rows a user the first is smaller.
 Users of unequal m count the same, once each: the estimate is the mean of users' means. One who holds half of
 all rows moves it as much as any other. τ has to suit the users with fewest rows.
 
+``full_weight_rows`` = M weights a user's mean by min(m/M, 1) instead: few rows count little, and τ may be the
+distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). With 10,000 users of 1 to 100 rows,
+log-uniform, M = 10 has .6 times the error. About 3 suit 2,000 users, up to the mean m suits more. Where means
+of users depend on how many rows they have, the estimate moves towards those who have many. No interval.
+
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
@@ -22,7 +27,8 @@ clipped means around the center and the shares of users by size, their distance 
 (:mod:`dpalgos.intervals.half_widths`). In a single column, whose noise is Laplace's, a share of ε pays for
 both (:mod:`dpalgos.intervals.entries`).
 
-Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of weights
+:mod:`dpalgos.mechanisms.winsorized_mean`.
 """
 
 from collections.abc import Sequence
@@ -32,11 +38,12 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW
-from dpalgos.params import positive
+from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.rotation import HadamardRotation
@@ -50,6 +57,16 @@ class UserLevelMeanParams(IntervalParams, AggregationParams):
     """Keywords of :func:`user_level_mean`."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
+    full_weight_rows: int | None = count(
+        "M, public: a user of m rows has weight min(m/M, 1); None: every user has weight 1", default=None
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, needed in (("aggregation", "winsorized"), ("calibration", "tight"), ("interval", None)):
+            given = getattr(self, name)
+            if self.full_weight_rows is not None and given != needed:
+                raise InputError(f"{name} must be {needed!r} with full_weight_rows, got {given!r}")
 
 
 def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
@@ -63,10 +80,11 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
         center = HadamardRotation(1, params.public_seed).rotate_back(middle)
     along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
     apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))
+    fewer: Neighbors = (far, np.zeros(2), -far[:1], np.zeros(1))
     return {
         "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
         "first mean": apart,
-        "mean": apart,
+        "mean": apart if params.full_weight_rows is None else fewer,
         SCORE_MOMENTS: (
             along[0],
             np.zeros(2),
@@ -89,6 +107,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),
+        "weighted": Form(keywords={"full_weight_rows": 2}),
         "clipped interval": Form(keywords={"aggregation": "clipped", "interval": 0.95}),
         "group privacy": Form(
             keywords={"aggregation": "group_privacy", "samples_per_user": 2}, calibrations=("paper",)
@@ -97,7 +116,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArra
 )
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    users = users_of(sample, params)
+    users, full = users_of(sample, params), params.full_weight_rows
     means = {id(one): one.means(one.X) for one in users}
     aggregation = UserAggregation(
         params,
@@ -105,5 +124,7 @@ def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Tra
         n_features=sample.n_features,
         n_queries=1,
         interval=params.interval,
+        least_weight=None if full is None else 1 / full,
     )
-    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")
+    weights = [] if full is None else [np.minimum(one.n_rows / full, 1) for one in users]
+    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean", weights)

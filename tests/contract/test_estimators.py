@@ -212,8 +212,10 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
     witnesses = estimator.witnesses(params, len(COEF), recorded.published)
     reached: dict[str, float] = {}
     for label, (X, y, other_X, other_y) in witnesses.items():
-        assert (X.shape, y.shape) == (other_X.shape, other_y.shape)
-        assert (np.column_stack([X, y]) != np.column_stack([other_X, other_y])).any(axis=1).sum() <= one
+        if max(len(X), len(other_X)) > one:
+            assert (X.shape, y.shape) == (other_X.shape, other_y.shape)
+            assert (np.column_stack([X, y]) != np.column_stack([other_X, other_y])).any(axis=1).sum() <= one
+        # Otherwise all rows are those of one user, who may have another number of them.
         first, second = (
             replay(estimator, calibration, *data, recorded) for data in ((X, y), (other_X, other_y))
         )

@@ -213,6 +213,16 @@ MECHANISM_FAULTS = {
         "a user moves a truncated mean by half of the interval": Fault(
             "truncated_mean_sensitivity", returns("{all} / 2"), witness("user_level_mean-paper")
         ),
+        "the sum of users' weights is not paid for": Fault(
+            "weighted_mean_sensitivity",
+            returns("2 * radius / n_rows"),
+            witness("user_level_mean: weighted-tight"),
+        ),
+        "weighted offsets of users are not clipped": Fault(
+            "weighted_winsorized_mean",
+            call("clip_rows_l2", "{0}"),
+            neighbors("user_level_mean: weighted-tight"),
+        ),
     },
     "dpalgos/models/whitened_scores.py": {
         "scores are not clipped": Fault(

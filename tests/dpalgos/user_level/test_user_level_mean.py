@@ -87,9 +87,23 @@ def test_every_user_counts_once_however_many_rows_one_holds():
         assert np.abs(answer - 0.5).max() < 0.05
 
 
-def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(neighbors):
+def test_weights_lower_the_error_of_users_of_unequal_rows():
+    rng, n = np.random.default_rng(5), 5000
+    rows = np.where(rng.random(n) < 0.3, 50, 2)
+    X = rng.normal(0.5, 1 / np.sqrt(rows)[:, None], (n, 4))  # as many rows as a user has, all the user's mean
+    X, ids = np.repeat(X, rows, axis=0), np.repeat(np.arange(n), rows)
+
+    def error(m, **keywords):
+        many = {"replicates": 20, "concentration_radius": radius(4, n, m), **keywords}
+        return np.sqrt(((mean_of(X, ids, **many).estimate - 0.5) ** 2).mean())
+
+    assert error(50, full_weight_rows=10) < 0.75 * min(error(m) for m in (2, 10, 50))
+
+
+@pytest.mark.parametrize("weights", [{}, {"full_weight_rows": 20}])
+def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(neighbors, weights):
     """Sensitivities are per user, whatever the number of rows."""
-    settings = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
+    settings = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS, **weights}
     pair = neighbors("user_level_mean", 3, **settings)
     rng = np.random.default_rng(3)
     for seed in range(20):
@@ -219,6 +233,9 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     ("change", "message"),
     [
         ({"concentration_radius": 0.0}, "concentration_radius must be a positive"),
+        ({"full_weight_rows": 0}, "full_weight_rows must be a whole number"),
+        ({"full_weight_rows": 5, "aggregation": "clipped"}, "aggregation must be 'winsorized'"),
+        ({"full_weight_rows": 5, "interval": 0.95}, "interval must be None"),
         ({"samples_per_user": 0}, "samples_per_user must be a whole number"),
         ({"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
         ({"aggregation": "group_privacy", "calibration": "paper"}, "samples_per_user is needed"),
