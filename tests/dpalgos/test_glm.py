@@ -153,25 +153,6 @@ def test_labels_outside_the_family_are_refused_by_every_estimator(estimator):
     assert "-1" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "keywords", "message"),
-    [
-        ("glm", {"family": "probit"}, "family must be one of"),
-        ("glm", {"family": "multinomial"}, "n_classes is needed"),
-        ("iht_glm", {"family": "logistic", "sparsity": 9}, "sparsity must be a whole number from 1 to 4"),
-        ("dp_glm", {"family": "poisson"}, "response_bound is needed by family='poisson'"),
-        ("dp_glm", {"family": "logistic", "response_bound": 1.0}, "response_bound must be None"),
-        ("objective_perturbation_glm", {"family": "multinomial"}, "family must be one of"),
-        ("objective_perturbation_glm", {"family": "poisson"}, "family must be one of"),
-    ],
-)
-def test_keywords_are_checked(name, keywords, message):
-    X, y, _ = problem("logistic", n=50)
-    private = {**BUDGET, "covariate_bound": 2.0} if name.startswith(("dp", "obj")) else {}
-    with pytest.raises(dpalgos.InputError, match=message):
-        answer(name, X, y, **private, **keywords)
-
-
 @every
 def test_hard_thresholding_ends_at_the_maximum_on_its_support(family):
     X, y, coef = problem(family, n=2000, d=20, scale=2.0)

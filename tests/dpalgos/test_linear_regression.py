@@ -110,19 +110,6 @@ def test_tight_noise_adapts_to_the_iterate():
     assert first.noise_multiplier == pytest.approx(np.sqrt(12) * noise_multiplier(0.5, 1e-5))
 
 
-def test_paper_has_no_residual_clipped_form():
-    with pytest.raises(dpalgos.InputError, match="residual_bound must be None for calibration='paper'"):
-        silent(
-            "dp_linear_regression",
-            *problem(),
-            epsilon=1.0,
-            delta=1e-5,
-            calibration="paper",
-            residual_bound=1.0,
-            **GRADIENT,
-        )
-
-
 @pytest.mark.parametrize(("epsilon", "certified"), [(0.5, 0.419), (1.0, 0.893), (2.0, 1.92)])
 def test_adassp_as_printed(epsilon, certified):
     # Digest 6.4: the true ε under replace-one of noise made for adding or removing a row.
@@ -146,16 +133,6 @@ def test_the_ridge_of_a_sketch_is_found_or_refused_at_odd_budgets_and_sizes():
     assert least_ridge(0.5, 1e-5, 10**9) == pytest.approx(least_ridge(0.5, 1e-5, 10**5) * 100, rel=1e-3)
     with pytest.raises(dpalgos.InputError, match="no ridge makes a sketch of 1000000 rows private"):
         least_ridge(1e-9, 1e-60, 10**6)
-    keywords = {"epsilon": 1.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.0}
-    with pytest.raises(dpalgos.InputError, match="n_sketch_rows must be at most 1,000,000,000"):
-        dpalgos.estimate(
-            "sheffet_ols",
-            np.eye(3),
-            np.ones(3),
-            rng=np.random.default_rng(0),
-            n_sketch_rows=10**10,
-            **keywords,
-        )
 
 
 def test_sheffet_takes_both_branches():
@@ -176,8 +153,6 @@ def test_sheffet_takes_both_branches():
     assert [result.diagnostics["unaltered"].item() for result in estimates] == [0.0, 1.0]
     assert estimates[0].certified_epsilon == estimates[1].certified_epsilon < 2.0
     assert 75 < least_ridge(0.5, 1e-5, 100) <= 81  # the digest's sufficient value
-    with pytest.raises(dpalgos.InputError, match="n_sketch_rows must be at least the columns"):
-        dpalgos.estimate("sheffet_ols", X, y, rng=rng, **{**keywords, "n_sketch_rows": 2})
 
 
 @pytest.mark.parametrize("clip", ["private", "rule", (3.0, 4.0)])
@@ -204,12 +179,6 @@ def test_preconditioned_regression_survives_bad_scaling(clip):
         for seed in range(10)
     ]
     assert np.mean(errors) < 0.25 * np.linalg.norm(coef)
-
-
-@pytest.mark.parametrize("clip", ["guess", (1.0,), (1.0, -1.0), (1.0, "2"), None])
-def test_bad_clip(clip):
-    with pytest.raises(dpalgos.InputError, match="clip must be"):
-        silent("preconditioned_regression", *problem(), epsilon=1.0, delta=1e-5, clip=clip)
 
 
 def test_james_stein_only_shrinks():

@@ -58,8 +58,6 @@ def test_the_thresholded_mean_keeps_the_largest_entries():
     np.testing.assert_array_equal(answer, [0.0, -3.0, 0.0, 2.25])
     everything = dpalgos.estimate("sparse_sample_mean", X, rng=rng, sparsity=4).estimate
     np.testing.assert_array_equal(everything, X.mean(axis=0))
-    with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to 4, got 5"):
-        dpalgos.estimate("sparse_sample_mean", X, rng=rng, sparsity=5)
 
 
 # Algorithm 3.3
@@ -166,21 +164,6 @@ def test_shrinkage_of_the_selected_values():
     assert 0 < np.linalg.norm(answers[1]) < np.linalg.norm(answers[0])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"selection_bound": 2.0}, "selection_bound must be at most value_bound = 1"),
-        ({"selection_bound": 0.5, "calibration": "paper"}, "selection_bound must be None for calibration"),
-        ({"selection_bound": -1.0}, "selection_bound must be a positive finite number"),
-        ({"sparsity_choice": "yes"}, "sparsity_choice must be one of"),
-        ({"sparsity": 0}, "sparsity must be a whole number of at least 1"),
-    ],
-)
-def test_bad_settings_of_the_sparse_mean(changes, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        silent("dp_sparse_mean", np.zeros((5, 3)), **{**BUDGET, "value_bound": 1.0, "sparsity": 2, **changes})
-
-
 # Algorithm 3.1
 
 
@@ -246,25 +229,6 @@ def test_clipped_mean_shrinks_towards_the_public_center():
         for shrinkage in (None, "james_stein")
     )
     assert np.linalg.norm(shrunk - 3) < 0.7 * np.linalg.norm(plain - 3)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({}, "needs either center and clip_norm, or mean_bound and std_bounds"),
-        ({"center": 0.0}, "needs either center and clip_norm"),
-        ({"center": 0.0, "clip_norm": 1.0, "mean_bound": 1.0}, "needs either center and clip_norm"),
-        ({"center": [0.0, 1.0], "clip_norm": 1.0}, r"center must be a number or one per column \(3\)"),
-        ({"center": np.nan, "clip_norm": 1.0}, "center must be a public finite number"),
-        ({"center": "zero", "clip_norm": 1.0}, "center must be a public finite number"),
-        ({"center": 0.0, "clip_norm": 0}, "clip_norm must be a positive finite number"),
-        ({"mean_bound": 1.0, "std_bounds": (2.0, 1.0)}, "std_bounds must be a pair"),
-        ({"mean_bound": 1.0, "std_bounds": 1.0}, "std_bounds must be a pair"),
-    ],
-)
-def test_bad_settings_of_the_clipped_mean(keywords, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        silent("clipped_mean", np.zeros((5, 3)), **BUDGET, **keywords)
 
 
 # Karwa–Vadhan

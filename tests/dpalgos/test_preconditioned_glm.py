@@ -121,23 +121,6 @@ def explained(family, table, names, units, response, epsilon, replicates=6):
     return float(np.mean((worst - deviance) / (worst - fit))), float(error.mean())
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"family": "probit"}, "family must be one of"),
-        ({"family": "multinomial"}, "n_classes is needed"),
-        ({"family": "logistic", "clip": "none"}, "clip must be 'private', 'rule' or a pair"),
-        ({"family": "logistic", "clip": (1.0, -1.0)}, "clip must be 'private', 'rule' or a pair"),
-        ({"family": "logistic", "shrinkage": "ridge"}, "shrinkage must be one of"),
-        ({"family": "poisson", "response_bound": 3.0}, "response_bound"),
-    ],
-)
-def test_keywords_are_checked(keywords, message):
-    X, y = problem("logistic", n=50)
-    with pytest.raises(dpalgos.InputError, match=message):
-        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
-
-
 @pytest.mark.parametrize("family", ["logistic", "poisson", "gaussian"])
 def test_the_curvature_is_that_of_normal_rows(family):
     rng, model = np.random.default_rng(0), get_family(family)

@@ -190,35 +190,6 @@ def test_a_selected_zero_may_err_by_the_largest_sampling_error_of_all_columns():
     assert found == pytest.approx(0.1 * np.sqrt(6**2 + 2 * np.log(400)))
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [
-        (
-            "dp_sparse_glm",
-            {"family": "multinomial"},
-            "family must be one of 'gaussian', 'logistic', 'poisson'",
-        ),
-        ("screened_sparse_glm", {"family": "probit"}, "family must be one of"),
-        ("dp_sparse_glm", {"family": "poisson"}, "response_bound is needed by family='poisson'"),
-        ("screened_sparse_glm", {"response_bound": 2.0}, "response_bound must be None for family='logistic'"),
-        ("dp_sparse_glm", {"sparsity": 9}, "sparsity must be a whole number from 1 to 5"),
-        ("screened_sparse_glm", {"sparsity": 9}, "sparsity must be a whole number from 1 to 5"),
-        ("screened_sparse_glm", {"n_averaged": 3}, "n_averaged must be at most n_iterations = 2, got 3"),
-        ("screened_sparse_glm", {"n_screenings": 3}, "n_screenings must be at most sparsity = 2, got 3"),
-        (
-            "screened_sparse_glm",
-            {"selection_share": 1.0},
-            "selection_share must lie strictly between 0 and 1",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said(name, changes, message):
-    X, y = np.ones((4, 5)), np.array([0.0, 1.0, 0.0, 1.0])
-    keywords = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 2, **changes}
-    with pytest.raises(dpalgos.InputError, match=message):
-        dpalgos.estimate(name, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
-
-
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_other_families_find_their_coefficients(family):
     sample, truth = sample_of(20_000, 200, 4, family=family)

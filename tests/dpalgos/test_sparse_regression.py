@@ -176,19 +176,6 @@ def test_the_printed_hard_thresholding_wastes_its_budget():
     assert values.sensitivity / values.epsilon == pytest.approx(scale)
 
 
-def test_residual_clipping_is_not_printed():
-    with pytest.raises(dpalgos.InputError, match="residual_bound must be None for calibration='paper'"):
-        silent(
-            "dp_sparse_linear_regression",
-            np.ones((5, 6)),
-            np.ones(5),
-            **BUDGET,
-            **HARD_THRESHOLDING,
-            calibration="paper",
-            residual_bound=1.0,
-        )
-
-
 # Frank–Wolfe
 
 
@@ -231,7 +218,6 @@ def test_printed_frank_wolfe_under_replace_one():
     [
         (None, BOUNDS, r"value_bound must be given for a mean \(y=None\)"),
         (np.ones(5), {"value_bound": 1.0}, "covariate_bound must be given for a regression"),
-        (np.ones(5), {"covariate_bound": 1.0}, "response_bound must be given for a regression"),
     ],
 )
 def test_frank_wolfe_asks_for_the_bounds_of_its_problem(y, keywords, message):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from local_problems import BUDGET, errors, estimate, people, without_noise
 
-import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.local.gram_report import isometric, least_noise
 from dpalgos.local.rounds import public_groups
@@ -143,30 +142,6 @@ def test_every_person_is_asked_once(n, n_rounds):
     assert [len(group) for group in groups[:-1]] == [n // n_rounds] * (n_rounds - 1)
     for again, group in zip(public_groups(n, n_rounds), groups, strict=True):
         np.testing.assert_array_equal(again, group)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"response_bound": None}, "response_moment must be given, one of the two, got none"),
-        ({"response_moment": (4.0, 1.0)}, "one of the two, got both"),
-        ({"response_bound": None, "response_moment": (2.0, 1.0)}, r"must be \(q, M\) with 2 < q"),
-        ({"covariance_eigenvalue_bounds": (0.0, 1.0)}, "eigenvalue_bounds must be a positive finite"),
-        ({"covariance_eigenvalue_bounds": (-1.0, 1.0)}, "eigenvalue_bounds must be a positive finite"),
-        ({"covariance_eigenvalue_bounds": (2.0, 1.0)}, "with low at most high"),
-        ({"covariance_eigenvalue_bounds": 1.0}, "must be a pair of positive numbers"),
-        ({"threshold": "hard"}, "threshold='hard' needs sparsity"),
-        ({"threshold": "harder"}, "threshold must be one of"),
-        ({"sparsity": 9}, "sparsity must be a whole number from 1 to 5"),
-        ({"mechanism": "laplace"}, "mechanism must be one of"),
-        ({"mechanism": "l2", "calibration": "paper"}, "mechanism must be 'auto' or 'gaussian' for"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused_by_name(keywords, message):
-    X, y, _ = people(20, 5)
-    with pytest.raises(dpalgos.InputError, match=message):
-        estimate("ldp_nldp", X, y, **keywords)
 
 
 def test_thresholds():

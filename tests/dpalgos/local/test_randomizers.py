@@ -299,12 +299,3 @@ def test_without_noise_a_report_is_the_vector(kind):
     z = vector(3)[None, :, None]
     reports = randomizer.perturb(z, NoNoise([np.random.default_rng(0)] * 2))
     np.testing.assert_array_equal(reports, np.repeat(z, 2, axis=2))
-
-
-@pure
-def test_a_batch_of_replicates_equals_single_runs(kind):
-    randomizer = kind(epsilon=1.0, radius=1.0, size=3)
-    z = np.random.default_rng(5).uniform(-0.5, 0.5, (200, 3, 1))
-    batch = randomizer.perturb(z, noise(6, 4))
-    for r, rng in enumerate(np.random.default_rng(6).spawn(4)):
-        np.testing.assert_allclose(batch[:, :, [r]], randomizer.perturb(z, Noise([rng])), rtol=1e-12)

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import chisquare
 
 import dpalgos
-from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
 
 
@@ -85,34 +84,6 @@ def test_log_ratios_span_at_most_epsilon_and_the_witness_nearly_attains_it():
         assert np.ptp(ratios) <= epsilon * (1 + 1e-9)
         largest = max(largest, np.ptp(ratios))
     assert largest >= 0.999 * epsilon
-
-
-def test_recorded_costs_move_by_at_most_one(transcripts):
-    rng = np.random.default_rng(1)
-    for trial in range(40):
-        values = rng.normal(0, 3, (12, 2))
-        other = values.copy()
-        other[0] = rng.normal(0, 9, 2)
-        first = transcripts.recording(seed=trial)
-        asked = {"bound": 5.0, "bin_width": np.array([0.3]), "epsilon": 0.5, "label": "range"}
-        released = private_range(first, [values], **asked)
-        second = transcripts.replaying(first)
-        np.testing.assert_array_equal(private_range(second, [other], **asked), released)
-        (event,) = first.events
-        assert isinstance(event, BoundedRangeEvent)
-        assert (event.epsilon, event.sensitivity, event.count) == (0.5, 1.0, 2)
-        assert np.abs(first.values[0] - second.values[0]).max() <= 1
-
-
-def test_a_batch_equals_a_loop_whether_values_are_shared_or_not(transcripts):
-    rng = np.random.default_rng(2)
-    shared, own = rng.normal(size=(30, 20)), rng.normal(size=(25, 20))
-    values, widths = [shared, own, shared], np.array([0.1, 0.2, 0.1])
-    asked = {"bound": 4.0, "epsilon": 0.5, "label": "range"}
-    batch = private_range(transcripts.seeded(4, 3), values, bin_width=widths, **asked)
-    for r, single in enumerate(transcripts.singles(4, 3)):
-        alone = private_range(single, [values[r]], bin_width=widths[r : r + 1], **asked)
-        np.testing.assert_array_equal(alone[:, 0], batch[:, r])
 
 
 def test_the_number_of_values_needed_makes_a_miss_unlikely():

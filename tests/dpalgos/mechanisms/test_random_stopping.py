@@ -97,10 +97,3 @@ def test_the_record_is_one_pure_event_of_three_scores(transcripts):
     assert isinstance(event, ApproximateEvent)
     assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)
     assert 0.59 < certified_epsilon(transcript.events, 1e-6) <= 0.6
-
-
-def test_a_batch_equals_a_loop(transcripts):
-    values = losses(50, 10)
-    batch = select(transcripts.seeded(4, 4), values, 0.5)
-    for r, single in enumerate(transcripts.singles(4, 4)):
-        np.testing.assert_array_equal(select(single, values, 0.5)[:, 0], batch[:, r])

@@ -67,41 +67,18 @@ def test_neighbors_never_exceed_and_the_witness_attains(transcripts):
     assert np.ptp(loss) >= 0.999 * epsilon
 
 
-def test_without_noise_the_best_is_chosen_and_batches_and_replays_agree(transcripts):
-    n_replicates = 9
-    scores = np.random.default_rng(3).standard_normal((20, n_replicates))
-    keywords = {"sensitivity": 0.1, "epsilon": 0.5, "label": "choice"}
-    np.testing.assert_array_equal(
-        exponential_mechanism(transcripts.silent(n_replicates), scores, **keywords), scores.argmax(axis=0)
+def test_without_noise_the_best_is_chosen(transcripts):
+    scores = np.random.default_rng(3).standard_normal((20, 9))
+    chosen = exponential_mechanism(
+        transcripts.silent(9), scores, sensitivity=0.1, epsilon=0.5, label="choice"
     )
-    batch = exponential_mechanism(transcripts.seeded(4, n_replicates), scores, **keywords)
-    assert batch.shape == (n_replicates,)
-    loop = [
-        exponential_mechanism(single, scores[:, [r]], **keywords)[0]
-        for r, single in enumerate(transcripts.singles(4, n_replicates))
-    ]
-    np.testing.assert_array_equal(batch, loop)
-    recorded = transcripts.recording(seed=4, n_replicates=n_replicates)
-    chosen = exponential_mechanism(recorded, scores, **keywords)
-    again = exponential_mechanism(transcripts.replaying(recorded), -scores, **keywords)
-    np.testing.assert_array_equal(again, chosen)
-    np.testing.assert_array_equal(recorded.values[0], scores)
+    np.testing.assert_array_equal(chosen, scores.argmax(axis=0))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"epsilon": 0}, "epsilon must be a positive finite number, got 0"),
-        ({"epsilon": np.inf}, "epsilon must be"),
-        ({"epsilon": None}, "epsilon must be"),
-        ({"sensitivity": 0.0}, "sensitivity must be positive and finite"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(transcripts, changes, message):
-    keywords = {"sensitivity": 1.0, "epsilon": 1.0, "label": "choice", **changes}
-    with pytest.raises(dpalgos.InputError, match=message):
-        exponential_mechanism(transcripts.seeded(), np.zeros((3, 1)), **keywords)
+@pytest.mark.parametrize("changes", [{"epsilon": 0}, {"epsilon": None}, {"sensitivity": 0.0}], ids=str)
+def test_bad_arguments_are_refused_by_name(transcripts, changes):
+    good = {"sensitivity": 1.0, "epsilon": 1.0, "label": "choice"}
+    with pytest.raises(dpalgos.InputError, match=next(iter(changes))):
+        exponential_mechanism(transcripts.seeded(), np.zeros((3, 1)), **{**good, **changes})
     with pytest.raises(dpalgos.InputError, match="scores must have shape"):
-        exponential_mechanism(
-            transcripts.seeded(), np.zeros((3, 2)), sensitivity=1.0, epsilon=1.0, label="choice"
-        )
+        exponential_mechanism(transcripts.seeded(), np.zeros((3, 2)), **good)

@@ -113,13 +113,3 @@ def test_error_in_many_dimensions_is_near_the_non_private_one(transcripts, d, er
     noise = answers - np.stack([X.mean(axis=0) for X in vectors], axis=1)
     non_private = np.sqrt(d / (n * m))  # the sampling error's law is known, so only the noise is measured
     assert np.sqrt(non_private**2 + (noise**2).sum(axis=0).mean()) <= error
-
-
-def test_a_batch_of_many_dimensions_equals_a_loop(transcripts):
-    rng = np.random.default_rng(6)
-    shared, own = rng.normal(0.5, 0.1, (400, 5)), rng.normal(0.5, 0.1, (300, 5))
-    vectors = [shared, shared, own]
-    batch = high_d(transcripts.seeded(7, 3), vectors, 0.6, 3.0, 5.0)
-    for r, single in enumerate(transcripts.singles(7, 3)):
-        alone = high_d(single, [vectors[r]], 0.6, 3.0, 5.0)
-        np.testing.assert_allclose(alone[:, 0], batch[:, r], rtol=1e-9)

@@ -80,8 +80,6 @@ def test_printed_cross_validation_proves_nothing(name):
     options = {**BUDGET, **BOUNDS[name], "sparsity_choice": "printed_cross_validation"}
     result = dpalgos.estimate(name, X, y, rng=rng, calibration="paper", **options)
     assert result.certified_epsilon == np.inf
-    with pytest.raises(dpalgos.InputError, match="sparsity_choice must not be 'printed_cross_validation'"):
-        dpalgos.estimate(name, X, y, rng=rng, **options)
 
 
 # The sound rules
@@ -187,29 +185,6 @@ def test_a_tuned_answer_can_be_released(name, choice):
     assert plan.epsilon <= BUDGET["epsilon"]
     released = draw_release(plan, Sample(X, y))
     assert (released.estimate != 0).sum() <= 16
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"sparsity_choice": "bic"}, "sparsity_choice must be one of"),
-        ({"sparsity_grid": [4, 40]}, "sparsity_grid must lie within 1 and sparsity = 16, got 40"),
-        ({"sparsity_grid": [0, 4]}, "sparsity_grid must lie within 1 and sparsity = 16, got 0"),
-        *[
-            ({"sparsity_grid": bad}, "sparsity_grid must be a list of different whole numbers")
-            for bad in ([], [4, 4], [2.5], "10", 4, [[4]])
-        ],
-        ({"sparsity_share": 1.0}, "sparsity_share must lie strictly between 0 and 1"),
-        ({"loss_bound": 0}, "loss_bound must be a positive finite number"),
-        ({"sparsity": 21}, "sparsity must be a whole number from 1 to 20"),
-        ({"sparsity_choice": "holdout", "calibration": "paper"}, "sparsity_choice must not be 'holdout'"),
-    ],
-)
-def test_bad_keywords_are_refused_by_name(keywords, message):
-    rng = np.random.default_rng(0)
-    X, y, _ = sparse_problem("dp_sparse_mean", 50, 20, rng)
-    with pytest.raises(dpalgos.InputError, match=message):
-        dpalgos.estimate("dp_sparse_mean", X, y, rng=rng, **{**BUDGET, **MEAN, **keywords})
 
 
 def test_the_default_grid():

@@ -124,30 +124,3 @@ def test_quantiles_help_symmetric_rows_and_bias_skewed_ones():
 def test_no_hardened_quantiles():
     with pytest.raises(dpalgos.InputError, match="quantiles has no hardened sampler"):
         plan_release("dp_mean", 100, 3, {**BUDGET, "value_bound": 1.0, "truncation": "private_quantiles"})
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"truncation": "percentiles"}, "truncation must be one of"),
-        *[
-            ({"truncation_share": bad}, "truncation_share must lie strictly between 0 and 1")
-            for bad in (0, 1, -0.1, np.nan, "0.1", True, None, 10**400)
-        ],
-    ],
-)
-def test_bad_keywords_are_refused_by_name(keywords, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        estimate("dp_mean", **keywords)
-
-
-@pytest.mark.parametrize("name", ["dp_linear_regression", "dp_sparse_linear_regression"])
-def test_clipped_residuals_leave_no_response_to_truncate(name):
-    with pytest.raises(dpalgos.InputError, match="truncation must be 'bound' where residuals are clipped"):
-        estimate(name, truncation="private_quantiles", residual_bound=1.0)
-
-
-@pytest.mark.parametrize("name", ["dp_linear_regression", "dp_sparse_mean"])
-def test_printed_forms_without_quantiles(name):
-    with pytest.raises(dpalgos.InputError, match="for calibration='paper', got 'private_quantiles'"):
-        estimate(name, truncation="private_quantiles", calibration="paper")

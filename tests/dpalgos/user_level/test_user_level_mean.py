@@ -227,34 +227,3 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     settings = {"concentration_radius": 1.0, "range_failure": 1}
     answers = [mean_of(X / 10, ids, samples_per_user=m, **settings).estimate for m in (1, 9)]
     assert answers[0] != answers[1]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"concentration_radius": 0.0}, "concentration_radius must be a positive"),
-        ({"full_weight_rows": 0}, "full_weight_rows must be a whole number"),
-        ({"full_weight_rows": 5, "aggregation": "clipped"}, "aggregation must be 'winsorized'"),
-        ({"full_weight_rows": 5, "interval": 0.95}, "interval must be None"),
-        ({"samples_per_user": 0}, "samples_per_user must be a whole number"),
-        ({"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
-        ({"aggregation": "group_privacy", "calibration": "paper"}, "samples_per_user is needed"),
-        ({"range_failure": 0}, "range_failure must lie strictly between 0 and 1"),
-        ({"public_seed": -1}, "public_seed must be a whole number"),
-    ],
-)
-def test_bad_settings_are_refused(change, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        mean_of(np.zeros((4, 2)), [0, 0, 1, 1], **{"concentration_radius": 1.0, "range_failure": 1, **change})
-
-
-def test_row_level_estimators_refuse_ids():
-    with pytest.raises(dpalgos.InputError, match="user_ids must be left out for dp_mean"):
-        dpalgos.estimate(
-            "dp_mean",
-            np.zeros((4, 2)),
-            user_ids=[0, 0, 1, 1],
-            rng=np.random.default_rng(0),
-            value_bound=1.0,
-            **SETTINGS,
-        )

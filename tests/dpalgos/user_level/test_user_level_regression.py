@@ -169,15 +169,3 @@ def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
         **{**SETTINGS, **settings, "loss": loss, "answer": answer, **more},
     )
     assert np.linalg.norm(answered.estimate - truth) < 0.15
-
-
-def test_bad_settings_are_refused():
-    sample = linear(20, 2, 1)
-    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0}
-    for change, message in (
-        ({"answer": "restarted"}, "strong_convexity goes with answer='restarted'"),
-        ({"strong_convexity": 1.0}, "strong_convexity goes with answer='restarted'"),
-        ({"loss": "absolute"}, "loss must be one of 'squared'"),
-    ):
-        with pytest.raises(dpalgos.InputError, match=message):
-            fitted("user_level_regression", sample, **settings, **change)

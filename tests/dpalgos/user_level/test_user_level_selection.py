@@ -86,16 +86,6 @@ def test_the_cost_is_pure_and_the_asked_epsilon():
     assert result.estimate in (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"candidates": np.ones(3)}, "candidates must be at least two vectors"),
-        ({"candidates": [[1.0, np.nan], [0.0, 0.0]]}, "candidates must be at least two vectors"),
-        ({"candidates": np.eye(3)}, r"candidates must have one number per column of X \(20\), got 3"),
-        ({"miss_probability": 1.0}, "miss_probability must lie strictly between 0 and 1"),
-        ({"epsilon": 0.05}, "cannot be found from 100 users: about"),
-    ],
-)
-def test_bad_input_is_refused(change, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        excess(coins(100, 10, 1), **{"epsilon": 0.5, "concentration_radius": 0.5, **change})
+def test_too_few_users_are_refused():
+    with pytest.raises(dpalgos.InputError, match="cannot be found from 100 users: about"):
+        excess(coins(100, 10, 1), epsilon=0.05, concentration_radius=0.5)
