@@ -130,6 +130,8 @@ def _show_warnings() -> None:
 
 def explained(error: Exception) -> tuple[str, int]:
     """Return one sentence about an error, and the exit status: 2 for what the user can mend, else 1."""
+    from httpx import HTTPError
+
     from flows.server.prefect_server import wrong_setting
     from tasks.faults import MENDABLE, NO_MEMORY
 
@@ -147,6 +149,12 @@ def explained(error: Exception) -> tuple[str, int]:
         )
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and "map segment" in str(error)):
         return NO_MEMORY, 2
+    if isinstance(error, HTTPError):
+        return (
+            f"the Prefect server failed ({type(error).__name__}); finished blocks are stored, run the same "
+            "command again to go on",
+            1,
+        )
     if sentence := wrong_setting(error):
         return sentence, 2
     return _internal(error), 1

@@ -39,9 +39,11 @@ _CONFIG = {
 @contextmanager
 def own_workers(count: int) -> Iterator[int]:
     """Compute on so many worker processes of this machine; give how many blocks to have under way."""
+    # Errors arrive here with their blocks; workers need not log them, too.
+    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
     with (
         dask.config.set(_CONFIG),
-        _distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster,
+        _distributed.LocalCluster(n_workers=count, **options) as cluster,
         _distributed.Client(cluster, set_as_default=False) as client,
         on_cluster(client),
     ):

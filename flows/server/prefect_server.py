@@ -182,10 +182,11 @@ def require_access(api_url: str, authentication: str) -> None:
 
 
 def answers(api_url: str) -> bool:
-    """Say whether a Prefect server is well at this address."""
+    """Say whether a Prefect server is well at this address, and reaches its database."""
     try:
         answer = _get(api_url, "health")
-        return answer.is_success and answer.json() is True
+        well = answer.is_success and answer.json() is True
+        return well and _get(api_url, "ready").status_code != 503
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return False
 

@@ -67,12 +67,13 @@ def a_server_that_says():
     """Return a function that starts a server with one answer to everything, and keeps the headers."""
     running, headers = [], []
 
-    def start(status):
+    def start(status, ready=None):
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 headers.append(self.headers)
-                self.send_response(status)
+                self.send_response((ready or status) if self.path.endswith("/ready") else status)
                 self.end_headers()
+                self.wfile.write(b"true")
 
             def log_message(self, *_):
                 pass
@@ -85,6 +86,12 @@ def a_server_that_says():
     for each in running:
         each.shutdown()
         each.server_close()
+
+
+@pytest.mark.parametrize(("ready", "well"), [(200, True), (404, True), (503, False)])
+def test_a_server_without_its_database_does_not_answer(a_server_that_says, ready, well):
+    api_url, _ = a_server_that_says(200, ready)
+    assert client.answers(api_url) is well
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])
