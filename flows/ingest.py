@@ -1,19 +1,15 @@
 """The flow of bringing data: fetch, verify, convert to Parquet, and no more."""
 
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from prefect import flow, runtime
 from prefect.artifacts import create_table_artifact
 
-from data.errors import Unreachable
-from data.registry import get_dataset, load_registry
-from data.store.references import DatasetRef
 from flows.record.journal import recorded
 from flows.server.dead_runs import HOOKS
+from flows.studies.datasets import bring_datasets, left_out
 from flows.studies.parameters import Again, DatasetChoices, Offline, run_name
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from flows.studies.prefect_tasks import PrefectTasks
 from tasks.faults import guarded
 
 
@@ -28,8 +24,9 @@ def run_ingest(
 
     With `again` they are fetched anew, whatever is stored; `offline` never uses the network.
     """
+    tasks = PrefectTasks()
     with recorded("ingest"):
-        tables = list(bring(datasets, call_task, again, offline))
+        tables = list(bring_datasets(datasets, tasks.bring, again, offline))
     create_table_artifact(
         key="ingest",
         table=[
@@ -46,34 +43,4 @@ def run_ingest(
         description="The datasets in the store",
     )
     paths = {table.name: table.path for table in tables}
-    return {"tables": paths, "flow_run_id": str(runtime.flow_run.id), "n_task_runs": 2 * len(tables)}
-
-
-def bring(
-    names: Sequence[str], call: Callable[..., Any], again: bool, offline: bool, *, progress: bool = False
-) -> Iterator[DatasetRef]:
-    """Bring datasets, all if none is named; ``call(task, ...)`` runs a task, or its function alone."""
-
-    def brought(name: str) -> Any:
-        try:
-            raw = call(fetch, name, offline, progress, again)
-        except Unreachable:  # then what is stored stays
-            raw = call(fetch, name, offline, progress)
-        return call(parquet, raw, again)
-
-    return map(brought, [get_dataset(name).name for name in names or sorted(load_registry())])
-
-
-def call_task(task: Any, *arguments: Any, **options: Any) -> Any:
-    """Run a task of this flow run."""
-    return task(*arguments, **options)
-
-
-def call_function(task: Any, *arguments: Any, **options: Any) -> Any:
-    """Run a task's function, without a server."""
-    return task.fn(*arguments, **options)
-
-
-def left_out(table: DatasetRef) -> str:
-    """Say which rows of a dataset are left out, and why."""
-    return "; ".join(f"{repair.count} rows: {repair.reason}" for repair in table.repairs)
+    return {"tables": paths, "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}

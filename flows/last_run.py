@@ -60,7 +60,7 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
         write_report(spec, results, manifest)
     rebuilt = [spec.name for spec, _, _ in found]
     if SCORECARD in names:
-        from flows.scorecard import rebuild_scorecard
+        from flows.studies.judging import rebuild_scorecard
 
         rebuild_scorecard(folder)
         rebuilt.append(SCORECARD)

@@ -7,7 +7,6 @@ from prefect import flow
 from flows.last_run import rerun_options
 from flows.server.dead_runs import HOOKS
 from flows.studies.parameters import (
-    DEFAULT_SEED,
     CellKey,
     LastProfile,
     LastReplicates,
@@ -23,6 +22,7 @@ from flows.studies.parameters import (
 )
 from flows.study import THREADS, run_study
 from tasks.faults import guarded
+from tasks.limits import DEFAULT_SEED
 
 
 @flow(name="rerun", flow_run_name=run_name, task_runner=THREADS, persist_result=False, **HOOKS)

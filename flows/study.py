@@ -1,7 +1,6 @@
 """The flow of a study: fetch and prepare the data, run the blocks, collect, report."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from prefect import flow, runtime
@@ -12,7 +11,6 @@ from flows.record.journal import from_server, recorded
 from flows.server.dead_runs import HOOKS
 from flows.studies.find_study import check_cell, find_study
 from flows.studies.parameters import (
-    DEFAULT_SEED,
     CellKey,
     Command,
     Offline,
@@ -27,11 +25,10 @@ from flows.studies.parameters import (
     reports_folder,
     run_name,
 )
+from flows.studies.prefect_tasks import PrefectTasks
 from flows.studies.steps import RunOptions, StudySteps
-from tasks.cache.records import located
 from tasks.faults import guarded
-from tasks.report.shared_reports import share_report
-from tasks.report.write import write_index
+from tasks.limits import DEFAULT_SEED
 from tasks.run.resources import run_at_most
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
@@ -60,39 +57,24 @@ def run_study(
     run_at_most(workers)
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)
-    options = RunOptions(
+    options = RunOptions.of(
+        spec,
         study=study,
         out=f"reports/out/{out}" if out and from_server() else out,
         profile=profile,
-        replicates=reps or spec.replicates[profile],
+        reps=reps,
         seed=seed,
         offline=offline,
         refresh_task=refresh_task,
         refresh_cell=refresh_cell,
         command=command,
     )
-    steps = StudySteps(spec, reports_folder(out, spec.name), options)
+    tasks = PrefectTasks()
+    steps = StudySteps(spec, reports_folder(out, spec.name), options, tasks)
+    last = LastResults(steps.folder, {"profile": profile, "replicates": options.replicates})
     with recorded(study, profile, own_data=spec.analyst_table is not None):
-        steps.clear_folders()
-        tables = steps.bring_tables()
-        designs = steps.prepare_panels(tables)
-        blocks = steps.divide_into_blocks(tables)
-        parts = steps.run_blocks(blocks, designs)
-        limits = steps.limit_by_deletion(blocks, designs)
-        audits = steps.audit_estimators(blocks)
-        last = LastResults(steps.folder, {"profile": profile, "replicates": options.replicates})
-        results = steps.collect_results([*parts, *limits], audits)
-        exhibits = steps.write_exhibits(tables, designs, blocks, parts)
-        report = steps.render_report(tables, [results, *exhibits])
-        index = write_index(steps.reports)
-        share_report(steps.folder)
+        done = steps.run()
         last.tell_drift(spec)
-    attach_report(spec, Path(report["report"]))
-    attach_budget(spec, located(results), steps.spec.headline_cells(blocks))
-    return {
-        "report": report["report"],
-        "index": str(index),
-        "headline": report["headline"],
-        "flow_run_id": str(runtime.flow_run.id),
-        "n_task_runs": steps.n_task_runs,
-    }
+    attach_report(spec, done.report)
+    attach_budget(spec, done.results, done.headline_cells)
+    return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}

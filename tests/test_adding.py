@@ -68,19 +68,19 @@ for name in ("heights", "outliers"):
     spec = find_study(name)
     out, designs, tables = here / "out" / name, {}, {}
     for dataset in spec.datasets:
-        tables[dataset] = parquet.fn(fetch.fn(dataset, offline=True))
+        tables[dataset] = parquet(fetch(dataset, offline=True))
     for panel in spec.panels:
         if isinstance(panel.problem, DatasetProblem):
-            designs[panel.name] = prepare.fn(UNCACHED, panel.problem, tables[panel.problem.source])
+            designs[panel.name] = prepare(UNCACHED, panel.problem, tables[panel.problem.source])
     blocks = spec.blocks("smoke", replicates=2, seed=1)
     parts = [
-        run_block.fn(UNCACHED, block, designs.get(block.replicates.panel), str(here / f"{name}-{i}.parquet"))
+        run_block(UNCACHED, block, designs.get(block.replicates.panel), str(here / f"{name}-{i}.parquet"))
         for i, block in enumerate(blocks)
     ]
-    results = collect.fn(UNCACHED, parts, [], str(out))
+    results = collect(UNCACHED, parts, [], str(out))
     if isinstance(spec.head_panel.problem, HasExhibits):
         block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
-        exhibit.fn(UNCACHED, block, None, None, parts, str(out))
+        exhibit(UNCACHED, block, None, None, parts, str(out))
     context = {"study": name, "out": None, "profile": "smoke", "replicates": 2, "seed": 1}
     context |= {"command": "", "started": ""}
     manifest = build_manifest(spec, list(tables.values()), results, context)

@@ -25,7 +25,7 @@ def prepared(study, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(home))
-        suffix, content = problem.prepare(parquet.fn(fetch.fn("housing", offline=True)))
+        suffix, content = problem.prepare(parquet(fetch("housing", offline=True)))
     (home / f"table{suffix}").write_bytes(content)
     return problem.load(home / f"table{suffix}")
 

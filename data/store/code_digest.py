@@ -4,6 +4,8 @@ The digest of a module is that of its syntax tree without docstrings, so that co
 don't matter. A result depends on the modules that compute it, on all that these import, and on the versions
 of the libraries that are imported on the way.
 
+Parsing takes most of the time, so its outcome is kept in the home, for files of the same bytes.
+
 Two kinds of imports are not followed. What is imported for type checkers only does not run. And what is found
 by its name (an estimator in the catalog, a parser, a simulator, a kind of problem) is not seen here:
 whoever makes a key names it.
@@ -11,13 +13,19 @@ whoever makes a key names it.
 
 import ast
 import hashlib
+import json
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from data.store.folders import PROJECT_ROOT
+from data.errors import StoreError
+from data.store.folders import PROJECT_ROOT, atomic_write, home, read_json
 
 PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 
@@ -34,6 +42,10 @@ _FILES = {
     "data.registry": "data/datasets",
 }
 _ORCHESTRATION = {"prefect", "prefect_dask", "fsspec"}  # moves results, computes none
+# Libraries that another name installs: to search for it takes half a second.
+_INSTALLED_BY = {"sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}
+_KEPT = "cache/code_digests.json"  # below the home
+_NEW: set[str] = set()  # modules that this process has parsed since they were kept
 
 
 @dataclass(frozen=True)
@@ -60,9 +72,10 @@ def _code_digest(modules: tuple[str, ...], of_page: bool) -> str:
     closure = sorted(depended_on(modules, of_page=of_page))
     lines = [f"{name} {module_code(name).sha256}" for name in closure]
     libraries = {library for name in closure for library in module_code(name).libraries}
-    lines += [f"{name} {installed}" for name, installed in sorted(_versions(libraries).items())]
+    lines += [f"{name} {_version(name)}" for name in sorted(libraries - _ORCHESTRATION)]
     if of_page:
         lines += [line for name in closure if name in _FILES for line in _file_lines(_FILES[name])]
+    _keep_parsed()
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -90,25 +103,57 @@ def depended_on(modules: Iterable[str], *, of_page: bool = False) -> set[str]:
 def module_code(name: str) -> ModuleCode:
     """Return the digest and the imports of a module of the project."""
     path = _file_of(name)
-    tree = _without_docstrings(ast.parse(path.read_bytes()))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    content = path.read_bytes()
+    own = hashlib.sha256(content).hexdigest()
+    parsed = _parsed()
+    if parsed.get(name, [""])[0] != own:
+        tree = _without_docstrings(ast.parse(content))
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        imports = sorted(set(_imports(tree, in_function=False, package=package)))
+        _NEW.add(name)
+        parsed[name] = [own, hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imports]
+    _, sha256, imports = parsed[name]
     top: set[str] = set()
     inside: set[str] = set()
     libraries: set[str] = set()
-    for imported, in_function in _imports(tree, in_function=False, package=package):
+    for imported, in_function in imports:
         if imported.partition(".")[0] not in PACKAGES:
             libraries.add(imported.partition(".")[0])
             continue
         module = imported if _file_of(imported).exists() else imported.rpartition(".")[0]
         (inside if in_function else top).add(module)
-    sha256 = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
     return ModuleCode(sha256, frozenset(top), frozenset(inside), frozenset(libraries))
+
+
+@cache
+def _parsed() -> dict[str, Any]:
+    """Return by module the sha256 of its bytes and of its tree, and its imports, as far as they are known."""
+    try:
+        kept = read_json(home() / _KEPT)
+        return dict(kept["modules"]) if kept["parser"] == _parser() else {}
+    except (OSError, ValueError, KeyError, TypeError, StoreError):
+        return {}
+
+
+def _keep_parsed() -> None:
+    """Keep what is known for the next process, where a run has made the folder."""
+    with suppress(OSError, StoreError):
+        if _NEW and (home() / _KEPT).parent.is_dir():
+            known = {"parser": _parser(), "modules": _parsed()}
+            atomic_write(home() / _KEPT, json.dumps(known).encode())
+            _NEW.clear()
+
+
+@cache
+def _parser() -> str:
+    """Return what the outcome of parsing depends on but for the module itself."""
+    return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
 
 
 def forget() -> None:
     """Forget all digests, after files have changed."""
-    module_code.cache_clear()
-    _code_digest.cache_clear()
+    for each in (module_code, _code_digest, _parsed, _version):
+        each.cache_clear()
 
 
 def _imports(node: ast.AST, *, in_function: bool, package: str) -> Iterator[tuple[str, bool]]:
@@ -152,13 +197,14 @@ def _file_lines(name: str) -> list[str]:
     ]
 
 
-def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Return the version of the distribution of each library that is one; the standard library is not."""
-    known = _distributions()
-    names = {known[library] for library in libraries if library in known and library not in _ORCHESTRATION}
-    return {name: version(name) for name in names}
-
-
 @cache
-def _distributions() -> dict[str, str]:
-    return {name: found[0] for name, found in packages_distributions().items() if name not in PACKAGES}
+def _version(library: str) -> str:
+    """Return the version of a library; empty for one that is not installed or of the standard library."""
+    if library in sys.stdlib_module_names:
+        return ""
+    with suppress(PackageNotFoundError):
+        return version(_INSTALLED_BY.get(library, library))
+    if find_spec(library) is None:
+        return ""
+    others = packages_distributions().get(library)
+    return version(others[0]) if others else ""

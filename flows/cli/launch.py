@@ -24,6 +24,7 @@ from flows.server.interruption import leave, prompt_end, termination_as_exit
 from flows.server.prefect_server import prefect_server, wait_until_recorded
 from flows.server.processes import Say
 from flows.studies.find_study import SCORECARD, find_study
+from flows.studies.stored import run_from_store
 from tasks.cache.records import records_folder
 from tasks.faults import MENDABLE, SpecError
 
@@ -124,16 +125,46 @@ def launch(
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
     given = {name: value for name, value in options.items() if value is not None}
     given["out"] = None if out is None else str(out)
-    way_out, prepare = partial(leave, home()), partial(_prepare, studies, out or REPORTS)
+    way_out = partial(leave, home())
     with (
         _full_disk_told(),
         prompt_end(way_out),
         termination_as_exit(),
         journal.exclusive_run(home(), say),
-        prefect_server(home(), say=say, when_lost=way_out, meanwhile=prepare),
-        _workers(workers, engine, way_out) as at_once,
     ):
-        return _run_each(studies, given, at_once)
+        _check_tables(studies, out or REPORTS)
+        index, left = _run_from_store(studies, given)
+        if left:
+            with (
+                prefect_server(home(), say=say, when_lost=way_out, meanwhile=_import_flows),
+                _workers(workers, engine, way_out) as at_once,
+            ):
+                index = _run_each(left, given, at_once)
+    if folder := _full_disk():
+        say(
+            f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
+            "may not be; free some space"
+        )
+    return index
+
+
+def _run_from_store(studies: Sequence[str], given: dict[str, Any]) -> tuple[str, Sequence[str]]:
+    """Finish the studies of which everything is stored; return the index page and the others.
+
+    These begin with the first of which something is missing, for later ones may depend on it.
+    """
+    index = ""
+    for place, study in enumerate(studies):
+        done = run_from_store(study, given)
+        if done is None:
+            return index, studies[place:]
+        _tell(done.shown())
+        index = str(done.index)
+    return index, ()
+
+
+def _tell(outcome: dict[str, str]) -> None:
+    say(f"{outcome['headline']}\nreport: {outcome['report']}")
 
 
 def _workers(workers: int, engine: str, when_lost: Say) -> AbstractContextManager[int]:
@@ -169,20 +200,18 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
         n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)
         if n_recorded < n_task_runs:
             say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
-        say(f"{outcome['headline']}\nreport: {outcome['report']}")
+        _tell(outcome)
         _return_memory()
-    if folder := _full_disk():
-        say(
-            f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
-            "may not be; free some space"
-        )
     return str(outcome["index"])
 
 
-def _prepare(studies: Sequence[str], reports: Path) -> None:
-    """Import the flows and read the analyst's tables, so that their faults are reported at once."""
+def _import_flows() -> None:
     import flows.scorecard
     import flows.study  # noqa: F401
+
+
+def _check_tables(studies: Sequence[str], reports: Path) -> None:
+    """Read the analyst's tables, so that their faults are reported at once."""
     from data.ledger import open_ledger
     from tasks.bring.parquet import stored_analyst_table
     from tasks.release.rows import known_as

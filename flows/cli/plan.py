@@ -4,23 +4,23 @@ import os
 import tempfile
 import time
 from collections import Counter
+from operator import call
 from pathlib import Path
 from typing import Any
 
 from data.store.folders import home
 from data.store.references import DatasetRef
-from flows.ingest import call_function
+from flows.studies.datasets import bring_tables
 from flows.studies.find_study import find_study
-from flows.studies.steps import bring_tables
 from tasks.limits import Profile
 from tasks.problems.abilities import ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block
 
-# What a run takes beside its blocks, in units of what it takes to import the program: Prefect's start and
-# end, the data, the page. Fitted to runs of four studies, of which it was 6 to 9.
-_AROUND = 7.3
+# What a run takes beside its blocks, in units of what it takes to import this program: Prefect's import, its
+# start and end, the data, the page. Fitted to runs of four studies, of which it was 18 to 27.
+_AROUND = 22.0
 _AROUND_BYTES = 380e6
 
 
@@ -34,7 +34,7 @@ def plan_study(
     one_blas_thread()
     around = _AROUND * time.process_time()
     workers = workers or os.cpu_count() or 1
-    tables, spec, _ = bring_tables(find_study(study), profile, offline, call_function)
+    tables, spec, _ = bring_tables(find_study(study), profile, offline, call)
     blocks = spec.blocks(profile, replicates=reps or spec.replicates[profile], seed=0)
     earlier = earlier_seconds(home() / "cache" / "blocks", spec.name)
     with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+from operator import call
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,9 +91,9 @@ def ingest(
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder
-    from flows.ingest import bring, call_function, left_out
+    from flows.studies.datasets import bring_datasets, left_out
 
-    tables = bring(datasets or (), call_function, again, offline, progress=sys.stderr.isatty())
+    tables = bring_datasets(datasets or (), call, again, offline, progress=sys.stderr.isatty())
     private_folder(home())
     for table in tables:
         rows = f"{table.n_rows:,} of {table.rows_read:,} rows"

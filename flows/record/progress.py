@@ -66,9 +66,9 @@ class Progress:
     def line(self, now: float) -> str:
         """Say how far the run is."""
         if self._n_found == self._n_blocks:
-            return f"{_blocks(self._n_blocks)}, all from the cache"
+            return f"{blocks(self._n_blocks)}, all from the cache"
         filled = round(20 * self._n_done / self._n_blocks)
-        parts = [f"{'█' * filled}{'░' * (20 - filled)} {self._n_done}/{_blocks(self._n_blocks)}"]
+        parts = [f"{'█' * filled}{'░' * (20 - filled)} {self._n_done}/{blocks(self._n_blocks)}"]
         if self._n_found:
             parts[0] += f" ({self._n_found} from the cache)"
         elapsed = now - self._started
@@ -119,7 +119,8 @@ def say(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
 
-def _blocks(count: int) -> str:
+def blocks(count: int) -> str:
+    """Return a number of blocks in words."""
     return f"{count} block{'' if count == 1 else 's'}"
 
 

@@ -18,8 +18,6 @@ from flows.studies.find_study import SCORECARD, TaskName, study_names
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_WORKERS, Profile
 
-DEFAULT_SEED = 20191112
-
 _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
 _FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
 

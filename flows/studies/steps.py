@@ -1,30 +1,29 @@
-"""The steps of a run of a study: the tasks of each, whose results are found in the cache or computed."""
+"""The steps of a run of a study: the tasks of each, whose results are found in the cache or computed.
 
-from collections.abc import Callable
+Prefect is not imported here: a run of which everything is stored needs none, see `flows.studies.stored`.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from prefect.futures import PrefectFuture, as_completed
-from prefect.utilities.annotations import quote
+from typing import Any, NamedTuple, Protocol
 
 import dpalgos
 from data.store.folders import home, private_folder
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
-from flows.record.artifacts import ProgressArtifact
 from flows.record.inventory import clear_leftovers
-from flows.record.progress import progress, say
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import analyst_parquet, parquet
+from flows.studies.datasets import Tables, bring_tables
+from tasks.bring.parquet import analyst_parquet
 from tasks.cache.keys import CacheKey, cache_key
-from tasks.cache.records import Record, at_hand, records_folder, stored_record
-from tasks.limits import Profile
+from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
+from tasks.limits import DEFAULT_SEED, Profile
 from tasks.problems.abilities import HasExhibits, ReadsTable
 from tasks.problems.problem import modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.render import render
+from tasks.report.shared_reports import share_report
+from tasks.report.write import write_index
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
 from tasks.run.deletion_limit import data_limit
@@ -34,9 +33,49 @@ from tasks.run.run_block import run_block
 from tasks.study.block import Block
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
+from tasks.work_units import Cell
 
-Tables = dict[str, DatasetRef]  # by dataset
 Designs = dict[str, Record | None]  # by panel; None where data are simulated
+
+
+class Job(NamedTuple):
+    """A task to be run next to others."""
+
+    arguments: tuple[Any, ...]  # the first is the key of the result
+    work: int = 0  # in any unit
+    again: bool = False  # although the result may be stored
+    only: str | None = None  # the one cell of a block to be run among its stored rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run left: the pages, one sentence, the results table and the cells of the headline."""
+
+    report: Path
+    index: Path
+    headline: str
+    results: Path
+    headline_cells: list[Cell]
+
+    def shown(self) -> dict[str, str]:
+        """Return what the end of a run says of it."""
+        return {"report": str(self.report), "index": str(self.index), "headline": self.headline}
+
+
+class Tasks(Protocol):
+    """What runs the tasks of a run: Prefect, or nothing where all results are stored."""
+
+    def say(self, sentence: str) -> None:
+        """Say what the user should know."""
+
+    def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Run a task whose results are in the store, which is verified on every use."""
+
+    def run(self, function: Callable[..., Record], *arguments: Any, again: bool) -> Record:
+        """Run a task unless its result is stored; `again` runs it all the same."""
+
+    def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
+        """Run a task with several arguments, the longest first; show progress if a study is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +86,18 @@ class RunOptions:
     out: str | None
     profile: Profile
     replicates: int
-    seed: int
-    offline: bool
-    refresh_task: str | None
-    refresh_cell: str | None
-    command: str
+    seed: int = DEFAULT_SEED
+    offline: bool = False
+    refresh_task: str | None = None
+    refresh_cell: str | None = None
+    command: str = ""
+
+    @classmethod
+    def of(
+        cls, spec: StudySpec, *, reps: int | None = None, profile: Profile = "standard", **others: Any
+    ) -> "RunOptions":
+        """Return options; the replicates are the profile's unless they are given."""
+        return cls(profile=profile, replicates=reps or spec.replicates[profile], **others)
 
     def for_the_record(self) -> dict[str, Any]:
         """Return what the manifest says of them, and that the run starts now."""
@@ -60,48 +106,38 @@ class RunOptions:
         return {**named, "command": self.command or f"{typed} --seed {self.seed}", "started": now()}
 
 
-class StudyTables(NamedTuple):
-    """Tables by dataset, the study without the panels that need other data, and why each was left out."""
-
-    tables: Tables
-    spec: StudySpec
-    not_run: dict[str, str]
-
-
-def bring_tables(spec: StudySpec, profile: Profile, offline: bool, call: Callable[..., Any]) -> StudyTables:
-    """Fetch and convert the datasets of a study; a panel is left out where nothing may stand in for its data.
-
-    ``call(task, ...)`` runs a task, or its function alone.
-    """
-    tables: Tables = {}
-    not_run: dict[str, str] = {}
-    for dataset in spec.datasets_at(profile):
-        if spec.analyst_table and dataset == spec.name:
-            tables[dataset] = call(analyst_parquet, dataset, spec.analyst_table)
-            spec.check_rows(tables[dataset])
-            continue
-        raw = call(fetch, dataset, offline)
-        panels = spec.panels_without_stand_in(dataset) if raw.origin == "stand-in" else ()
-        if panels:
-            why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
-            not_run |= {panel: f"Panel “{panel}” did not run, since {why}." for panel in panels}
-            spec = spec.without_panels(panels)
-        else:
-            tables[dataset] = call(parquet, raw, stand_in_rows=spec.stand_in_rows(dataset, profile))
-    return StudyTables(tables, spec, not_run)
-
-
 class StudySteps:
     """The steps of one run; `reports` is the folder of all reports.
 
-    Its `spec` loses the panels whose data cannot be had; `n_task_runs` counts the tasks that were started.
+    Its `spec` loses the panels whose data cannot be had.
     """
 
-    def __init__(self, spec: StudySpec, reports: Path, options: RunOptions) -> None:
+    def __init__(self, spec: StudySpec, reports: Path, options: RunOptions, tasks: Tasks) -> None:
         self.spec, self.options = spec, options
         self.reports, self.folder = reports, reports / spec.name
-        self.n_task_runs = 0
-        self._context = options.for_the_record()
+        self._tasks, self._context = tasks, options.for_the_record()
+
+    def run(self) -> Outcome:
+        """Go from the data to the report."""
+        self.clear_folders()
+        tables = self.bring_tables()
+        designs = self.prepare_panels(tables)
+        blocks = self.divide_into_blocks(tables)
+        parts = self.run_blocks(blocks, designs)
+        limits = self.limit_by_deletion(blocks, designs)
+        audits = self.audit_estimators(blocks)
+        results = self.collect_results([*parts, *limits], audits)
+        exhibits = self.write_exhibits(tables, designs, blocks, parts)
+        report = self.render_report(tables, [results, *exhibits])
+        index = write_index(self.reports)
+        share_report(self.folder)
+        return Outcome(
+            report=Path(report["report"]),
+            index=index,
+            headline=report["headline"],
+            results=located(results),
+            headline_cells=self.spec.headline_cells(blocks),
+        )
 
     def clear_folders(self) -> None:
         """Delete what killed runs left half written; open an analyst's report to its owner only."""
@@ -110,7 +146,7 @@ class StudySteps:
             return
         private_folder(self.folder)
         if shared_address():
-            say(
+            self._tasks.say(
                 "note: your table and results on it go to DPCOST_STORE, too: keep it as safe as the "
                 "table; the report stays here"
             )
@@ -122,12 +158,12 @@ class StudySteps:
         )
         self._context["not_run"] = not_run
         for sentence in not_run.values():
-            say(f"note: {sentence}")
+            self._tasks.say(f"note: {sentence}")
         for name, table in tables.items():
             if self.spec.analyst_table and name == self.spec.name:
                 self._tell_of_own(table, Path(self.spec.analyst_table.path).name)
             elif table.data_source != "real":
-                say(f"note: {name} is a {table.data_source}, since {'; '.join(table.reasons)}")
+                self._tasks.say(f"note: {name} is a {table.data_source}, since {'; '.join(table.reasons)}")
         return tables
 
     def prepare_panels(self, tables: Tables) -> Designs:
@@ -146,21 +182,8 @@ class StudySteps:
 
     def run_blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks in parallel, the longest first; return their records in the order of the blocks."""
-        submitted: dict[PrefectFuture[Record], Block] = {}
-        records: dict[str, Record] = {}
-        on_server = ProgressArtifact(self.spec.name, len(blocks))
-        with progress(len(blocks), sum(block.work for block in blocks)) as shown:
-            for block in sorted(blocks, key=lambda block: -block.work):
-                submitted[self._submit_block(block, designs)] = block
-            for future in as_completed(list(submitted)):
-                block, record = submitted[future], future.result()
-                found = future.state.name == "Cached"
-                if not at_hand(record):
-                    found, record = False, self._submit_block(block, designs, again=True).result()
-                records[block.key] = record
-                shown.advance(block.work, found=found)
-                on_server.advance()
-        return [records[block.key] for block in blocks]
+        jobs = [self._job(block, designs[block.replicates.panel]) for block in blocks]
+        return self._tasks.run_all(run_block, jobs, self.spec.name)
 
     def limit_by_deletion(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Compute how far each dataset moves an answer by itself, on one panel that reads it."""
@@ -171,7 +194,7 @@ class StudySteps:
         for block in chosen.values() if deleted else ():
             design = designs[block.replicates.panel]
             assert design is not None  # checked when the file was read
-            code = [data_limit.fn.__module__, *modules_of(block.problem)]
+            code = [data_limit.__module__, *modules_of(block.problem)]
             inputs = [self.spec.name, block.replicates.panel, block.data_source, design["sha256"], deleted]
             key = cache_key("limit", code, *inputs)
             records.append(self._run(data_limit, key, block, design, _rows_of(key), deleted))
@@ -183,18 +206,18 @@ class StudySteps:
         if n_trials is None:
             return []
         n_features = self.spec.head_panel.problem.sizes(self.spec.headline.n)["d"]
-        submitted = []
+        jobs = []
         for cell in self.spec.headline_cells(blocks):
-            code = [audit.fn.__module__, dpalgos.get_estimator(cell.estimator).function.__module__]
+            code = [audit.__module__, dpalgos.get_estimator(cell.estimator).function.__module__]
             key = cache_key("audit", code, asdict(cell), n_features, n_trials, seed)
             arguments = (key, cell, n_features, n_trials, seed, f"cache/audits/{key}.json")
-            submitted.append((arguments, self._started(audit).submit(*arguments)))
-        return [self._whole(audit, arguments, future.result()) for arguments, future in submitted]
+            jobs.append(Job(arguments, again=self._is_run_again(audit)))
+        return self._tasks.run_all(audit, jobs)
 
     def collect_results(self, parts: list[Record], audits: list[Record]) -> Record:
         """Collect the rows of all parts and the results of audits in one table."""
         contents = [[part["sha256"], part.get("beside")] for part in (*parts, *audits)]
-        key = cache_key("results", [collect.fn.__module__], contents, str(self.folder))
+        key = cache_key("results", [collect.__module__], contents, str(self.folder))
         return self._run(collect, key, parts, audits, str(self.folder))
 
     def write_exhibits(
@@ -209,7 +232,7 @@ class StudySteps:
         table, design = tables.get(head.problem.source), designs[head.name]
         key = cache_key(
             "exhibits",
-            [exhibit.fn.__module__, *modules_of(head.problem, {cell.estimator for cell in block.cells})],
+            [exhibit.__module__, *modules_of(head.problem, {cell.estimator for cell in block.cells})],
             block.described(),
             table.sha256 if table else None,
             design["sha256"] if design else None,
@@ -225,7 +248,7 @@ class StudySteps:
         shas = [table.sha256 for table in tables.values()]
         problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]
         found = [{key: value for key, value in record.items() if key != "code"} for record in results]
-        code, plain = [render.fn.__module__, *problems], self.spec.model_dump(mode="json")
+        code, plain = [render.__module__, *problems], self.spec.model_dump(mode="json")
         key = cache_key("page", code, plain, shas, found, settings, of_page=True)
         return self._run(render, key, self.spec, list(tables.values()), results[0], self._context)
 
@@ -236,9 +259,11 @@ class StudySteps:
         self._context["earlier_contents"] = earlier
         if earlier:
             last = earlier[-1]["source_sha256"]
-            say(f"note: {file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}")
+            self._tasks.say(
+                f"note: {file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
+            )
         for repair in table.repairs:
-            say(f"note: {repair.count:,} of {table.rows_read:,} rows {repair.reason}")
+            self._tasks.say(f"note: {repair.count:,} of {table.rows_read:,} rows {repair.reason}")
 
     def _design(self, tables: Tables, panel: Panel) -> Record | None:
         problem = panel.problem
@@ -246,52 +271,30 @@ class StudySteps:
             return None
         columns = [asdict(column) for column in problem.columns()]
         plain, table = problem.model_dump(mode="json"), tables[problem.source]
-        code = [prepare.fn.__module__, *modules_of(problem)]
+        code = [prepare.__module__, *modules_of(problem)]
         key = cache_key("design", code, table.sha256, plain, columns)
         return self._run(prepare, key, problem, table)
 
-    def _bring(self, task: Any, *arguments: Any, **options: Any) -> Any:
-        """Run a task whose results are in the store, which is verified on every use."""
-        self.n_task_runs += 1
-        again = {} if task is analyst_parquet else {"again": self.options.refresh_task == task.name}
-        return task(*arguments, **options, **again)
+    def _bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        again = {} if function is analyst_parquet else {"again": self._is_run_again(function)}
+        return self._tasks.bring(function, *arguments, **options, **again)
 
-    def _run(self, task: Any, *arguments: Any) -> Record:
-        """Run a task in the main thread."""
-        return self._whole(task, arguments, self._started(task)(*arguments))
+    def _run(self, function: Callable[..., Record], *arguments: Any) -> Record:
+        return self._tasks.run(function, *arguments, again=self._is_run_again(function))
 
-    def _whole(self, task: Any, arguments: tuple[Any, ...], record: Record) -> Record:
-        """Return a record; one whose file is gone or damaged is made again."""
-        return record if at_hand(record) else dict(self._started(task, again=True)(*arguments))
+    def _is_run_again(self, function: Callable[..., Any]) -> bool:
+        return self.options.refresh_task == function.__name__
 
-    def _started(self, task: Any, *, again: bool | None = None) -> Any:
-        """Count a run of a task, and return the task; `again` computes a result that is stored, too."""
-        self.n_task_runs += 1
-        return refreshing(task, self.options.refresh_task == task.name if again is None else again)
-
-    def _submit_block(
-        self, block: Block, designs: Designs, *, again: bool = False
-    ) -> "PrefectFuture[Record]":
-        design, cell = designs[block.replicates.panel], self.options.refresh_cell
+    def _job(self, block: Block, design: Record | None) -> Job:
+        cell = self.options.refresh_cell
         code = modules_of(block.problem, {cell.estimator for cell in block.cells})
         sha256 = design["sha256"] if design else None
-        key = cache_key("block", [run_block.fn.__module__, *code], block.described(), sha256)
+        key = cache_key("block", [run_block.__module__, *code], block.described(), sha256)
         holds_cell = any(each.key == cell for each in block.cells)
-        chosen = self.options.refresh_task == run_block.name and (holds_cell or cell is None)
+        again = self._is_run_again(run_block) and (holds_cell or cell is None)
         # One cell alone can only be run into rows that are whole.
-        whole = not again and holds_cell and at_hand(stored_record(records_folder(home()) / key.name))
-        only = cell if chosen and whole else None
-        # No future of another task is in a block, so Prefect need not look for some among its cells.
-        future: PrefectFuture[Record] = self._started(run_block, again=chosen or again).submit(
-            key, quote(block), design, _rows_of(key), only
-        )
-        return future
-
-
-@cache
-def refreshing(task: Any, again: bool) -> Any:
-    """Return a task that computes its result again although it is stored, or one that looks for it there."""
-    return task.with_options(refresh_cache=again)
+        whole = again and holds_cell and at_hand(stored_record(records_folder(home()) / key.name))
+        return Job((key, block, design, _rows_of(key)), block.work, again, cell if whole else None)
 
 
 def _rows_of(key: CacheKey) -> str:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from prefect import task
-
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.registry import get_dataset
@@ -14,7 +12,6 @@ from tasks.faults import guarded
 from tasks.problems.analyst_table import AnalystTable
 
 
-@task(name="parquet", task_run_name="parquet {raw.dataset}", persist_result=False)
 @guarded
 def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None) -> DatasetRef:
     """Return the table's reference; a table stored before by the same code is reused if whole.
@@ -24,7 +21,6 @@ def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None)
     return to_parquet(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows, again=again)
 
 
-@task(name="analyst_parquet", persist_result=False)
 @guarded
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Return the table's reference; a table stored before from the same content is reused if whole."""

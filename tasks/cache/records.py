@@ -8,8 +8,10 @@ plain JSON.
 import hashlib
 import json
 import logging
+import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,24 +133,29 @@ def records_folder(home: Path) -> Path:
     return home / "cache" / "records"
 
 
-def refuse_unless_plain(path: Path) -> None:
-    """Remove a file of the result store that is not plain JSON, since reading it could run code.
+def find_record(name: str) -> Record | None:
+    """Return what the home's result store has under a key, and note its use; None if there is nothing.
 
-    The file itself says how it is to be read: by unpickling, or with any function or class that it names. Who
-    can write into the cache could so run code of theirs.
+    A file that is not plain JSON is removed: it says itself how it is to be read, by unpickling or with any
+    function or class that it names, so that who can write into the cache could run code of theirs.
     """
+    path = records_folder(home()) / name
     try:
         content = read_json(path)
-        result = json.loads(content["result"], object_hook=_plain_object)
+        record = json.loads(content["result"], object_hook=_plain_object)
         about = content["metadata"]
         plain = about["serializer"] == SERIALIZER and about["storage_block_id"] is None
     except FileNotFoundError:
-        return
+        return None
     except (OSError, ValueError, KeyError, TypeError):
-        plain, result = False, None
-    if not (plain and isinstance(result, dict)):
-        _log.warning("the stored result %s is not plain JSON; it is refused and made again", path.name)
+        plain, record = False, None
+    if not (plain and isinstance(record, dict)):
+        _log.warning("the stored result %s is not plain JSON; it is refused and made again", name)
         path.unlink(missing_ok=True)
+        return None
+    with suppress(OSError):
+        os.utime(path)  # a record's time is its last use, by which `dpcost cache prune` chooses
+    return record
 
 
 def _plain_object(found: dict[str, Any]) -> dict[str, Any]:

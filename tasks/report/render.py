@@ -1,12 +1,9 @@
-"""The task that renders a study's report."""
+"""Render the report of a run."""
 
 from typing import Any
 
-from prefect import task
-
 from data.store.references import DatasetRef
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, located
 from tasks.faults import guarded
 from tasks.report.manifest import build_manifest
@@ -14,7 +11,6 @@ from tasks.report.write import write_report
 from tasks.study.spec import StudySpec
 
 
-@task(name="render", task_run_name="render {spec.name}", **BY_KEY)
 @guarded
 def render(
     key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Write a study's report, and the index over all studies; nothing here needs Prefect."""
+"""Write a study's report, and the index over all studies."""
 
 import hashlib
 import json

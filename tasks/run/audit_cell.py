@@ -3,19 +3,16 @@
 import json
 
 import numpy as np
-from prefect import task
 
 from data.store.folders import home
 from dpalgos.audit.lower_bound import audit_estimator
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.work_units import Cell, derive_seed
 
 
-@task(name="audit", task_run_name="audit {cell.key}", **BY_KEY)
 @guarded
 def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
     """Return the record of an empirical lower bound on the ε of a cell's estimator.

@@ -3,18 +3,15 @@
 from pathlib import Path
 
 import pandas as pd
-from prefect import task
 
 from reports.analysis.results import timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, written
 from tasks.faults import guarded
 
 _SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "delta_rule", "n", "s"]
 
 
-@task(name="collect", task_run_name="collect results", **BY_KEY)
 @guarded
 def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) -> Record:
     """Write ``results.parquet`` from the parts, in their order, and the audits; return its record.

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from prefect import task
 
 from data.store.folders import home
 from reports.analysis.results import COLUMNS, DELETION_SHIFT, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.problems.abilities import DeletesRows
@@ -28,7 +26,6 @@ _WITHOUT_PRIVACY = {
 }
 
 
-@task(name="data_limit", task_run_name="data_limit {block.problem.source}", **BY_KEY)
 @guarded
 def data_limit(key: CacheKey, block: Block, design: Record, path: str, n_deleted: list[int]) -> Record:
     """Return the record of how far deleting the most influential rows moves the non-private answer."""

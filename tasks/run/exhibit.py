@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from prefect import task
-
 from data.store.references import DatasetRef
 from reports.analysis.results import EXHIBITS, selections_path
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, located, written
 from tasks.faults import guarded
 from tasks.problems.abilities import HasExhibits, HeadlineRun
@@ -19,7 +16,6 @@ from tasks.study.block import Block
 from tasks.work_units import Cell
 
 
-@task(name="exhibit", task_run_name="exhibits of {block.replicates.study}", **BY_KEY)
 @guarded
 def exhibit(
     key: CacheKey,

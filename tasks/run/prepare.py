@@ -2,19 +2,15 @@
 
 from typing import Any
 
-from prefect import task
-
 from data.store.folders import home
 from data.store.references import DatasetRef
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, brought, written
 from tasks.faults import guarded
 from tasks.problems.abilities import ReadsTable
 from tasks.problems.problem import Problem
 
 
-@task(name="prepare", task_run_name="prepare {table.name}", **BY_KEY)
 @guarded
 def prepare(key: CacheKey, problem: ReadsTable, table: DatasetRef) -> Record:
     """Prepare a panel's dataset, and return the record of the file."""

@@ -6,12 +6,10 @@ import socket
 from pathlib import Path
 
 import pandas as pd
-from prefect import task
 
 from data.store.folders import home
 from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.run.block import Selected, compute_block
@@ -20,7 +18,6 @@ from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.study.block import Block
 
 
-@task(name="run_block", task_run_name="{block.title}", **BY_KEY)
 @guarded
 def run_block(
     key: CacheKey, block: Block, design: Record | None, path: str, only: str | None = None

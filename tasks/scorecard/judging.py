@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from prefect import task
 
 import dpalgos
 from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, validate_results
@@ -15,7 +14,6 @@ from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.words.tables import summary_csv
 from tasks.cache.keys import UNCACHED, CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
 from tasks.results import read_results
@@ -27,7 +25,6 @@ from tasks.study.spec import StudySpec
 NAME = "scorecard"
 
 
-@task(name="score", **BY_KEY)
 @guarded
 def score(
     key: CacheKey, specs: list[StudySpec], tables: dict[str, str], out: str, context: dict[str, Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from prefect import flow, runtime, task
+from prefect import flow, runtime
 from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
@@ -22,9 +22,8 @@ from prefect.utilities.annotations import quote
 from data.store.folders import PROJECT_ROOT
 from flows.server.prefect_server import client_environment, client_settings
 from flows.studies.find_study import find_study
-from flows.studies.steps import refreshing
+from flows.studies.prefect_tasks import as_task
 from tasks.cache.keys import CacheKey
-from tasks.cache.policy import BY_KEY
 from tasks.run.resources import computed
 from tasks.study.block import Block
 from tests.bench.goals import Goal, Measurement
@@ -81,9 +80,8 @@ def main(engine: str, study: str, top: str, n_blocks: str) -> None:
         print(run(study, int(top), int(n_blocks)))
 
 
-@task(name="run_block", task_run_name="{block.title}", **BY_KEY)
-def empty_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
-    """Return a record as `run_block` does, and compute nothing."""
+def run_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
+    """Return a record as `tasks.run.run_block` does, and compute nothing."""
     return computed(_empty_record, key, path)
 
 
@@ -101,7 +99,7 @@ def empty_blocks(study: str, top: int, n_blocks: int) -> float:
             began = _seconds(top)
         key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
         arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
-        for future in as_completed([refreshing(empty_block, False).submit(*arguments)]):
+        for future in as_completed([as_task(run_block).submit(*arguments)]):
             future.result()
         time.sleep(PACE if number >= n_first else 0)
     time.sleep(2)

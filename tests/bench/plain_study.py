@@ -27,19 +27,19 @@ from tasks.run.run_block import run_block
 def plain_study(path: str, replicates: int, seed: int, out: Path) -> tuple[int, int]:
     """Run all tasks of a study as functions, and return how many cells and blocks there were."""
     spec = find_study(path)
-    table = parquet.fn(fetch.fn(spec.datasets[0], True))
-    problem, code = spec.head_panel.problem, [run_block.fn.__module__]
-    design = prepare.fn(cache_key("design", code, seed), problem, table)
+    table = parquet(fetch(spec.datasets[0], True))
+    problem, code = spec.head_panel.problem, [run_block.__module__]
+    design = prepare(cache_key("design", code, seed), problem, table)
     blocks = spec.blocks("standard", replicates=replicates, seed=seed)
     parts = []
     for block in blocks:
         named = [*code, *modules_of(block.problem, {cell.estimator for cell in block.cells})]
         key = cache_key("block", named, block.described(), design["sha256"])
-        parts.append(run_block.fn(key, block, design, f"cache/blocks/{key}.parquet"))
-    results = collect.fn(cache_key("results", code, seed), parts, [], str(out / spec.name))
+        parts.append(run_block(key, block, design, f"cache/blocks/{key}.parquet"))
+    results = collect(cache_key("results", code, seed), parts, [], str(out / spec.name))
     context = {"study": path, "out": str(out), "profile": "standard", "replicates": replicates, "seed": seed}
     context |= {"command": "", "started": now(), "not_run": {}}
-    render.fn(cache_key("page", code, seed, of_page=True), spec, [table], results, context)
+    render(cache_key("page", code, seed, of_page=True), spec, [table], results, context)
     return sum(len(block.cells) for block in blocks), len(blocks)
 
 

@@ -29,9 +29,7 @@ class BenchTable:
     def load(self) -> dict[str, np.ndarray]:
         """Return rows, responses and labels, bounds, and the answers without privacy, by name."""
         problem = next(p.problem for p in find_study(self.study).panels if p.name == "public")
-        suffix, content = problem.prepare(
-            parquet.fn(fetch.fn(problem.dataset), stand_in_rows=self.stand_in_rows)
-        )
+        suffix, content = problem.prepare(parquet(fetch(problem.dataset), stand_in_rows=self.stand_in_rows))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"table{suffix}"
             path.write_bytes(content)

@@ -72,14 +72,14 @@ def refusal(call, *arguments, **keywords):
 def computed(file, folder, replicates=2):
     """Ingest and compute a study, smallest and largest size; return its spec, table and results' record."""
     spec = find_study(str(file))
-    table = analyst_parquet.fn(spec.name, spec.analyst_table)
+    table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_rows(table)
-    design = prepare.fn(UNCACHED, spec.head_panel.problem, table)
+    design = prepare(UNCACHED, spec.head_panel.problem, table)
     parts = [
-        run_block.fn(UNCACHED, block, design, str(folder / f"{block.replicates.n}.parquet"))
+        run_block(UNCACHED, block, design, str(folder / f"{block.replicates.n}.parquet"))
         for block in spec.blocks("smoke", replicates=replicates, seed=1)
     ]
-    return spec, table, collect.fn(UNCACHED, parts, [], str(folder / "out"))
+    return spec, table, collect(UNCACHED, parts, [], str(folder / "out"))
 
 
 def manifest_of(spec, table, results):

@@ -402,7 +402,7 @@ def test_contents_that_earlier_runs_read_are_found_in_the_manifest_that_the_next
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):
     def keys(folder):
         spec = find_study(str(folder / "mine.toml"))
-        table = analyst_parquet.fn(spec.name, spec.analyst_table)
+        table = analyst_parquet(spec.name, spec.analyst_table)
         return table.sha256, [block.described() for block in spec.blocks("smoke", replicates=2, seed=1)]
 
     file = study(tmp_path, response="cost")
@@ -420,7 +420,7 @@ def test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own(tmp
     for folder in (home / "store" / "parquet", home / "cache"):  # of an earlier study of public data
         folder.mkdir(parents=True)
     spec = find_study(str(study(tmp_path, response="cost")))
-    table = analyst_parquet.fn(spec.name, spec.analyst_table)
+    table = analyst_parquet(spec.name, spec.analyst_table)
     assert Path(table.path).is_relative_to(home / "store")
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 

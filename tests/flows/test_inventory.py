@@ -11,8 +11,8 @@ from data.fetch.raw_files import fetch, mirror_from_environment
 from data.registry import get_dataset
 from data.store.folders import atomic_write
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, totals
+from flows.studies.prefect_tasks import ByKey
 from tasks.cache.keys import UNCACHED
-from tasks.cache.policy import ByKey
 from tasks.cache.records import SERIALIZER, written
 from tasks.faults import SpecError
 

@@ -73,9 +73,9 @@ def check(block, prepared, events_of):
 def prepared_of(spec, block):
     if not isinstance(block.problem, DatasetProblem):
         return None
-    raw = fetch.fn(block.problem.source, offline=True)
-    table = parquet.fn(raw, stand_in_rows=spec.stand_in_rows(block.problem.source, "smoke"))
-    return block.problem.load(located(prepare.fn(UNCACHED, block.problem, table)))
+    raw = fetch(block.problem.source, offline=True)
+    table = parquet(raw, stand_in_rows=spec.stand_in_rows(block.problem.source, "smoke"))
+    return block.problem.load(located(prepare(UNCACHED, block.problem, table)))
 
 
 @pytest.mark.slow

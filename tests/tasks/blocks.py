@@ -45,7 +45,7 @@ def written_report(study, folder, replicates):
     """Run a study on simulated data; write its report below a folder, and return its record."""
     blocks = study.blocks("standard", replicates=replicates, seed=1)
     paths = [str(folder / f"{number}.parquet") for number in range(len(blocks))]
-    parts = [run_block.fn(UNCACHED, block, None, path) for block, path in zip(blocks, paths, strict=True)]
-    results = collect.fn(UNCACHED, parts, [], str(folder / "out"))
+    parts = [run_block(UNCACHED, block, None, path) for block, path in zip(blocks, paths, strict=True)]
+    results = collect(UNCACHED, parts, [], str(folder / "out"))
     manifest = build_manifest(study, [], results, context(f"{study.name}.toml", replicates=replicates))
     return write_report(study, folder / "out" / "results.parquet", manifest)

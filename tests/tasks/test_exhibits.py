@@ -50,9 +50,9 @@ def made(tmp_path_factory):
     block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
     design = folder / "design.json"
     design.write_text(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()))
-    part = run_block.fn(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
-    results = collect.fn(UNCACHED, [part], [], str(folder / "out"))
-    exhibit.fn(UNCACHED, block, ref, None, [part], str(folder / "out"))
+    part = run_block(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
+    results = collect(UNCACHED, [part], [], str(folder / "out"))
+    exhibit(UNCACHED, block, ref, None, [part], str(folder / "out"))
     manifest = build_manifest(spec, [ref], results, context("swarm", profile="smoke", replicates=2))
     write_report(spec, folder / "out" / "results.parquet", manifest)
     return folder / "out", ref, part, block
@@ -112,7 +112,7 @@ def max_share(counts):
 
 def test_parts_of_a_cell_are_added(made, tmp_path):
     _, ref, part, block = made
-    exhibit.fn(UNCACHED, block, ref, None, [part, part], str(tmp_path))
+    exhibit(UNCACHED, block, ref, None, [part, part], str(tmp_path))
     once = json.loads((made[0] / EXHIBITS).read_text())["boids"]["selected"]
     twice = json.loads((tmp_path / EXHIBITS).read_text())["boids"]["selected"]
     assert {c: {k: 2 * v for k, v in counts.items()} for c, counts in once.items()} == twice
@@ -122,7 +122,7 @@ def test_real_frames_are_never_shown(made, tmp_path):
     _, ref, part, block = made
     assert isinstance(ref, FramesRef)
     real = replace(ref, data_source="real", origin="store", reasons=())
-    exhibit.fn(UNCACHED, block, real, None, [part], str(tmp_path))
+    exhibit(UNCACHED, block, real, None, [part], str(tmp_path))
     content = json.loads((tmp_path / EXHIBITS).read_text())
     assert set(content) == {"classification", "boids"}
     assert (content["boids"]["film"], content["boids"]["summary"]) == ([], [])

@@ -54,7 +54,7 @@ def test_cells_and_seeds(blocks):
 
 
 def test_numbers(blocks, home):
-    table = parquet.fn(fetch.fn("housing", offline=True))
+    table = parquet(fetch("housing", offline=True))
     found = {}
     for block in blocks:
         if block.replicates.n != 100:

@@ -8,8 +8,8 @@ from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 
 from data.errors import StoreError
+from flows.studies.prefect_tasks import ByKey
 from tasks.cache.keys import UNCACHED, CacheKey, cache_key
-from tasks.cache.policy import ByKey
 from tasks.cache.records import (
     SERIALIZER,
     at_hand,

@@ -32,7 +32,7 @@ from tests.tasks.blocks import context
 
 @pytest.fixture
 def raw(home):
-    return fetch.fn("housing", offline=True)
+    return fetch("housing", offline=True)
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def block():
 def ready(raw, tmp_path):
     """Return the record of a prepared design."""
     problem = find_study("housing").panel("public").problem
-    return prepare.fn(UNCACHED, problem, parquet.fn(raw))
+    return prepare(UNCACHED, problem, parquet(raw))
 
 
 def test_fetching_again_replaces_what_the_store_has(raw, home):
     stored = store_dir(home) / "raw" / "housing" / "cal_housing.tgz"
     inode = stored.stat().st_ino
-    assert fetch.fn("housing", offline=True).origin == "store"
-    again = fetch.fn("housing", offline=True, again=True)
+    assert fetch("housing", offline=True).origin == "store"
+    again = fetch("housing", offline=True, again=True)
     assert again.origin in ("mirror", "embedded")
     assert again.path == str(stored)
     assert stored.stat().st_ino != inode
@@ -63,37 +63,37 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
     monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path / "nowhere")
     with pytest.raises(Unreachable):
-        fetch.fn("housing", offline=True, again=True)
-    assert fetch.fn("housing", offline=True).origin == "store"
+        fetch("housing", offline=True, again=True)
+    assert fetch("housing", offline=True).origin == "store"
 
 
 def test_offline_is_named_as_a_reason_only_if_it_is_one(home, monkeypatch):
     fault = Unreachable("no connection to the official address", reasons=("no connection",))
     monkeypatch.setattr("data.fetch.raw_files.fetch", Mock(side_effect=fault))
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert fetch.fn("housing").reasons == ("no connection",)
+    assert fetch("housing").reasons == ("no connection",)
 
 
 def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    assert fetch.fn("swarm", offline=True).origin == "stand-in"
+    assert fetch("swarm", offline=True).origin == "stand-in"
     (tmp_path / "swarm").mkdir()
     (tmp_path / "swarm" / "swarm+behavior.zip").write_text("<!DOCTYPE html>")
     with pytest.raises(CorruptSource, match="HTML page"):
-        fetch.fn("swarm", offline=True)
+        fetch("swarm", offline=True)
 
 
 def test_making_the_table_again_gives_the_same_one(raw):
-    table = parquet.fn(raw)
+    table = parquet(raw)
     with open(table.path, "ab") as file:
         file.write(b"damage")
-    assert parquet.fn(raw, again=True).sha256 == table.sha256
-    assert parquet.fn(raw).sha256 == table.sha256
+    assert parquet(raw, again=True).sha256 == table.sha256
+    assert parquet(raw).sha256 == table.sha256
 
 
 def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp_path):
     path = tmp_path / "block.parquet"
-    record = run_block.fn(UNCACHED, block, ready, str(path))
+    record = run_block(UNCACHED, block, ready, str(path))
     assert intact(record)
     assert record["made"] == {
         "what": f"{block.replicates.study} {block.title}",
@@ -103,7 +103,7 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
     first = pd.read_parquet(timings_path(path))
     assert record["seconds"] == first["seconds"].sum()
     chosen = block.cells[-1].key
-    again = run_block.fn(UNCACHED, block, ready, str(path), chosen)
+    again = run_block(UNCACHED, block, ready, str(path), chosen)
     second = pd.read_parquet(timings_path(path))
     assert again["sha256"] == record["sha256"]
     assert again["beside"] != record["beside"]
@@ -114,9 +114,9 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
 def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(ready, block, tmp_path):
     written = []
     for home in ("one", "two"):
-        part = run_block.fn(UNCACHED, block, ready, str(tmp_path / home / "block.parquet"))
-        limit = data_limit.fn(UNCACHED, block, ready, str(tmp_path / home / "limit.parquet"), [1])
-        written.append(collect.fn(UNCACHED, [part, limit], [], str(tmp_path / home)))
+        part = run_block(UNCACHED, block, ready, str(tmp_path / home / "block.parquet"))
+        limit = data_limit(UNCACHED, block, ready, str(tmp_path / home / "limit.parquet"), [1])
+        written.append(collect(UNCACHED, [part, limit], [], str(tmp_path / home)))
     assert len({record["sha256"] for record in written}) == 1
     assert all(map(intact, written))
     times = pd.read_parquet(tmp_path / "one" / "timings.parquet")
@@ -126,9 +126,9 @@ def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(rea
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
-    part = run_block.fn(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
-    limit = data_limit.fn(UNCACHED, block, ready, str(tmp_path / "limit.parquet"), [1, 10])
-    record = collect.fn(UNCACHED, [limit, part], [], str(tmp_path / "out"))
+    part = run_block(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
+    limit = data_limit(UNCACHED, block, ready, str(tmp_path / "limit.parquet"), [1, 10])
+    record = collect(UNCACHED, [limit, part], [], str(tmp_path / "out"))
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert record["rows"] == len(rows)
     assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error"]
@@ -141,9 +141,9 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
     monkeypatch.setattr("tasks.run.audit_cell.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
-    found = audit.fn(UNCACHED, cell, 3, 1000, 5, str(tmp_path / "audit.json"))
-    part = run_block.fn(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
-    collect.fn(UNCACHED, [part], [found], str(tmp_path / "out"))
+    found = audit(UNCACHED, cell, 3, 1000, 5, str(tmp_path / "audit.json"))
+    part = run_block(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
+    collect(UNCACHED, [part], [found], str(tmp_path / "out"))
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet").dropna(subset="audited_epsilon")
     assert set(rows["cell"]) == {cell.key}
     assert set(rows["audited_epsilon"]) == {0.25}
@@ -221,7 +221,7 @@ def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
 
     def values(number, name):
         path = tmp_path / f"{name}-{number}.parquet"
-        run_block.fn(UNCACHED, blocks[number], ready, str(path))
+        run_block(UNCACHED, blocks[number], ready, str(path))
         return pd.read_parquet(path)
 
     threadpool_limits(4)

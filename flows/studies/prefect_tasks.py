@@ -1,0 +1,159 @@
+"""The tasks of a run as Prefect runs them: names on its pages, retries, and the cache.
+
+A result is found by the key that the flow computed for it. The key's name is the name of the record file in
+the result store, so that it serves to look a result up or to delete it. There is no lock: one run at a time
+uses a home folder. Prefect's settings say that the store is the home's folder of records.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from prefect import Task, runtime
+from prefect.cache_policies import CachePolicy
+from prefect.futures import PrefectFuture, as_completed
+from prefect.utilities.annotations import quote
+
+from data.fetch.raw_files import RawFile
+from flows.record.artifacts import ProgressArtifact
+from flows.record.progress import progress, say
+from flows.studies.steps import Job
+from tasks.bring.fetch import fetch
+from tasks.bring.parquet import analyst_parquet, parquet
+from tasks.cache.records import Record, at_hand, find_record, shared_record
+from tasks.study.block import Block
+
+_RETRIES = 1  # of a fetch; the download itself has tried three times by then
+
+_RUN_NAMES = {
+    "fetch": "fetch {dataset}",
+    "parquet": "parquet {raw.dataset}",
+    "prepare": "prepare {table.name}",
+    "run_block": "{block.title}",
+    "data_limit": "data_limit {block.problem.source}",
+    "audit": "audit {cell.key}",
+    "collect": "collect results",
+    "exhibit": "exhibits of {block.replicates.study}",
+    "render": "render {spec.name}",
+}
+
+
+@dataclass
+class ByKey(CachePolicy):
+    """Cache on the task's own ``key`` argument, a `tasks.cache.keys.CacheKey`."""
+
+    def compute_key(
+        self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any
+    ) -> str | None:
+        """Return the name of the argument ``key``; what is stored under it is plain JSON from here on.
+
+        A record that is in the shared store alone is written in the form in which Prefect looks for it.
+        """
+        key = str(inputs["key"])
+        if find_record(key) is None and (record := shared_record(key)):
+            task_ctx.result_store.write(record, key=key)
+        return key
+
+
+class PrefectTasks:
+    """Runs each step of a run as a task of this flow run; `n_runs` counts them."""
+
+    def __init__(self) -> None:
+        self.n_runs = 0
+
+    def say(self, sentence: str) -> None:
+        """Say what the user should know."""
+        say(sentence)
+
+    def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Run a task whose results are in the store, which is verified on every use."""
+        self.n_runs += 1
+        return as_task(function)(*arguments, **options)
+
+    def run(self, function: Callable[..., Record], *arguments: Any, again: bool = False) -> Record:
+        """Run a task in the main thread; a stored result is made again if its file is gone or damaged."""
+        self.n_runs += 1
+        record: Record = as_task(function, again)(*arguments)
+        return record if again or at_hand(record) else self.run(function, *arguments, again=True)
+
+    def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
+        """Run a task with each of the arguments, in parallel, the longest first; return the records in order.
+
+        Progress is shown if a study is named.
+        """
+        records: dict[int, Record] = {}
+        with _shown(study, jobs) as advance:
+            order = sorted(range(len(jobs)), key=lambda place: -jobs[place].work)
+            submitted = {self._submitted(function, jobs[place]): place for place in order}
+            for future in as_completed(list(submitted)):
+                place, record = submitted[future], future.result()
+                found = future.state.name == "Cached"
+                if not at_hand(record):
+                    whole = jobs[place]._replace(again=True, only=None)
+                    found, record = False, self._submitted(function, whole).result()
+                records[place] = record
+                advance(jobs[place], found)
+        return [records[place] for place in range(len(jobs))]
+
+    def _submitted(self, function: Callable[..., Record], job: Job) -> "PrefectFuture[Record]":
+        self.n_runs += 1
+        # No future of another task is in a block, so Prefect need not look for some among its cells.
+        arguments = [quote(each) if isinstance(each, Block) else each for each in job.arguments]
+        only = {} if job.only is None else {"only": job.only}
+        future: PrefectFuture[Record] = as_task(function, job.again).submit(*arguments, **only)
+        return future
+
+
+@contextmanager
+def _shown(study: str, jobs: Sequence[Job]) -> Iterator[Callable[[Job, bool], None]]:
+    """Show how many blocks of a study are finished, here and on the server; nothing without a study."""
+    if not study:
+        yield lambda job, found: None
+        return
+    on_server = ProgressArtifact(study, len(jobs))
+    with progress(len(jobs), sum(job.work for job in jobs)) as here:
+
+        def advance(job: Job, found: bool) -> None:
+            here.advance(job.work, found=found)
+            on_server.advance()
+
+        yield advance
+
+
+@cache
+def as_task(function: Callable[..., Any], again: bool = False) -> Any:
+    """Return a function as a task; `again` computes a result that is stored, too."""
+    name = function.__name__
+    about: dict[str, Any] = {"name": name, "task_run_name": _RUN_NAMES.get(name)}
+    if function is fetch:
+        return Task(_fetch, persist_result=False, **about, **_RETRIED)
+    if function in (parquet, analyst_parquet):
+        return Task(function, persist_result=False, **about)
+    return Task(
+        function,
+        cache_policy=ByKey(),
+        persist_result=True,
+        result_serializer="json",
+        refresh_cache=again,
+        **about,
+    )
+
+
+def _fetch(dataset: str, offline: bool = False, progress: bool = False, again: bool = False) -> RawFile:
+    last_try = (runtime.task_run.run_count or 1) > _RETRIES
+    return fetch(dataset, offline, progress=progress, again=again, last_try=last_try)
+
+
+def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
+    error = state.result(raise_on_failure=False)
+    return bool(getattr(error, "transient", False))
+
+
+_RETRIED: Any = {
+    "retries": _RETRIES,
+    "retry_delay_seconds": 2,
+    "retry_jitter_factor": 0.5,
+    "retry_condition_fn": _may_pass,
+}

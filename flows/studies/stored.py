@@ -1,0 +1,100 @@
+"""A run of which everything is stored: it ends at once, without Prefect and without its server.
+
+The same steps are taken, and each result is looked up under its key and its files are checked, as in any run.
+At the first one that is missing, damaged or made by other code the run begins anew, with a server.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from data.errors import DataError
+from data.store.folders import REPORTS, home
+from flows.record import journal
+from flows.record.progress import blocks, say
+from flows.studies.find_study import SCORECARD, find_study
+from flows.studies.judging import COMMAND, judged
+from flows.studies.steps import Job, Outcome, RunOptions, StudySteps
+from tasks.bring.fetch import fetch
+from tasks.cache.records import Record, at_hand, find_record
+from tasks.limits import DEFAULT_SEED
+
+
+class NotStored(Exception):
+    """Something has to be computed or fetched."""
+
+
+class StoredResults:
+    """Stands for the tasks of a run: finds what they would find, and runs none that computes.
+
+    What there is to say waits in `notes` until all has been found.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        """Keep a sentence."""
+        self.notes.append(sentence)
+
+    def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a function that looks into the store first; never use the network."""
+        if options.get("again"):
+            raise NotStored
+        if function is not fetch:
+            return function(*arguments, **options)
+        dataset, offline = arguments
+        try:
+            raw = fetch(dataset, offline=True)
+        except DataError:
+            raise NotStored from None
+        if raw.is_stand_in and not offline:
+            raise NotStored
+        return raw
+
+    def run(self, function: Callable[..., Record], *arguments: Any, again: bool) -> Record:
+        """Return the record that is stored under a key, the first of the arguments."""
+        record = None if again else find_record(str(arguments[0]))
+        if record is None or not at_hand(record):
+            raise NotStored
+        return record
+
+    def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
+        """Return the records that are stored under the keys of several jobs."""
+        found = [self.run(function, *job.arguments, again=job.again) for job in jobs]
+        if study:
+            self.say(f"{blocks(len(jobs))}, all from the cache")
+        return found
+
+
+def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
+    """Finish a run of which everything is stored; None if something has to be computed or fetched.
+
+    `options` are those of the flow of the study, without the ones that were not given. No run ends here where
+    the user's own server is to show all runs, or where the server has to be told of one that died.
+    """
+    if os.environ.get("PREFECT_API_URL") or any(entry.died for entry in journal.history(home())):
+        return None
+    found, own_data = StoredResults(), False
+    reports = Path(options["out"] or REPORTS).resolve()
+    asked = {"profile": "standard", "seed": DEFAULT_SEED, **options}
+    try:
+        if study == SCORECARD:
+            of_scorecard = {name: asked[name] for name in ("profile", "seed")}
+            outcome = judged(reports, found, command=asked.get("command") or COMMAND, **of_scorecard)
+        else:
+            spec = find_study(study)
+            if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes
+                return None
+            run_options = RunOptions.of(spec, study=study, **asked)
+            outcome = StudySteps(spec, reports, run_options, found).run()
+            own_data = spec.analyst_table is not None
+    except NotStored:
+        return None
+    for note in found.notes:
+        say(note)
+    entry = journal.begin(home(), uuid4(), study, asked["profile"], own_data=own_data)
+    journal.end(home(), entry)
+    return outcome

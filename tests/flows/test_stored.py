@@ -1,0 +1,204 @@
+"""A run of which everything is stored ends without Prefect; anything that changed is computed."""
+
+import json
+import shutil
+from collections import namedtuple
+
+import pytest
+from small_project import DPCOST, Project
+
+from data.store import code_digest
+from flows.record import journal
+from flows.studies import stored
+from flows.studies.find_study import find_study
+from flows.studies.steps import RunOptions, StudySteps
+from flows.studies.stored import run_from_store
+from tasks.cache.records import SERIALIZER, at_hand, find_record, records_folder
+
+SMOKE = {"profile": "smoke", "offline": True}
+Ran = namedtuple("Ran", "project options")
+
+
+class PlainTasks:
+    """Computes what is not stored, as Prefect does, and keeps the records where Prefect keeps them."""
+
+    def __init__(self, home):
+        self.home = home
+
+    def say(self, sentence):
+        pass
+
+    def bring(self, function, *arguments, **options):
+        return function(*arguments, **options)
+
+    def run(self, function, key, *arguments, again=False):
+        record = find_record(key.name)
+        if again or record is None or not at_hand(record):
+            record = function(key, *arguments)
+            metadata = {"serializer": SERIALIZER, "storage_block_id": None}
+            path = records_folder(self.home) / key.name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps({"metadata": metadata, "result": json.dumps(record)}))
+        return record
+
+    def run_all(self, function, jobs, study=""):
+        return [self.run(function, *job.arguments) for job in jobs]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """Return a project whose small study has run without an orchestrator."""
+    project = Project(tmp_path_factory.mktemp("first"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPCOST_HOME", str(project.home))
+        spec = find_study(str(project.study))
+        options = RunOptions.of(spec, study=str(project.study), out=str(project.out), **SMOKE)
+        StudySteps(spec, project.out, options, PlainTasks(project.home)).run()
+    return project
+
+
+@pytest.fixture
+def ran(first, monkeypatch):
+    """Return the project, whose files are put back afterwards, and the options of its run."""
+    monkeypatch.setenv("DPCOST_HOME", str(first.home))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    kept = first.folder / "kept"
+    for folder in (first.home, first.out):
+        shutil.copytree(folder, kept / folder.name)
+    yield Ran(first, SMOKE | {"out": str(first.out)})
+    for folder in (first.home, first.out):
+        shutil.rmtree(folder)
+        (kept / folder.name).replace(folder)
+    kept.rmdir()
+    code_digest._code_digest.cache_clear()
+
+
+def test_it_ends_with_the_same_report_and_is_in_the_journal(ran, capsys, monkeypatch):
+    monkeypatch.setattr("dpalgos.estimate", None)
+    report = ran.project.out / "small" / "report.html"
+    before = report.stat().st_mtime_ns
+    done = run_from_store(str(ran.project.study), ran.options)
+    assert (done.report, done.index) == (report, ran.project.out / "index.html")
+    assert done.headline
+    assert report.stat().st_mtime_ns == before
+    assert "4 blocks, all from the cache" in capsys.readouterr().err
+    (entry,) = journal.history(ran.project.home)
+    assert (entry.status, entry.profile, entry.study) == ("completed", "smoke", str(ran.project.study))
+
+
+def test_prefect_is_not_imported(ran):
+    code = f"import sys; sys.modules['prefect'] = None\n{DPCOST}"
+    words = ["run", ran.project.study, "--profile", "smoke", "--offline", "--out", ran.project.out]
+    process = ran.project.start(*words, code=code)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out == f"{ran.project.out / 'index.html'}\n"
+
+
+def one(folder, pattern):
+    return next(iter(sorted(folder.glob(pattern))))
+
+
+CHANGED_FILES = {
+    "a block": lambda project: one(project.home, "cache/blocks/block-*"),
+    "measured times": lambda project: one(project.home, "cache/blocks/*timings*"),
+    "a design": lambda project: one(project.home, "cache/designs/*"),
+    "a record": lambda project: one(project.home, "cache/records/block-*"),
+    "the results": lambda project: project.out / "small" / "results.parquet",
+    "the page": lambda project: project.out / "small" / "report.html",
+    "the manifest": lambda project: project.out / "small" / "manifest.json",
+}
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "edited"])
+@pytest.mark.parametrize("what", CHANGED_FILES)
+def test_a_file_that_is_gone_or_damaged_is_made_again(ran, what, damage):
+    path = CHANGED_FILES[what](ran.project)
+    if damage == "gone":
+        path.unlink()
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[:-20] if damage == "cut" else content[:-3] + b"...")
+    assert run_from_store(str(ran.project.study), ran.options) is None
+
+
+def test_data_that_changed_in_the_store_are_fetched_again(ran):
+    path = one(ran.project.home, "store/raw/**/*.tgz")
+    content = path.read_bytes()
+    path.write_bytes(content + b" ")
+    assert run_from_store(str(ran.project.study), ran.options) is not None  # a mirror has what was published
+    assert path.read_bytes() == content
+
+
+def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
+    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
+    one(ran.project.home, "store/raw/**/*.tgz").unlink()
+    for offline in (True, False):
+        assert run_from_store(str(ran.project.study), ran.options | {"offline": offline}) is None
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["dpalgos.comparators.adassp", "tasks.run.block", "tasks.report.build_page"],
+)
+def test_changed_code_is_run(ran, module, monkeypatch):
+    known, code = code_digest.module_code, code_digest.module_code(module)
+    changed = code_digest.ModuleCode("other", code.imports, code.in_functions, code.libraries)
+    monkeypatch.setattr(code_digest, "module_code", lambda name: changed if name == module else known(name))
+    code_digest._code_digest.cache_clear()
+    assert run_from_store(str(ran.project.study), ran.options) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seed": 1},
+        {"reps": 3},
+        {"profile": "standard"},
+        {"refresh_task": "fetch"},
+        {"refresh_task": "collect"},
+        {"refresh_task": "run_block", "refresh_cell": "ols:public:n=100"},
+    ],
+)
+def test_what_is_asked_anew_is_computed(ran, options):
+    assert run_from_store(str(ran.project.study), ran.options | options) is None
+
+
+def test_another_folder_gets_a_page_of_its_own(ran, tmp_path):
+    assert run_from_store(str(ran.project.study), ran.options | {"out": str(tmp_path)}) is None
+
+
+def test_an_edited_study_is_computed(ran):
+    text = ran.project.study.read_text()
+    ran.project.study.write_text(text.replace("covariate_bound = 3.0", "covariate_bound = 3.5"))
+    done = run_from_store(str(ran.project.study), ran.options)
+    ran.project.study.write_text(text)
+    assert done is None
+
+
+def test_a_server_of_ones_own_shows_every_run(ran, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    assert run_from_store(str(ran.project.study), ran.options) is None
+
+
+def test_a_server_is_started_to_be_told_of_a_run_that_died(ran, gone, monkeypatch):
+    monkeypatch.setattr(
+        stored.journal,
+        "history",
+        lambda home: [
+            journal.JournalEntry(flow_run_id="0", study="small", process=gone, started="2026-11-22")
+        ],
+    )
+    assert run_from_store(str(ran.project.study), ran.options) is None
+
+
+def test_the_scorecard_is_found_too(ran):
+    folder = ran.project.out
+    assert run_from_store("scorecard", ran.options) is None
+    stored.judged(
+        folder, PlainTasks(ran.project.home), profile="smoke", seed=20191112, command="dpcost run scorecard"
+    )
+    assert run_from_store("scorecard", ran.options).report == folder / "scorecard" / "report.html"
+    (folder / "scorecard" / "report.html").write_text("")
+    assert run_from_store("scorecard", ran.options) is None
