@@ -124,19 +124,13 @@ def with_row(cells):
 @pytest.mark.parametrize(
     ("tamper", "message"),
     [
-        (
-            without("!series_matrix_table_begin"),
-            "no GEO series matrix: it has no line !series_matrix_table_begin",
-        ),
+        (without("!series_matrix_table_begin"), "no GEO series matrix: it has no line"),
         (without("!series_matrix_table_end"), "is truncated: it has no line !series_matrix_table_end"),
         (without("!Sample_geo_accession"), "has no line !Sample_geo_accession"),
         (without("!Sample_characteristics"), "no !Sample_characteristics_ch1 says 'average iq' or 'low iq'"),
         (lambda lines: [line.replace("IQ", SENTINEL) for line in lines], "so the groups are not known"),
         (lambda lines: [*lines[:11], lines[-1]], "hold no SNP"),
-        (
-            lambda lines: [*lines[:10], lines[-1]],
-            "empty table of calls; convert the calls of its RAW archive",
-        ),
+        (lambda lines: [*lines[:10], lines[-1]], "empty table of calls; convert the calls of its RAW"),
         (changed(10, '"ID_REF"', "PROBE"), "does not begin with ID_REF"),
         (changed(10, '"GSM2850003"', '"GSM1"'), "labels 1 people who are not among the 14 with genotypes"),
         (changed(10, '\t"GSM2850013"', ""), "labels 1 people who are not among the 13 with genotypes"),

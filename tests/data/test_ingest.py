@@ -181,10 +181,7 @@ def every_row(field, text):
 @pytest.mark.parametrize(
     ("tamper", "message"),
     [
-        (
-            every_row(3, f"x{SENTINEL}"),
-            r"20 of 300 rows are unusable \(text in number column total_rooms: 20\)",
-        ),
+        (every_row(3, f"x{SENTINEL}"), r"20 of 300 rows are unusable \(text in number column total_rooms"),
         (every_row(7, SENTINEL), "median_income outside its public bounds in 20 rows"),
         (replacing(4, 8, "600000"), "median_house_value outside its public bounds in 1 rows"),
         (lambda lines: [line.rsplit(",", 1)[0] for line in lines], "has 8 columns, 9 are expected"),

@@ -159,14 +159,8 @@ def test_a_box_is_never_left_by_rounding():
         ([np.full((1, 2), 1e61)], "X must lie within"),
         ([np.ones(3)], r"X must have shape \(n, d\)"),
         ([{}], "X must have at least one row and one column"),
-        (
-            [{"a": np.ones(3), "b": np.ones(2)}],
-            r"X must have columns of one length in every block, got \[2, 3\]",
-        ),
-        (
-            [{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}],
-            "X must have the same columns in every block",
-        ),
+        ([{"a": np.ones(3), "b": np.ones(2)}], r"X must have columns of one length in every block, got \[2"),
+        ([{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}], "X must have the same columns in every"),
         ([{"a": np.ones(3), "b": np.array([1, np.nan, np.inf])}], "X must be finite, got NaN"),
         ([{"a": np.full(3, -1e61)}], "X must lie within"),
         ([{"a": np.array(["1"])}], "X must hold numbers"),

@@ -43,18 +43,10 @@ FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
     [
         (FACTS, FACTS, ""),
         ({**FACTS, "store": "", "same_home": True}, {**FACTS, "store": ""}, ""),
-        (
-            ModuleNotFoundError("flows"),
-            FACTS,
-            "cannot run this project (ModuleNotFoundError); install the same there",
-        ),
+        (ModuleNotFoundError("flows"), FACTS, "cannot run this project (ModuleNotFoundError); install the"),
         ({**FACTS, "code": "2"}, FACTS, "has another version of the code, or of a library that computes"),
         ({**FACTS, "store": ""}, FACTS, "DPCOST_STORE is not set there and s3://bucket here"),
-        (
-            {**FACTS, "store": ""},
-            {**FACTS, "store": ""},
-            "and the homes are not one folder; set DPCOST_STORE",
-        ),
+        ({**FACTS, "store": ""}, {**FACTS, "store": ""}, "and the homes are not one folder; set"),
         ({**FACTS, "problem": "it is full"}, FACTS, "cannot use its home or the shared store: it is full"),
     ],
 )

@@ -203,11 +203,7 @@ def test_a_certificate_that_an_attack_contradicts_is_named(tmp_path):
     [
         ('task = "tracing"', 'task = "mean"', "must be tracing or group_tracing where task is tracing"),
         ('attack = "mean", model = "gaussian_mean"', 'attack = "men", model = "gaussian_mean"', "men"),
-        (
-            'name = "ols"',
-            'name = "sample_mean"',
-            "estimators must be for linear_regression, got 'sample_mean'",
-        ),
+        ('name = "ols"', 'name = "sample_mean"', "estimators must be for linear_regression, got"),
         ('attack = "logistic"', 'attack = "mean"', "'prior_logistic', which is a regression"),
         ("d = 400", "d = 0", "d must be at least 1"),
     ],

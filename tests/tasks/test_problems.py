@@ -107,11 +107,7 @@ WRONG = {
     "d": ('d = "2*n"', 'd = "2*m"', "d must be made of numbers"),
     "d below one": ('d = "2*n"', 'd = "n/100000"', "d must be at least 1"),
     "s above d": ("s = 20", 's = "3*n"', "s must be at most d, got s = 6000 and d = 4000 at n = 2000"),
-    "model": (
-        'model = "gaussian_mean"',
-        'model = "gauss"',
-        "model must be one of bounded_mean, gaussian_mean",
-    ),
+    "model": ('model = "gaussian_mean"', 'model = "gauss"', "model must be one of bounded_mean"),
     "model of another task": (
         'model = "gaussian_mean"',
         'model = "uniform_regression"',
@@ -119,11 +115,7 @@ WRONG = {
     ),
     "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
     "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
-    "deleted rows": (
-        "[replicates]",
-        "deleted_rows = [1]\n[replicates]",
-        "deleted_rows must be empty but for",
-    ),
+    "deleted rows": ("[replicates]", "deleted_rows = [1]\n[replicates]", "deleted_rows must be empty but"),
 }
 
 

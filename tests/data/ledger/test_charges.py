@@ -317,10 +317,7 @@ def test_what_is_shown_is_plain_data(ledger, fits, ask):
         ({"estimator": 3}, "estimator must be"),
         ({"parameters": [1]}, "parameters must be a mapping, got list; pass a dict"),
         ({"parameters": {"a": {1: 2}}}, "the keys of parameters.a must be text"),
-        (
-            {"parameters": {"a": [1, float("nan")]}},
-            r"parameters.a\[1\] must be made of .* got nan; convert",
-        ),
+        ({"parameters": {"a": [1, float("nan")]}}, r"parameters.a\[1\] must be made of .* got nan; convert"),
         ({"parameters": {"X": np.ones(2)}}, "parameters.X must be made of .* got ndarray; convert .*tolist"),
     ],
 )
