@@ -7,11 +7,7 @@ Messages name files, columns, kinds of fault and counts; never the content of a 
 class DataError(ValueError):
     """Something about the data that the user can mend; the message is one sentence.
 
-    Parameters
-    ----------
-    message : str
-    transient : bool
-        Whether the same request may succeed a moment later.
+    ``transient``: whether the same request may succeed a moment later.
     """
 
     def __init__(self, message: str, *, transient: bool = False) -> None:

@@ -37,13 +37,7 @@ _MISSING = ["", "NaN", "nan"]
 
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
-    """Read a dataset's frames, or simulate ``n_rows`` of them, and check and write them.
-
-    Raises
-    ------
-    CorruptSource
-        The file is damaged, of another layout, or not the published one.
-    """
+    """Read a dataset's frames, or simulate ``n_rows`` of them, and check and write them."""
     module = datasets.load(dataset.name)
     if raw.is_stand_in:
         source, published, length = _simulated(module, n_rows, seed), 0, module.FRAMES_PER_SIMULATION
@@ -181,11 +175,7 @@ def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:
 def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator[Matrix]:
     """Read comma-separated numbers under a header as float32, (columns, rows) piece by piece, NaN for blanks.
 
-    Raises
-    ------
-    CorruptSource
-        The header is another one, a row is too long or too short, or a field is not a number: row (the first
-        after the header is 1) and column are named.
+    A fault is refused by row (the first after the header is 1) and column.
     """
     _check_header(read_line(stream, file), names, file)
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING)

@@ -37,42 +37,20 @@ SNP_COLUMNS = tuple(name for name, _ in _SNP_FIELDS)
 
 @dataclass(frozen=True, eq=False)
 class Genotypes:
-    """Calls in memory, at all SNPs or at some.
+    """Calls in memory, at all SNPs or at some."""
 
-    Attributes
-    ----------
-    calls : (n_people, n_snps) array of int8
-        Copies of ``allele_1``, or `MISSING`.
-    people, labels : (n_people,) array of str
-    group : (n_people,) array of int8
-        0 or 1, or `NO_GROUP`.
-    missing : (n_people,) array of int64
-        Missing calls of each person among all SNPs of the dataset, read or not.
-    n_snps_stored : int
-        All SNPs of the dataset.
-    group_names : tuple of str
-    snps : (n_snps, 5) pandas.DataFrame
-        The columns `SNP_COLUMNS`.
-    """
-
-    calls: Calls
+    calls: Calls  # (n_people, n_snps): copies of allele_1, or MISSING
     people: npt.NDArray[np.str_]
     labels: npt.NDArray[np.str_]
-    group: npt.NDArray[np.int8]
-    missing: npt.NDArray[np.int64]
-    n_snps_stored: int
+    group: npt.NDArray[np.int8]  # (n_people,): 0 or 1, or NO_GROUP
+    missing: npt.NDArray[np.int64]  # missing calls of each person among all SNPs of the dataset
+    n_snps_stored: int  # all SNPs of the dataset
     group_names: tuple[str, ...]
-    snps: pd.DataFrame
+    snps: pd.DataFrame  # (n_snps, 5), of the columns SNP_COLUMNS
 
 
 def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> GenotypeRef:
-    """Parse a dataset's genotypes, or simulate them, and check and write them.
-
-    Raises
-    ------
-    CorruptSource
-        The files are damaged or do not belong together, a group is empty, or there are no calls.
-    """
+    """Parse a dataset's genotypes, or simulate them, and check and write them."""
     cohort: Cohort
     if raw.is_stand_in:
         cohort = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
@@ -140,15 +118,7 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
 
 
 def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) -> Genotypes:
-    """Read stored genotypes, verified.
-
-    ``snps`` are the positions of the SNPs to read, in the order in which they are wanted; all by default.
-
-    Raises
-    ------
-    CorruptTable
-        The file is gone or its checksum is not the reference's.
-    """
+    """Read stored genotypes, verified, at the SNPs at some positions, in that order; at all by default."""
     snps = np.arange(ref.n_snps) if snps is None else snps
     if not len(snps):
         raise DataError("snps must name at least one SNP; choose some")

@@ -31,25 +31,9 @@ def to_parquet(
 ) -> DatasetRef:
     """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    raw : RawFile
-        Of origin ``"stand-in"`` a table is made up.
-    home : pathlib.Path
-        ``DPCOST_HOME``.
-    stand_in_rows : int, optional
-        Rows of a stand-in of kind ``"frames"``, instead of as many as were published.
-    again : bool
-        Make the table anew, even if a whole one is stored.
-
-    Raises
-    ------
-    CorruptSource
-        The content is not the published table. Files of which no checksum could have told are moved out of
-        the store, so that others are fetched next time.
-    StoreError
-        The store cannot be written.
+    ``stand_in_rows`` are those of a stand-in of frames; ``again`` makes the table anew. Files of which no
+    checksum is known and that are not the published table are moved out of the store, so that others are
+    fetched next time.
     """
     fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
     n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows

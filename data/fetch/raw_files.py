@@ -39,34 +39,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RawFile:
-    """A verified raw file in the store, or the fact that there is none.
-
-    It can be made of its own dictionary, in which it travels between two tasks.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the dataset.
-    path, sha256, layout : str
-        Absolute path in the store, checksum, and name of the parser; ``""`` for a stand-in.
-    source_url : str
-        The official address of this file, wherever it came from; ``""`` for a stand-in.
-    origin : {"store", "mirror", "embedded", "official", "stand-in"}
-        Where this call found it.
-    reasons : tuple of str
-        For a stand-in: each place tried and why it did not deliver.
-    companions : tuple of RawFile
-        The other files of the set, if it has any.
-    """
+    """A verified raw file in the store, or the fact that there is none."""
 
     dataset: str
-    path: str
+    path: str  # absolute, in the store; "" for a stand-in
     sha256: str
-    source_url: str
-    layout: str
-    origin: Origin
-    reasons: tuple[str, ...] = ()
-    companions: tuple["RawFile", ...] = ()
+    source_url: str  # official, wherever the file came from
+    layout: str  # the name of the parser
+    origin: Origin  # where this call found it
+    reasons: tuple[str, ...] = ()  # for a stand-in: each place tried and why it did not deliver
+    companions: tuple["RawFile", ...] = ()  # the other files of the set
 
     @property
     def is_stand_in(self) -> bool:
@@ -108,15 +90,6 @@ def fetch(
     files that ship with the package, then each official address, which is tried up to three times if the
     fault may pass. Of a set of files, each place is asked for what the ones before it lack. With ``again``
     the store is not looked at, and keeps each file that no other place delivers.
-
-    Raises
-    ------
-    Unreachable
-        No place delivered; `reasons` lists each one.
-    CorruptSource
-        No place delivered the data, and at least one delivered something else.
-    StoreError
-        The store cannot be written.
     """
     raw_dir = store_dir(home) / "raw"
     held: dict[str, str] = {}  # checksums of the files that the store has by now

@@ -19,13 +19,7 @@ from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, desc
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> DatasetRef:
-    """Parse a dataset's table, or make one up, and check and write it.
-
-    Raises
-    ------
-    CorruptSource
-        The content is not the published table.
-    """
+    """Parse a dataset's table, or make one up, and check and write it."""
     if raw.is_stand_in:
         frame = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
     else:
@@ -54,10 +48,7 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
 def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
     """Turn a parser's table into the registry's columns and types, and drop the unusable rows.
 
-    Raises
-    ------
-    CorruptSource
-        A column is missing or unknown, there are no rows, or more than 1 % of them are unusable.
+    More than 1 % of them, or other columns than the registry's, make it another table, which is refused.
     """
     for name in dataset.column_names:
         if name not in frame.columns:

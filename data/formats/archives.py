@@ -66,15 +66,7 @@ def check_archive(path: Path) -> str:
 
 
 def read_member(archive: Path, member: str) -> bytes:
-    """Return one file out of a ``.zip`` or (compressed) tar archive.
-
-    A name without a folder is found in any folder of the archive.
-
-    Raises
-    ------
-    CorruptSource
-        The archive is truncated or damaged, holds no such file, or too large a one.
-    """
+    """Return one file, in whatever folder, of a ``.zip`` or (compressed) tar archive."""
     try:
         if zipfile.is_zipfile(archive):
             with open_zip_member(archive, member) as stream:
@@ -105,22 +97,9 @@ def damaged(archive: Path) -> CorruptSource:
 
 
 def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, file: str) -> pd.DataFrame:
-    r"""Split headerless text into a table of text; typing it is `data.fetch.tables`' part.
+    r"""Split headerless text into a table of text; `data.fetch.tables` types it.
 
-    Parameters
-    ----------
-    payload : bytes
-    columns : sequence of str
-        Names, in the file's order.
-    separator : str
-        One character, or ``r"\s+"``.
-    file : str
-        What messages call the file.
-
-    Raises
-    ------
-    CorruptSource
-        No rows, or not as many columns as there are names.
+    ``separator`` is one character, or ``r"\s+"``; ``file`` is what messages call the file.
     """
     try:
         table = pd.read_csv(

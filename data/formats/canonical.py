@@ -34,21 +34,11 @@ DURATION = re.compile(r"-?\d+ days?( .*)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Cells:
-    """A column in canonical form.
+    """A column in canonical form."""
 
-    Attributes
-    ----------
-    numbers : (n,) array
-        In double precision; NaN where the cell is not a number.
-    texts : (n,) array of int
-        Index into `values`; -1 where the cell is not text.
-    values : list of str
-        The texts, each in its canonical notation.
-    """
-
-    numbers: npt.NDArray[np.float64]
-    texts: npt.NDArray[np.int64]
-    values: list[str]
+    numbers: npt.NDArray[np.float64]  # (n,), NaN where the cell is not a number
+    texts: npt.NDArray[np.int64]  # (n,), indices into values; -1 where the cell is not text
+    values: list[str]  # each text in its canonical notation
 
     @property
     def missing(self) -> npt.NDArray[np.bool_]:

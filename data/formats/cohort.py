@@ -27,45 +27,23 @@ class SnpBlock:
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """The labeled people of a dataset and their genotype calls, block by block.
+    """The labeled people of a dataset and their genotype calls, block by block."""
 
-    Attributes
-    ----------
-    people, labels : tuple of str
-        Distinct identifiers, and to what each person belongs.
-    blocks : iterable of SnpBlock
-        Read once.
-    people_read : int
-        People of the file, before any was left out.
-    repairs : tuple of Repair
-        Who was left out and why.
-    notes : tuple of str
-        What else was done to join people and labels.
-    """
-
-    people: tuple[str, ...]
+    people: tuple[str, ...]  # distinct
     labels: tuple[str, ...]
-    blocks: Iterable[SnpBlock]
-    people_read: int
-    repairs: tuple[Repair, ...] = ()
-    notes: tuple[str, ...] = ()
+    blocks: Iterable[SnpBlock]  # read once
+    people_read: int  # before any was left out
+    repairs: tuple[Repair, ...] = ()  # who was left out and why
+    notes: tuple[str, ...] = ()  # what else was done to join people and labels
 
 
 def label_people(
     people: Sequence[str], label_of: dict[str, str], *, labels_file: str, others_expected: bool
 ) -> tuple[npt.NDArray[np.bool_], tuple[str, ...], tuple[Repair, ...]]:
-    """Join people with their labels.
+    """Join people with their labels: who has one, (n_people,), the labels of those, and who was left out.
 
     Labels are by identifier, ``""`` where they are blank. Those of people who have no genotypes are passed
     over if ``others_expected``, and refused otherwise; messages call their file ``labels_file``.
-
-    Returns
-    -------
-    kept : (n_people,) boolean array
-        Who has a label.
-    labels : tuple of str
-        Of those who are kept.
-    repairs : tuple of Repair
     """
     if len(set(people)) < len(people):
         raise CorruptSource(

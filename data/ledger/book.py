@@ -92,13 +92,7 @@ class Ledger:
         return content.Fingerprinter(names, keys.fingerprint)
 
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
-        """Set the total budget of a dataset, once and for all.
-
-        Raises
-        ------
-        LedgerError
-            If it was opened with another budget: that is never changed, neither up nor down.
-        """
+        """Set the total budget of a dataset, once and for all: it is never changed, neither up nor down."""
         require_name("the dataset's name", name)
         epsilon, delta = require_privacy(epsilon, delta)
         with self._writing() as chain:
@@ -192,15 +186,10 @@ class Ledger:
             self._wait_for(pending, started + self._answer_timeout)
 
     def store_release(self, charge_id: str, payload: Mapping[str, Any]) -> Charge:
-        """Store the answer to a charge; only then may it be shown.
+        """Store the answer to a charge of this process, once; only then may it be shown.
 
         ``payload`` is anything that JSON can hold; floats come back bit by bit. The charge that is returned
         has the answer as it will be replayed.
-
-        Raises
-        ------
-        LedgerError
-            Another answer is there, or the charge is not this process's, or was given up.
         """
         answer = plain(payload, "payload")
         try:
@@ -225,12 +214,7 @@ class Ledger:
 
         A charge whose ``accounting`` lists ``attempts``, each with what all up to it cost together, is
         charged the last one, until an answer is stored or the charge is given up: from then on, the last one
-        that was begun. Numbers begin with 1.
-
-        Raises
-        ------
-        LedgerError
-            The attempt is out of turn, or the charge is not this process's, or ended.
+        that was begun. Attempts begin in turn, with 1.
         """
         with self._writing() as chain:
             rules.begin_attempt(chain, rules.charge_of(chain, charge_id), number, time=_now())
@@ -245,13 +229,7 @@ class Ledger:
             chain.append("lost", charge.dataset, charge_id, {"reason": reason, "time": _now()})
 
     def approve(self, charge_id: str, by: str) -> Charge:
-        """Write down that a person approves an answer that is held, which may be shown from then on.
-
-        Raises
-        ------
-        LedgerError
-            No answer of the charge is held, or the same person asked for it.
-        """
+        """Write down that a second person approves an answer that is held; from then on it may be shown."""
         with self._writing() as chain:
             rules.approve(chain, rules.charge_of(chain, charge_id), by, time=_now())
             return rules.charge_of(chain, charge_id)
@@ -314,16 +292,9 @@ class Ledger:
     def restore(self, path: Path, *, noted: str | None = None, forget_newer: bool = False) -> VerifyReport:
         """Replace the ledger by a backup, unless later charges would be lost.
 
-        Parameters
-        ----------
-        path : Path
-            From `backup`.
-        noted : str or None
-            The last head that was noted: if it is in the backup, nothing that was known then is forgotten.
-            Needed where the ledger itself cannot say, because it is damaged or gone.
-        forget_newer : bool
-            The owner's word that an older state is meant.
-
+        If the last head that was ``noted`` is in the backup, nothing that was known then is forgotten: needed
+        where the ledger itself cannot say, because it is damaged or gone. ``forget_newer`` is the owner's
+        word that an older state is meant.
         """
         restore_backup(self._database, self._home, path, noted=noted, forget_newer=forget_newer)
         return self.verify(noted)

@@ -34,33 +34,15 @@ class TotalBudget:
 
 @dataclass(frozen=True)
 class Request:
-    """One question to one dataset. Two requests with the same `id` are the same question.
+    """One question to one dataset. Two requests with the same `id` are the same question."""
 
-    Attributes
-    ----------
-    dataset : str
-        The name under which the dataset's budget was opened.
-    fingerprint : Fingerprint
-        Which data; the order of the rows is not part of the question.
-    estimator : str
-        The estimator's name.
-    parameters : mapping
-        Everything else that decides the answer (columns, bounds, settings); anything JSON can hold.
-        Equal numbers are the same parameter, ``1`` and ``1.0`` alike.
-    epsilon, delta : float
-        The privacy loss that the answer costs.
-    accounting : mapping
-        What `fits` needs to compose this charge with others, e.g. ``{"rho": 0.02}``; it is written down with
-        the charge and is no part of the question.
-    """
-
-    dataset: str
-    fingerprint: Fingerprint
+    dataset: str  # the name under which its budget was opened
+    fingerprint: Fingerprint  # which data, in any order of rows
     estimator: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Any]  # all else that decides the answer; 1 and 1.0 are equal
     epsilon: float
     delta: float
-    accounting: Mapping[str, Any] = field(default_factory=dict)
+    accounting: Mapping[str, Any] = field(default_factory=dict)  # for `fits`; no part of the question
 
     def __post_init__(self) -> None:
         require_name("dataset", self.dataset)
@@ -132,38 +114,20 @@ class Holder:
 
 @dataclass(frozen=True)
 class Charge:
-    """One entry of privacy loss. Once returned by `Ledger.charge`, it is on the disk.
+    """One entry of privacy loss. Once returned by `Ledger.charge`, it is on the disk."""
 
-    Attributes
-    ----------
-    id : str
-        The request's id and, after a dash, how often it had to be charged (1, unless an answer was lost).
-    request_id : str
-        `Request.id`.
-    dataset, estimator, parameters, epsilon, delta, accounting
-        As in `Request`.
-    charged : str
-        When; UTC, ISO 8601.
-    holder : Holder
-        Who was charged, and alone may store the answer.
-    is_held : bool
-        Whether the answer is there and must not be shown before a second person approves it.
-    release : mapping or None
-        The stored answer. ``None``: there is none yet, draw it now. Always ``None`` in what `fits` is given.
-    """
-
-    id: str
-    request_id: str
+    id: str  # the request's id and, after a dash, how often it had to be charged
+    request_id: str  # Request.id
     dataset: str
     estimator: str
     parameters: Mapping[str, Any]
     epsilon: float
     delta: float
     accounting: Mapping[str, Any]
-    charged: str
-    holder: Holder
-    release: Mapping[str, Any] | None = None
-    is_held: bool = False
+    charged: str  # when; UTC, ISO 8601
+    holder: Holder  # who was charged, and alone may store the answer
+    release: Mapping[str, Any] | None = None  # the stored answer; None: draw it now
+    is_held: bool = False  # the answer waits for the approval of a second person
 
 
 @dataclass(frozen=True)

@@ -61,24 +61,12 @@ class AlleleCounts:
 
 @dataclass(frozen=True, eq=False)
 class GroupDifference:
-    """Two groups of people at the chosen SNPs, as rows whose mean is the difference of group means.
+    """Two groups of people at the chosen SNPs, as rows whose mean is the difference of group means."""
 
-    Attributes
-    ----------
-    X : (n, d) array
-        ±2(g − 1), + for the first group, whose people come first; C-contiguous, entries in [−2, 2].
-    sizes : tuple of int
-        People of each group; they add up to n.
-    target : (d,) array
-        Mean of the first group less mean of the second, of everybody.
-    snps : (d, 5) pandas.DataFrame
-        Name, chromosome, position and alleles of each coordinate.
-    """
-
-    X: FloatArray
-    sizes: tuple[int, int]
-    target: FloatArray
-    snps: pd.DataFrame
+    X: FloatArray  # (n, d): ±2(g − 1), + for the first group, which comes first; C-contiguous
+    sizes: tuple[int, int]  # people of each group
+    target: FloatArray  # (d,): mean of the first group less mean of the second
+    snps: pd.DataFrame  # (d, 5): name, chromosome, position and alleles
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +138,7 @@ def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:
 
 
 def group_difference(genotypes: Genotypes) -> GroupDifference:
-    """Code the calls of both groups; people with a larger share missing than `MAX_MISSING` are left out.
-
-    Raises
-    ------
-    DataError
-        A group has nobody left, or every call is missing.
-    """
+    """Code the calls of both groups; people with a larger share missing than `MAX_MISSING` are left out."""
     compared = genotypes.group != NO_GROUP
     eligible = genotypes.missing <= MAX_MISSING * genotypes.n_snps_stored
     if left_out := int((compared & ~eligible).sum()):

@@ -33,28 +33,15 @@ Mask = npt.NDArray[np.bool_]
 class PreparedTable:
     """Rows in stated units, and the way from coefficients to standard deviations.
 
-    Attributes
-    ----------
-    X : (n, d) array of float64, or of float32 for frames
-        C-contiguous; the intercept's column of ones, if any, is the last.
-    y : (n,) array or None
-        Responses; None for a mean.
-    column_names : tuple of str
-        Names of the d columns.
-    to_standard : (k, d) array or None
-        ``to_standard @ coef`` are means or slopes in standard deviations of all the rows, for coefficients
-        ``(d,)`` or ``(d, R)``; the intercept has no part in them. Computed from the data: for measuring
-        errors only. None where no error of coefficients is measured.
-    groups : (n,) int array or None
-        Which group of rows a row is of (alike ones of a flock's simulation, or one user's), ascending; None
-        if there are none or they are not known.
+    ``to_standard @ coef`` are means or slopes in standard deviations of all the rows, the intercept left out;
+    computed from the data, it is for measuring errors only.
     """
 
-    X: npt.NDArray[np.floating[Any]]
-    y: FloatArray | None
+    X: npt.NDArray[np.floating[Any]]  # (n, d), C-contiguous; the intercept's column of ones is the last
+    y: FloatArray | None  # (n,); None for a mean
     column_names: tuple[str, ...]
-    to_standard: FloatArray | None
-    groups: npt.NDArray[np.int64] | None = None
+    to_standard: FloatArray | None  # (k, d)
+    groups: npt.NDArray[np.int64] | None = None  # (n,), ascending: a flock's simulation or a user
 
 
 def prepare_table(
@@ -66,27 +53,11 @@ def prepare_table(
     units: Units,
     raw_response: bool = False,
 ) -> PreparedTable:
-    """Prepare columns for a mean or a regression.
+    """Prepare covariates for a mean, or with a response for a regression.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-    dataset : Dataset
-        Supplies the public centers and scales.
-    covariates : sequence of str
-    response : str
-        Empty for the mean of the covariates.
-    units : {"public", "standardised"}
-        ``"public"``: ``(value - center) / scale`` with the registry's constants, and an intercept for a
-        regression. ``"standardised"``: z-scores by the full data (divisor n), and no intercept unless the
-        response is raw.
-    raw_response : bool
-        Whether responses stay as they are: counts and labels of a generalized linear model.
-
-    Raises
-    ------
-    DataError
-        Unknown units or column, a column used twice, without public units or constant.
+    ``"public"`` units are ``(value - center) / scale`` with the registry's constants, and an intercept for a
+    regression; ``"standardised"`` ones are z-scores by the full data (divisor n), and no intercept unless the
+    response is raw: counts and labels of a generalized linear model stay as they are.
     """
     if units not in get_args(Units):
         raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")

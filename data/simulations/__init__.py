@@ -18,26 +18,13 @@ Shape = Literal["gaussian", "student", "exponential"]
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """One draw of a simulated data set.
+    """One draw of a simulated data set."""
 
-    Attributes
-    ----------
-    X : (n, d) array
-    y : (n,) array or None
-    truth : (d,) array
-        The parameter that estimates are compared with.
-    noise_std : float
-        Standard deviation of every entry about its mean, or of the responses about theirs; the bound of
-        entries that are ± a bound.
-    information : (d,) or (d, d) array or None
-        Covariance of (y − E[y|x]) x, or its diagonal if it is diagonal; None for means.
-    """
-
-    X: FloatArray
-    y: FloatArray | None
-    truth: FloatArray
-    noise_std: float = 1.0
-    information: FloatArray | None = None
+    X: FloatArray  # (n, d)
+    y: FloatArray | None  # (n,); None for means
+    truth: FloatArray  # (d,): what estimates are compared with
+    noise_std: float = 1.0  # of entries about their means, or of responses; of signs, their bound
+    information: FloatArray | None = None  # covariance of (y − E[y|x]) x, or its diagonal if it is diagonal
 
 
 @cache

@@ -34,41 +34,20 @@ def describe(repairs: Sequence[Repair]) -> str:
 
 @dataclass(frozen=True, config=_EXACT)
 class DatasetRef:
-    """A Parquet table in the store and where it came from; small enough to pass between tasks.
-
-    Attributes
-    ----------
-    name : str
-        Name of the dataset.
-    path : str
-        Absolute path of the Parquet file; or its place below the home, where others are to find it in theirs.
-    sha256 : str
-        Of the Parquet file's bytes; this alone identifies the data.
-    source_sha256, source_url, layout : str
-        Of the raw file; ``""`` for a stand-in.
-    origin : {"store", "mirror", "embedded", "official", "stand-in"}
-        Where this run found the raw file; differs between the first run and the next.
-    data_source : {"real", "stand-in", "simulated"}
-    n_rows, rows_read : int
-        Rows of the table, and of the raw file.
-    repairs : tuple of Repair
-        What was dropped in between and why.
-    reasons : tuple of str
-        For a stand-in: each place tried for the real file and why it did not deliver.
-    """
+    """A Parquet table in the store and where it came from; small enough to pass between tasks."""
 
     name: str
-    path: str
-    sha256: str
-    source_sha256: str
+    path: str  # absolute; or below the home, where others are to find it in theirs
+    sha256: str  # of the Parquet file's bytes; this alone identifies the data
+    source_sha256: str  # of the raw file; "" for a stand-in
     source_url: str
     layout: str
-    origin: str
+    origin: str  # where this run found the raw file
     data_source: Literal["real", "stand-in", "simulated"]
     n_rows: int
-    rows_read: int
-    repairs: tuple[Repair, ...] = ()
-    reasons: tuple[str, ...] = ()
+    rows_read: int  # of the raw file
+    repairs: tuple[Repair, ...] = ()  # what was dropped in between and why
+    reasons: tuple[str, ...] = ()  # for a stand-in: each place tried and why it did not deliver
 
     @property
     def n_units(self) -> int:
@@ -114,48 +93,23 @@ class UserTableRef(DatasetRef):
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)
 class GenotypeRef(DatasetRef):
-    """Genotypes in the store; rows are people, and `repairs` counts the people who were left out.
-
-    Attributes
-    ----------
-    n_snps : int
-    group_names : tuple of str
-        The two groups that are compared.
-    group_sizes : tuple of int
-        People in each; the rest of `n_rows` is in neither.
-    missing_calls : int
-        Of ``n_rows * n_snps``.
-    companion_sha256 : tuple of str
-        Of the other raw files of the set, in the registry's order.
-    notes : tuple of str
-        What was done to join people and labels, in counts.
-    """
+    """Genotypes in the store; rows are people, and `repairs` counts the people who were left out."""
 
     n_snps: int
-    group_names: tuple[str, ...]
-    group_sizes: tuple[int, ...]
-    missing_calls: int
-    companion_sha256: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    group_names: tuple[str, ...]  # the two groups that are compared
+    group_sizes: tuple[int, ...]  # the rest of n_rows is in neither
+    missing_calls: int  # of n_rows * n_snps
+    companion_sha256: tuple[str, ...] = ()  # of the other raw files, in the registry's order
+    notes: tuple[str, ...] = ()  # what was done to join people and labels, in counts
 
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)
 class FramesRef(DatasetRef):
-    """Frames of a flock in the store.
+    """Frames of a flock in the store."""
 
-    Attributes
-    ----------
-    label_counts : tuple of int
-        Frames labeled 0, and 1.
-    frames_per_simulation : int
-        So many consecutive rows are one simulation; 0 for real frames, whose origin is not known.
-    table_sha256 : str
-        Of the content: names of columns, order of rows and every bit of the values.
-    """
-
-    label_counts: tuple[int, int]
-    frames_per_simulation: int
-    table_sha256: str
+    label_counts: tuple[int, int]  # frames labeled 0, and 1
+    frames_per_simulation: int  # consecutive rows; 0 for real frames, whose origin is not known
+    table_sha256: str  # of the names of columns, the order of rows and every bit of the values
 
 
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
@@ -169,13 +123,7 @@ def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
 
 
 def verified_path(ref: DatasetRef) -> Path:
-    """Return the path of a reference's file after checking its checksum.
-
-    Raises
-    ------
-    CorruptTable
-        The file is gone or its checksum is not the reference's.
-    """
+    """Return the path of a reference's file after checking its checksum."""
     path = home() / ref.path
     try:
         intact = sha256_file(path) == ref.sha256

@@ -10,32 +10,17 @@ Missing = Literal["refuse", "drop"]
 class DeclaredColumn:
     """What an owner declares public of a column.
 
-    Attributes
-    ----------
-    name : str
-    lower, upper : float
-        Bounds of a column of numbers.
-    clip : bool
-        Whether a value outside becomes the nearer bound; a file with one is refused otherwise.
-    categories : tuple of str
-        What a column of text may hold; each but the first becomes a column of 0 and 1, and their numbers
-        0, 1, … a column of the same name.
-    others : str
-        The category of every text that is not listed; empty where such a text is refused.
-    log : bool
-        Whether the column is replaced by its logarithm, named ``log(name)``; its lower bound is positive.
-    impute : float, str or None
-        What takes the place of a missing cell; None where the table's rule decides.
+    Of its categories each but the first becomes a column of 0 and 1.
     """
 
     name: str
-    lower: float = 0.0
+    lower: float = 0.0  # of numbers
     upper: float = 1.0
-    categories: tuple[str, ...] = ()
-    impute: float | str | None = None
-    clip: bool = False
-    others: str = ""
-    log: bool = False
+    categories: tuple[str, ...] = ()  # their codes 0, 1, … are a column of the same name
+    impute: float | str | None = None  # in place of a missing cell; None: the table's rule
+    clip: bool = False  # whether a value outside becomes the nearer bound
+    others: str = ""  # the category of every text that is not listed; "": such a text is refused
+    log: bool = False  # whether the column is replaced by its logarithm, log(name)
 
     @property
     def table_columns(self) -> tuple[str, ...]:
@@ -52,23 +37,10 @@ class DeclaredColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What an owner declares public of a table.
-
-    Attributes
-    ----------
-    columns : tuple of DeclaredColumn
-    missing : {"refuse", "drop"}
-        What becomes of rows with a cell that is missing and not imputed.
-    n_rows : int or None
-        The number of rows; None where it is not public and may be any.
-    user_id : str
-        The column that says which user a row belongs to; empty where every row is another user's.
-    n_users : int or None
-        The number of users.
-    """
+    """What an owner declares public of a table."""
 
     columns: tuple[DeclaredColumn, ...]
-    missing: Missing
-    n_rows: int | None
-    user_id: str = ""
+    missing: Missing  # what becomes of rows with a cell that is missing and not imputed
+    n_rows: int | None  # None where it is not public
+    user_id: str = ""  # the column of user ids; empty where every row is another user's
     n_users: int | None = None

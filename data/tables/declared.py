@@ -37,37 +37,17 @@ _TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredTable:
-    """A file's rows as declared.
+    """A file's rows as declared."""
 
-    Attributes
-    ----------
-    table : dict of str to (m,) array
-        The columns of the rows that were kept.
-    kept : (n,) bool array
-        Which rows of the file those are.
-    repairs : tuple of Repair
-        How many were left out, and why.
-    moved : tuple of Repair
-        In how many rows a number beyond its bounds became the nearer one, by column.
-    sides : dict of str to (m,) array
-        For each such column −1 or 1 where the nearer bound was the lower or the upper one, else 0.
-    """
-
-    table: dict[str, npt.NDArray[Any]]
-    kept: npt.NDArray[np.bool_]
-    repairs: tuple[Repair, ...]
-    moved: tuple[Repair, ...]
-    sides: dict[str, npt.NDArray[np.int8]]
+    table: dict[str, npt.NDArray[Any]]  # the columns of the rows that were kept
+    kept: npt.NDArray[np.bool_]  # (n,): which rows of the file those are
+    repairs: tuple[Repair, ...]  # how many were left out, and why
+    moved: tuple[Repair, ...]  # rows with a number moved to a bound, by column
+    sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 where it was the lower or the upper one, else 0
 
 
 def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
-    """Return the type of each column of a file, and its number of rows; no value is kept or shown.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, has no header, or a column without a name or of lists.
-    """
+    """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
     with opened_table(path) as (names, batches):
         _check_header(path, names)
         found: dict[str, ColumnType] = dict.fromkeys(names, "empty")
@@ -91,13 +71,7 @@ def count_users(path: Path, user_id: str) -> int:
 
 
 def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home: Path) -> DatasetRef:
-    """Check a CSV or Parquet file against its declaration and store it; one stored before is reused if whole.
-
-    Raises
-    ------
-    DataError
-        The file is not as declared; the message names columns and faults.
-    """
+    """Check a CSV or Parquet file against its declaration and store it, or reuse the one stored before."""
     try:
         content = sha256_file(path)
     except OSError as error:
@@ -136,13 +110,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
 
 
 def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
-    """Read a file in one pass under its declaration, as `declared_to_parquet` stores it.
-
-    Raises
-    ------
-    DataError
-        The file is not as declared.
-    """
+    """Read a file in one pass under its declaration, as `declared_to_parquet` stores it."""
     columns, user_id = declaration.columns, declaration.user_id
     ids = UserIds(path, user_id) if user_id else None
     values = _values(path, columns, ids, watch)

@@ -52,20 +52,8 @@ def pieces_of_numbers(
 ) -> Iterator[Numbers]:
     """Yield some rows after the other of a file that is opened and read once; at the end refuse its faults.
 
-    Parameters
-    ----------
-    path : pathlib.Path or str
-        Ends in ``.csv`` (UTF-8, with a header; separated by commas, tabs, or semicolons and then with
-        decimal commas or points) or ``.parquet``.
-    columns : sequence of str
-        Columns of numbers; by default all.
-    watch : callable, optional
-
-    Raises
-    ------
-    DataError
-        The file is missing, of another kind, unreadable or empty, lacks a column, or a column has
-        text, blanks, NaN or infinity.
+    CSV is UTF-8 with a header, separated by commas, tabs, or semicolons and then with decimal commas or
+    points.
     """
     path = Path(path)
     with opened_table(path) as (names, batches):
@@ -98,18 +86,9 @@ def pieces_of_numbers(
 class StreamedTable:
     """Numbers of a Parquet file, read from its beginning whenever this object is called.
 
-    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes. `check` reads the file once and refuses every
-    fault; every later pass has to give the same numbers. (Inode, size and time of change can be those of
-    another file.)
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Ends in ``.parquet``.
-    columns : sequence of str
-        In the order of the design's columns.
-    response : str
-        The column of responses, which come in pairs with the rows; empty if there is none.
+    It is what :class:`dpalgos.rows.blocks.StreamedRows` takes; with a ``response``, rows come in pairs with
+    it. `check` reads the file once and refuses every fault; every later pass has to give the same numbers.
+    (Inode, size and time of change can be those of another file.)
     """
 
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
@@ -125,13 +104,7 @@ class StreamedTable:
         self._checked = [digest.digest() for digest in digests]
 
     def __call__(self) -> Iterator[Any]:
-        """Yield columns (m,) by their names, or pairs of columns and responses (m,).
-
-        Raises
-        ------
-        DataError
-            At the end of the pass, if these are not the numbers that were checked.
-        """
+        """Yield columns (m,) by their names, or pairs of columns and responses; refuse changed numbers."""
         return read_ahead(self._blocks())
 
     def in_memory(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
@@ -181,13 +154,7 @@ def require_columns(path: Path, names: Sequence[str], wanted: Sequence[str], adv
 
 @contextmanager
 def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
-    """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces.
-
-    Raises
-    ------
-    DataError
-        As `pieces_of_numbers`.
-    """
+    """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")

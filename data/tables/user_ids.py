@@ -21,11 +21,6 @@ class UserIds:
     Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007`` are
     one user, and so is a name in either Unicode form: parts of a user's rows must not be protected alone.
     ``dpalgos.estimate`` applies the same rule to the ids of an array.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    column : str
     """
 
     def __init__(self, path: Path, column: str) -> None:
@@ -51,10 +46,7 @@ class UserIds:
     def codes(self) -> npt.NDArray[np.int64]:
         """Return an integer code per row for the user it belongs to, shape (n,).
 
-        Raises
-        ------
-        DataError
-            An id is missing, or numbers and text are mixed: one user might stand there under two ids.
+        Missing ids, and numbers mixed with text, are refused: one user might stand there under two ids.
         """
         where = f"{self._path}: the column of user ids {self._column!r}"
         if self._has_missing:

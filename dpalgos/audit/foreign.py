@@ -272,11 +272,6 @@ def audit_in_one_run(
 
     A canary is ± a random corner of the box of ±bound; its score is its part along the answer, which must
     have as many numbers as the table has columns.
-
-    Raises
-    ------
-    InputError
-        If the mechanism fails, or its answer has another length.
     """
     _check_claim(epsilon, delta)
     rng = np.random.default_rng([seed, 1])  # coins that the mechanism's own noise does not repeat

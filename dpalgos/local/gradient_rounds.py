@@ -173,10 +173,7 @@ def gradient_witnesses(
 ) -> dict[str, Neighbors]:
     """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
 
-    Raises
-    ------
-    IndexError
-        If not every round was published: who is in which group depends on the number of people.
+    Every round must be published: who is in which group depends on the number of people.
     """
     n_people = sum(len(reports) // d for reports in published)
     rounds = algorithm(params, d, n_people)

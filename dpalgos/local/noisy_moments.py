@@ -93,19 +93,10 @@ def regression(
 ) -> PublicState:
     """Return the estimate θ̂, its standard errors, the half-widths if requested, and notes.
 
-    Parameters
-    ----------
-    gram : (R, d, d) array
-        Σ̂, symmetric.
-    cross : (d, R) array
-        v̂.
-    n_reports : int
-        How many reports these are means of.
-    sampling : callable
-        θ̂ and directions l (R, d, d) by rows → bounds (d, R) on the variance that l'(v̂ − Σ̂θ) has without the
-        reports' noise; for an interval.
-    beyond : (d, d) array, optional
-        What clipping rows takes from E x̃x', by public rows: it moves v̂ by about that times θ̂.
+    ``gram`` is Σ̂ (R, d, d) and ``cross`` v̂ (d, R), means of ``n_reports``. For an interval, ``sampling``
+    turns θ̂ and directions l (R, d, d) by rows into bounds (d, R) on the variance that l'(v̂ − Σ̂θ) has
+    without the reports' noise; ``beyond`` (d, d) is what clipping rows takes from E x̃x', by public rows: it
+    moves v̂ by about that times θ̂.
     """
     n_features = len(cross)
     params.check_columns(n_features)

@@ -18,38 +18,19 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class AnalystColumn(Strict):
-    """A column: numbers with bounds, or text with categories.
-
-    Attributes
-    ----------
-    lower, upper : float
-        Public bounds.
-    categories : tuple of str
-        All that a column of text may hold; the first is the reference that the others are compared with.
-    others : str
-        The category that every text counts as which is not listed: rare ones need not be.
-    transform : {"", "log"}
-        Of positive numbers: errors, coefficients and center and scale are of the logarithm.
-    unit : str
-    source : str
-        Where bounds or categories come from.
-    center, scale : float
-        Public units; the middle and a quarter of the bounds where they are not given.
-    impute : float or str
-        A public constant in the place of missing cells.
-    """
+    """A column: numbers with public bounds, or text with categories; what has no default must be stated."""
 
     name: Text
     lower: Number | None = None
     upper: Number | None = None
-    categories: tuple[Text, ...] = ()
-    others: str = ""
-    transform: Literal["", "log"] = ""
+    categories: tuple[Text, ...] = ()  # all that text may hold; the first is the reference
+    others: str = ""  # the category of every text that is not listed
+    transform: Literal["", "log"] = ""  # errors, coefficients and units are of the logarithm
     unit: str = ""
-    source: Text
-    center: Number | None = None
+    source: Text  # where bounds or categories come from
+    center: Number | None = None  # public units: by default the middle and a quarter of the bounds
     scale: Annotated[Number, Field(gt=0)] | None = None
-    impute: Number | str | None = None
+    impute: Number | str | None = None  # a public constant in the place of missing cells
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "AnalystColumn":
@@ -150,34 +131,15 @@ def _indicator_units(n_categories: int) -> tuple[float, float]:
 
 
 class AnalystTable(Strict):
-    """An analyst's own file: its path, and what is public about it.
+    """An analyst's own file: its path, and what is public about it."""
 
-    Attributes
-    ----------
-    path : str
-        A CSV or Parquet file, from the study file's folder.
-    rows : int
-        Number of rows: public, since neighbors differ in one row's values.
-    privacy_unit : str
-        Whose values one row holds; with `user_id`, whose values a user's rows hold.
-    user_id : str
-        The column that says whose row it is: what is protected is a user with all rows. Empty: a row.
-    users : int or None
-        Number of users: public, since neighbors differ in one user's rows.
-    missing : {"refuse", "drop"}
-        What becomes of rows that lack a cell which is not imputed.
-    outside : {"refuse", "clip"}
-        What becomes of numbers beyond their bounds: the file is refused, or each becomes the nearer bound.
-    columns : tuple of AnalystColumn
-    """
-
-    path: Annotated[str, Field(pattern=r"^[^\x00]+$")]
-    rows: Annotated[int, Field(strict=True, ge=1)]
-    privacy_unit: Text
-    user_id: str = ""
-    users: Annotated[int, Field(strict=True, ge=2)] | None = None
-    missing: Literal["refuse", "drop"] = "refuse"
-    outside: Literal["refuse", "clip"] = "refuse"
+    path: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the study file's folder
+    rows: Annotated[int, Field(strict=True, ge=1)]  # public, since neighbors differ in one row's values
+    privacy_unit: Text  # whose values one row, or a user's rows, hold
+    user_id: str = ""  # the column of user ids; empty: a row is protected
+    users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
+    missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
+    outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
     columns: tuple[AnalystColumn, ...] = Field(min_length=1)
 
     @field_validator("columns")

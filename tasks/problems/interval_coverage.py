@@ -87,16 +87,10 @@ class IntervalProblem(Problem):
 
 
 class IntervalSimulation(IntervalProblem, RowSimulation):
-    """Intervals for the truth of a simulation.
-
-    Attributes
-    ----------
-    estimates : {"mean", "linear_regression", "glm"}
-        What is estimated.
-    """
+    """Intervals for the truth of a simulation."""
 
     kind: Literal["interval_simulation"]
-    estimates: Literal["mean", "linear_regression", "glm"] = "linear_regression"
+    estimates: Literal["mean", "linear_regression", "glm"] = "linear_regression"  # what is estimated
 
     @property
     def task(self) -> str:

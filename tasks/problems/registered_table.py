@@ -29,27 +29,13 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     With a response the task is its regression on the covariates, linear or of a ``family``; without one it
     is the mean of the covariates. Frames of a flock have all their features and the label by default.
-
-    Attributes
-    ----------
-    response : str
-        Empty for a mean.
-    covariates : tuple of str
-        Empty for the features of frames.
-    family : str
-        Of the generalized linear model; empty for a linear one.
-    units : {"public", "standardised"}
-        By the registry's public centers and scales, or by means and standard deviations of the data, which is
-        not private.
-    analyst_table : AnalystTable or None
-        The study's own table, where it has one; no part of keys, which hold the table's content instead.
     """
 
     response: str = ""
     covariates: Annotated[tuple[str, ...], DISTINCT] = ()
     family: str = ""
-    units: Units
-    analyst_table: AnalystTable | None = Field(default=None, exclude=True)
+    units: Units  # the public ones, or means and standard deviations, which are not private
+    analyst_table: AnalystTable | None = Field(default=None, exclude=True)  # keys hold its content
 
     @field_validator("family")
     @classmethod

@@ -68,13 +68,7 @@ def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialE
 
 
 def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int | None) -> ReferenceAnswer:
-    """Return the maximum of the likelihood, without the columns and classes that have none.
-
-    Raises
-    ------
-    InputError
-        Nothing is left, as for a response that has one value alone.
-    """
+    """Return the maximum of the likelihood, without the columns and classes that have none."""
     # Not above: the keys of problems without a family do not depend on it.
     from dpalgos.models.families import get_family
     from dpalgos.models.risk import Risk, minimize
