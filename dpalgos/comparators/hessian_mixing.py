@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
@@ -115,7 +115,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
         label=_LEAST_EIGENVALUE,
     )[0]
     transcript.may_fail(_MISSED * params.delta, label="the least eigenvalue is smaller than it seems")
-    margin = -float(ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
+    margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
     sure = np.maximum(least - margin * transcript.noise_std(sensitivity, noise.eigenvalue, 1), 0)
     ridge = noise.ridge * row**2
     sketched = gram + np.maximum(ridge - sure, 0)[:, None, None] * np.eye(d)
