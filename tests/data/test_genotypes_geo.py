@@ -4,7 +4,6 @@ import gzip
 import io
 import tarfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,10 +100,6 @@ def test_blank_and_null_calls_are_missing(tmp_path, web):
     assert ref.missing_calls == 2
 
 
-def line_of(lines, start):
-    return next(i for i, line in enumerate(lines) if line.startswith(start))
-
-
 def without(start):
     return lambda lines: [line for line in lines if not line.startswith(start)]
 
@@ -155,12 +150,6 @@ def test_another_layout_is_one_sentence(tmp_path, web, tamper, message):
     )
 
 
-def test_all_calls_missing(tmp_path, web):
-    dataset = served(web, payload_of(series_matrix(np.full((3, N_PEOPLE), MISSING, dtype=np.int8))))
-    with pytest.raises(CorruptSource, match="every call of 14 people at 3 SNPs is missing"):
-        ingest(dataset, tmp_path)
-
-
 def test_the_raw_archive_is_named_as_unsupported(tmp_path, web):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -173,23 +162,3 @@ def test_the_raw_archive_is_named_as_unsupported(tmp_path, web):
             CorruptSource, match=r"archive of raw array files.*CEL or CHP files.*not supported"
         ):
             ingest(dataset, tmp_path / str(len(payload)))
-
-
-def test_a_file_damaged_in_the_store_is_fetched_again(tmp_path, web):
-    dataset = served(web, gzip.compress(payload_of(series_matrix())))
-    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
-    Path(raw.path).write_bytes(Path(raw.path).read_bytes()[:-7])
-    assert fetch(dataset, home=tmp_path, mirror=None, offline=False).origin == "official"
-
-
-def test_the_number_of_people_must_be_the_published_one(tmp_path, web):
-    dataset = replace(served(web, payload_of(series_matrix())), n_rows=387)
-    with pytest.raises(CorruptSource, match="the files hold 14 people, 387 were published"):
-        ingest(dataset, tmp_path)
-
-
-def test_the_registry_names_the_official_address():
-    source = get_dataset("snp_gse106818").sources[0]
-    assert source.url.endswith("/GSE106818/matrix/GSE106818_series_matrix.txt.gz")
-    assert source.checksum_is_unknown
-    assert "RAW.tar" in source.note

@@ -12,7 +12,7 @@ import pytest
 
 from data.dataset import Dataset, Source
 from data.datasets import housing
-from data.errors import CorruptSource, CorruptTable, DataError, StoreError
+from data.errors import CorruptSource, CorruptTable, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.fetch.tables import table_digest
@@ -132,21 +132,6 @@ def test_a_damaged_or_missing_table_is_not_read(tmp_path, small):
     Path(ref.path).unlink()
     with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest housing --again`"):
         read_table(ref)
-
-
-def test_a_full_disk_leaves_nothing(tmp_path, small, monkeypatch):
-    import errno
-
-    dataset, payload = small()
-    raw = raw_of(tmp_path, dataset, payload)
-
-    def fail(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("data.store.folders.os.fsync", fail)
-    with pytest.raises(StoreError, match="the disk is full"):
-        to_parquet(dataset, raw, home=tmp_path / "home")
-    assert [p for p in (tmp_path / "home").rglob("*") if p.is_file()] == []
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ from data.ledger import (
     AnswerPending,
     BudgetExhausted,
     ContentRefused,
-    Ledger,
     LedgerError,
-    Request,
     open_ledger,
 )
 from data.ledger.charges import Holder
@@ -352,9 +350,3 @@ def test_the_environment_names_the_place(monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
     assert open_ledger().place == "host:5433/books"
-
-
-def test_a_request_may_be_made_of_parts(ledger, fits, ask):
-    request = ask()
-    assert Request(**{name: getattr(request, name) for name in request.__dataclass_fields__}) == request
-    assert isinstance(ledger, Ledger)

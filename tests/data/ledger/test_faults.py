@@ -73,27 +73,20 @@ def test_an_unreadable_file_or_key(without_rights):
     refused(Ledger(without_rights).show, "ledger.sqlite cannot be opened")
 
 
-def test_a_file_that_is_no_ledger(home, fits, ask):
-    (home / "ledger.sqlite").write_bytes(b"privacy " * 1000)
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: b"privacy " * 1000, "is not a ledger .*restore it from a backup"),
+        (lambda content: content[:4096] + b"\xff" * (len(content) - 4096), "is damaged; restore it from"),
+        (lambda content: content[:5000], "is damaged|is not a ledger"),
+    ],
+)
+def test_a_damaged_file_and_one_that_is_no_ledger(home, fits, ask, damage, message):
+    path = home / "ledger.sqlite"
+    path.write_bytes(damage(path.read_bytes()))
     ledger = Ledger(home)
     for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
-        refused(use, "is not a ledger .*restore it from a backup")
-
-
-def test_a_damaged_file(home, fits, ask):
-    path = home / "ledger.sqlite"
-    content = bytearray(path.read_bytes())
-    content[4096:] = b"\xff" * (len(content) - 4096)
-    path.write_bytes(content)
-    ledger = Ledger(home)
-    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
-        refused(use, "is damaged; restore it from a backup")
-
-
-def test_a_file_cut_short(home, fits, ask):
-    path = home / "ledger.sqlite"
-    path.write_bytes(path.read_bytes()[:5000])
-    refused(Ledger(home).verify, "is damaged|is not a ledger")
+        refused(use, message)
 
 
 def test_a_folder_in_the_way(tmp_path):
