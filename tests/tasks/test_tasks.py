@@ -2,12 +2,12 @@
 
 import os
 import socket
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
 from unittest.mock import Mock
 
 import pandas as pd
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from data.errors import CorruptSource, Unreachable
 from data.prepare.table_design import read_prepared_table
@@ -214,20 +214,22 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
     assert write_index(tmp_path).stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_blocks_side_by_side_give_the_bytes_of_one_alone(ready, tmp_path):
-    """The limit of BLAS threads is the process's: a block that ends must not lift it for the others."""
-    blocks = find_study("housing").blocks("smoke", replicates=3, seed=1)
-    blocks = [block for block in blocks if block.replicates.panel == "public"]
+ENDED_BLOCK = """
+import threading
+import numpy
+from tasks.run.resources import one_blas_thread
 
-    def values(number, name):
-        path = tmp_path / f"{name}-{number}.parquet"
-        run_block(UNCACHED, blocks[number], ready, str(path))
-        return pd.read_parquet(path)
+def in_a_thread(do, *given):
+    thread = threading.Thread(target=do, args=given)
+    thread.start()
+    thread.join()
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
-    threadpool_limits(4)
-    alone = [values(number, "alone") for number in range(2)]
-    assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {1}
-    threadpool_limits(4)
-    with ThreadPoolExecutor(4) as pool:
-        beside = [pool.submit(values, number % 2, f"beside-{number}") for number in range(8)]
-    assert all(each.result().equals(alone[number % 2]) for number, each in enumerate(beside))
+print(in_a_thread(threadpool_limits, 4), in_a_thread(one_blas_thread))
+"""
+
+
+def test_a_block_that_ends_leaves_the_others_their_one_blas_thread():
+    """The number of threads decides the last bits, and the limit is the process's."""
+    done = subprocess.run([sys.executable, "-c", ENDED_BLOCK], capture_output=True, text=True, check=True)
+    assert done.stdout == "{4} {1}\n"

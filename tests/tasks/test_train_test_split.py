@@ -33,7 +33,7 @@ def cell(name="iht_glm", **params):
     return replace(found, s=params.get("sparsity"))
 
 
-IHT = cell(family="logistic", sparsity=2, n_iterations=20, step_size=2.0)
+IHT = cell(family="logistic", sparsity=2, n_iterations=5, step_size=2.0)
 PRIVATE = cell(
     "dp_sparse_glm", family="logistic", covariate_bound=1.0, sparsity=2, n_iterations=2, step_size=2.0
 )
