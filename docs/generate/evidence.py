@@ -48,7 +48,10 @@ _CELL = ["study", "panel", "epsilon"]
 
 
 def collect(reports: Path) -> pd.DataFrame:
-    """Return the errors of private and reference estimators at the largest n of every panel."""
+    """Return the errors of private and reference estimators at the largest n of every panel.
+
+    Rows of studies without a run stay as they are in the file.
+    """
     found = []
     for study in sorted({study for studies in QUESTIONS.values() for study in studies}):
         if (reports / study / "summary.csv").exists():
@@ -59,7 +62,9 @@ def collect(reports: Path) -> pd.DataFrame:
                 )
             rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
             found.append(_headline(rows).assign(**{key: manifest[key] for key in COLUMNS[-4:]}))
-    return pd.concat(found)[COLUMNS].sort_values(COLUMNS[:9])
+    before = pd.read_csv(FILE, dtype={"form": str})
+    kept = before[~before.study.isin({study for rows in found for study in rows.study})]
+    return pd.concat([kept, *found])[COLUMNS].sort_values(COLUMNS[:9])
 
 
 def _headline(rows: pd.DataFrame) -> pd.DataFrame:
