@@ -34,15 +34,17 @@ COLUMNS = [
     ),
     *("mean", "se", "n_ok", "n_failed", "profile", "replicates", "commit", "started"),
 ]
+# The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
-    "A linear regression": ("regressions",),
-    "A logistic regression": ("fair",),
-    "A regression of counts": ("rand_visits",),
-    "A mean of many columns": ("mean_comparison",),
-    "A difference between groups of which few columns differ": ("snp",),
-    "A sparse regression": ("regression_comparison",),
-    "A regression whose people trust nobody": ("ldp_regression",),
-    "A regression that protects people with all their rows": ("user_regression",),
+    "A linear regression": ("regressions", None),
+    "A logistic regression": ("fair", None),
+    "A regression of counts": ("rand_visits", None),
+    "A mean of many columns": ("mean_comparison", "low-dimensional"),
+    "A mean of which few entries differ from zero": ("mean_comparison", "high-dimensional"),
+    "A difference between groups of which few columns differ": ("snp", None),
+    "A sparse regression": ("regression_comparison", None),
+    "A regression whose people trust nobody": ("ldp_regression", None),
+    "A regression that protects people with all their rows": ("user_regression", None),
 }
 _CELL = ["study", "panel", "epsilon"]
 
@@ -53,7 +55,7 @@ def collect(reports: Path) -> pd.DataFrame:
     Rows of studies without a run stay as they are in the file.
     """
     found = []
-    for study in sorted({study for studies in QUESTIONS.values() for study in studies}):
+    for study in sorted({study for study, _ in QUESTIONS.values()}):
         if (reports / study / "summary.csv").exists():
             manifest = json.loads((reports / study / "manifest.json").read_text())
             if manifest["profile"] == "smoke":
@@ -79,7 +81,10 @@ def _headline(rows: pd.DataFrame) -> pd.DataFrame:
 def pages() -> dict[str, str]:
     """Return the table of decisions and a table of errors for each question."""
     rows = pd.read_csv(FILE, keep_default_na=False, na_values={"epsilon": "", "mean": "", "se": ""})
-    asked = {question: rows[rows.study.isin(studies)] for question, studies in QUESTIONS.items()}
+    asked = {
+        question: rows[(rows.study == study) & ((rows.panel == panel) | (panel is None))]
+        for question, (study, panel) in QUESTIONS.items()
+    }
     asked = {question: part for question, part in asked.items() if len(part)}
     decisions = [_decision(question, part) for question, part in asked.items()]
     columns = ("you want", "take", "intervals", "its error over that of zero", "measured on")
