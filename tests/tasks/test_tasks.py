@@ -217,6 +217,7 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
 ENDED_BLOCK = """
 import threading
 import numpy
+from threadpoolctl import threadpool_info, threadpool_limits
 from tasks.run.resources import one_blas_thread
 
 def in_a_thread(do, *given):
