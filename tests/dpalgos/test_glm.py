@@ -10,13 +10,10 @@ from dpalgos.accounting.composition import certified_epsilon, total_mu
 from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
 from dpalgos.accounting.odometer import spending
-from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_glm import printed_multiplier
 from dpalgos.hardened_release import plan_release
 from dpalgos.models.families import family_names, get_family
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 FAMILIES = {
@@ -55,12 +52,6 @@ def answer(name, X, y, seed=0, **keywords):
 def classes(family):
     """The number of classes where the family has any."""
     return {"n_classes": 3} if family == "multinomial" else {}
-
-
-def silent(name, X, y, **keywords):
-    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
-    estimator = dpalgos.get_estimator(name)
-    return run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)[..., 0]
 
 
 def test_every_family_equals_scikit_learn():

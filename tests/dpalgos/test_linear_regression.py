@@ -7,13 +7,10 @@ import statsmodels.api as sm
 import dpalgos
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
-from dpalgos.api import build_params, run
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
-from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import silent
 
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
 GRADIENT = {**BOUNDS, "n_iterations": 12, "step_size": 0.7}
@@ -23,13 +20,6 @@ def problem(n=500, d=4, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     return X, X @ np.linspace(1, -1, d) + rng.standard_normal(n)
-
-
-def silent(name, X, y, **keywords):
-    estimator = dpalgos.get_estimator(name)
-    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
-    released = run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)
-    return released[:, 0], transcript
 
 
 @pytest.mark.parametrize("collinear", [False, True])
@@ -58,7 +48,7 @@ def test_ols_replicates_on_ill_conditioned_subsets():
 def test_without_noise_it_is_projected_gradient_descent(residual_bound):
     X, y = problem()
     budget = {"epsilon": 1.0, "delta": 1e-5}
-    ours, _ = silent("dp_linear_regression", X, y, **budget, **GRADIENT, residual_bound=residual_bound)
+    ours = silent("dp_linear_regression", X, y, **budget, **GRADIENT, residual_bound=residual_bound)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     clipped = X * np.minimum(1, 1.5 / norms)
     coef = np.zeros(4)

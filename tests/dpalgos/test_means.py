@@ -4,11 +4,9 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.odometer import Spending, spending
-from dpalgos.api import build_params, run
 from dpalgos.mechanisms.peeling import unmet_conditions
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import prune
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 KNOWN = {"mean_bound": 10.0, "std_bounds": (1.0, 1.0)}
@@ -33,12 +31,6 @@ def errors(name, n, d, n_sets, s=None, delta=None, **keywords):
         answer = dpalgos.estimate(name, X, rng=rng, **budget, **keywords).estimate
         found.append(np.linalg.norm(answer - mean))
     return float(np.mean(found))
-
-
-def silent(name, X, **keywords):
-    estimator = dpalgos.get_estimator(name)
-    transcript = dpalgos.release.transcript.Transcript(NoNoise([np.random.default_rng(0)]))
-    return run(estimator, Sample(X), build_params(estimator, keywords), transcript)[:, 0]
 
 
 def certify(name, epsilon, delta, **keywords):

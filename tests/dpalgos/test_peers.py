@@ -14,6 +14,7 @@ from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.mechanisms.coinpress_covariance import whitening
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COEF = np.array([0.5, -0.5, 0.5, 0.5])
@@ -23,13 +24,6 @@ def regression(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, len(COEF)))
     return X, X @ COEF + rng.standard_normal(n)
-
-
-def silent(name, X, y=None, **keywords):
-    estimator = dpalgos.get_estimator(name)
-    transcript = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
-    budget = BUDGET if estimator.private else {}
-    return run(estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript)[:, 0]
 
 
 def typical_error(name, X, y, truth, **keywords):

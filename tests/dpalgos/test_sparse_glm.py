@@ -9,7 +9,7 @@ from scipy.special import expit
 import dpalgos
 from data.simulations.glms import uniform_glm
 from dpalgos.accounting.odometer import spending
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params
 from dpalgos.comparators.screened_sparse_glm import (
     fit_shares,
     instrument_radius,
@@ -18,9 +18,8 @@ from dpalgos.comparators.screened_sparse_glm import (
     screening_multipliers,
 )
 from dpalgos.mechanisms.batched_top_k import batch_shares, batch_sizes
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 THRESHOLDING = {"covariate_bound": 0.8, "sparsity": 2, "n_iterations": 4, "step_size": 3.0}
@@ -30,12 +29,6 @@ SCREENING = {"covariate_bound": 0.8, "sparsity": 3, "n_iterations": 3, "step_siz
 def sample_of(n, d, s, seed=0, family="logistic"):
     data = uniform_glm(np.random.default_rng(seed), n, d, family=family, sparsity=s, single_precision=True)
     return Sample(data.X, data.y), data.truth
-
-
-def silent(name, X, y, **keywords):
-    estimator = dpalgos.get_estimator(name)
-    transcript = Transcript(NoNoise([np.random.default_rng(0)]))
-    return run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)[:, 0]
 
 
 def error(name, sample, truth, seed=0, **keywords):

@@ -5,15 +5,13 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.odometer import spending
-from dpalgos.api import build_params, run
 from dpalgos.central.dp_sparse_linear_regression import step_sensitivity
 from dpalgos.comparators.screened_sparse_regression import moment_sensitivity
 from dpalgos.mechanisms.noisy_iht import planned_multipliers
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.kendall import kendall_tau
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
@@ -27,12 +25,6 @@ def feasible(n, d, rng, s=5):
     coef[:s] = rng.standard_normal(s)
     coef /= np.linalg.norm(coef)
     return X, X @ coef + rng.standard_normal(n), coef
-
-
-def silent(name, X, y, **keywords):
-    estimator = dpalgos.get_estimator(name)
-    transcript = Transcript(NoNoise([np.random.default_rng(0)]))
-    return run(estimator, Sample(X, y), build_params(estimator, keywords), transcript)[:, 0]
 
 
 def errors(n, d, n_sets, names, **shared):

@@ -3,11 +3,7 @@
 import numpy as np
 
 import dpalgos
-from dpalgos.accounting.events import Relation
-from dpalgos.api import build_params, run
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 
@@ -37,7 +33,4 @@ def errors(name, n, d, n_seeds, coef=(0.5, 0.5), **keywords):
 
 def without_noise(name, X, y, **keywords):
     """Return the limit of an estimator in which reports are what they report."""
-    estimator = dpalgos.get_estimator(name)
-    params = build_params(estimator, {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords})
-    transcript = Transcript(NoNoise([np.random.default_rng(0)]), Relation.LOCAL)
-    return run(estimator, Sample(X, y), params, transcript)[:, 0]
+    return silent(name, X, y, **{**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords})

@@ -1,0 +1,18 @@
+"""Runs without noise: what an estimator would answer where every release is exact."""
+
+import numpy as np
+
+import dpalgos
+from dpalgos.accounting.events import Relation
+from dpalgos.api import build_params, run
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+
+
+def silent(name, X, y=None, **keywords):
+    """Return the coefficients; a budget that the estimator needs is given where none is."""
+    estimator = dpalgos.get_estimator(name)
+    budget = {"epsilon": 1.0, "delta": 1e-6} if estimator.private else {}
+    transcript = Transcript(NoNoise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
+    return run(estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript)[..., 0]
