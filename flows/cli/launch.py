@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
+from data.store.code_digest import code_digest
 from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small
 from data.store.home_checks import require_own_home
 from data.store.shared import check_shared_store
@@ -136,7 +137,7 @@ def launch(
         index, left = _run_from_store(studies, given)
         if left:
             with (
-                prefect_server(home(), say=say, when_lost=way_out, meanwhile=_import_flows),
+                prefect_server(home(), say=say, when_lost=way_out, meanwhile=partial(_load, left)),
                 _workers(workers, engine, way_out) as at_once,
             ):
                 index = _run_each(left, given, at_once)
@@ -205,9 +206,14 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     return str(outcome["index"])
 
 
-def _import_flows() -> None:
+def _load(studies: Sequence[str]) -> None:
+    """Load what the flows need, and digest the studies' code; a server takes longer to start."""
     import flows.scorecard
     import flows.study  # noqa: F401
+    import reports.pages.study  # noqa: F401 (what draws, too)
+
+    code = {module for study in studies if study != SCORECARD for module in find_study(study).modules()}
+    code_digest(["tasks.run.run_block", "tasks.report.render", *code], of_page=True)
 
 
 def _check_tables(studies: Sequence[str], reports: Path) -> None:

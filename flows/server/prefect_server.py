@@ -95,7 +95,7 @@ def prefect_server(
             stack.enter_context(client_environment(settings))
             server = server_process(home, port, inherited | WITHOUT_SCHEDULES)
             try:
-                server.start(partial(answers, api_url), meanwhile)
+                server.start(lambda: _listens(port) and answers(api_url), meanwhile)
             except ServerError as error:
                 remedy = f"if its database is damaged, delete {home / 'prefect'}: that loses no result"
                 raise ServerError(f"{error}; run the same command again, or, {remedy}") from None
@@ -132,6 +132,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    """Say whether somebody listens on a loopback port; cheaper than a request."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def _tell_when_dead(server: ChildProcess, when_lost: Say) -> None:
