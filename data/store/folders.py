@@ -151,13 +151,7 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
     The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
     the folder is flushed as well. After any error the hidden file is gone and `path` is as before.
     ``content`` may be a function that writes to the open file; it may verify what it wrote, for what it
-    raises is passed on. A private file can be read by its owner alone.
-
-    Raises
-    ------
-    StoreError
-        The disk is full, read-only or forbidden, a file stands where a folder is needed, or anything but a
-        regular file stands where the file should go.
+    raises is passed on. A private file can be read by its owner alone. Anything but a regular file stays.
     """
     _check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

@@ -22,34 +22,18 @@ _ON_ITS_WAY = 86_400.0  # seconds in which a shared file without a record may st
 class CacheEntry:
     """A stored result of a task.
 
-    Attributes
-    ----------
-    name : str
-        Its cache key.
-    state : str
-        ``"current"``; ``"stale"``: made by other code, or its report was replaced since; ``"damaged"``:
-        its record or file is not whole.
-    bytes : int
-        Of the record, its file and those beside it.
-    path : str
-        Of its file; empty if the record cannot be read.
-    used : str
-        When it was made or last found; UTC, ISO 8601.
-    what, where : str
-        Of a block, its study, size and estimators, and the machine and process that computed it last; empty
-        for other results.
-    seconds : float or None
-        What that took, by the clock.
+    It is stale if other code made it or its report was replaced since, and damaged if its record or file is
+    not whole. ``what`` and ``where`` are empty but for a block.
     """
 
-    name: str
-    state: str
-    bytes: int
-    path: str
-    used: str
-    what: str = ""
-    where: str = ""
-    seconds: float | None = None
+    name: str  # its cache key
+    state: str  # "current", "stale" or "damaged"
+    bytes: int  # of the record, its file and those beside it
+    path: str  # of its file; empty if the record cannot be read
+    used: str  # when it was made or last found; UTC, ISO 8601
+    what: str = ""  # study, size and estimators
+    where: str = ""  # the machine and process that computed it last
+    seconds: float | None = None  # that it took, by the clock
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -109,13 +93,6 @@ def prune_shared(*, everything: bool, keep: int | None = None) -> tuple[int, int
     With `keep`, what is current goes as well, the oldest first, until so many bytes are left. Files of the
     cache that no record names go once they are a day old: another machine may be writing them. Prepared
     tables and reports stay. A run that misses what went computes it again.
-
-    Raises
-    ------
-    SpecError
-        If there is no shared store.
-    StoreError
-        If it cannot be used.
     """
     if not shared_address():
         raise SpecError(f"--store needs the address of a shared store; set {VARIABLE}, or leave it out")

@@ -156,12 +156,8 @@ def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[
 def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[None]:
     """Hold a file of `home` locked; where another process has it, `taken` gets its number, and then wait.
 
-    The lock belongs to the open file, so the kernel frees it however the process ends.
-
-    Raises
-    ------
-    StoreError
-        If `home` is on a network file system, where locks are not to be trusted, or another account's.
+    The lock belongs to the open file, so the kernel frees it however the process ends. A home on a network
+    file system, where locks are not to be trusted, or of another account is refused.
     """
     require_local_disk("DPCOST_HOME", home)
     require_own_home(home)

@@ -49,15 +49,7 @@ def with_evidence(studies: list[str]) -> list[str]:
 
 
 def find_study(name: str) -> StudySpec:
-    """Return a study by name, or by the path of a ``.toml`` file.
-
-    Raises
-    ------
-    SpecError
-        If there is none of that name (the message names the nearest match), or the file is wrong.
-    DataError
-        If its dataset, or a column of it, is unknown.
-    """
+    """Return a study by name, or by the path of a ``.toml`` file."""
     known = [*study_names(), SCORECARD]
     if name == SCORECARD:
         raise SpecError(
@@ -81,13 +73,7 @@ def find_study(name: str) -> StudySpec:
 
 
 def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:
-    """Refuse a cell that goes with another task, or that the study does not have at this profile.
-
-    Raises
-    ------
-    SpecError
-        If so; the message names the nearest match.
-    """
+    """Refuse a cell that goes with another task, or that the study does not have at this profile."""
     if cell is None:
         return
     if task != "run_block":

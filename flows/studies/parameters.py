@@ -130,15 +130,7 @@ def check_studies(*studies: str) -> None:
 
 
 def reports_folder(out: str | None, study: str = "") -> Path:
-    """Return the folder of the reports: any for the command line, one below ``reports/out`` for the server.
-
-    `study` is whose report goes in there.
-
-    Raises
-    ------
-    SpecError
-        If a run of the server would write elsewhere.
-    """
+    """Return the folder of a report: any for the command line, one below ``reports/out`` for the server."""
     if not from_server():
         return (Path(out) if out else REPORTS).resolve()
     folder = REPORTS / out if out else REPORTS

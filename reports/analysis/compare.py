@@ -14,12 +14,8 @@ _CLEAR = 3.0  # standard errors of the difference
 def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
     """Compare two results tables cell by cell.
 
-    Returns
-    -------
-    dict
-        ``identical`` (every value), ``cells`` in both, ``only_first``, ``only_second``, and ``different``:
-        cells whose means differ by more than three standard errors of the difference, or whose status or
-        certified ε differs.
+    ``different`` are cells whose means differ by more than three standard errors of the difference, or whose
+    status or certified ε differs.
     """
     left, right = (summarize(table).set_index(_KEYS) for table in (first, second))
     both = left.index.intersection(right.index)

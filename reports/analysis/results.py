@@ -111,23 +111,7 @@ class ResultsError(ValueError):
 
 
 def validate_results(df: pd.DataFrame) -> pd.DataFrame:
-    """Check a results table against the contract.
-
-    Parameters
-    ----------
-    df : DataFrame
-        A results table; the columns may come in any order.
-
-    Returns
-    -------
-    DataFrame
-        The same rows with columns in the contract's order and of the contract's types.
-
-    Raises
-    ------
-    ResultsError
-        If a column is missing or unknown, a value is not allowed, or a rule of the table is broken.
-    """
+    """Return a results table in the contract's order and types; refuse one that breaks a rule."""
     missing = [name for name in COLUMNS if name not in df.columns]
     unknown = [str(name) for name in df.columns if name not in COLUMNS]
     for what, names in (("lacks the", missing), ("has unknown", unknown)):
@@ -182,20 +166,11 @@ def to_parquet_bytes(df: pd.DataFrame) -> bytes:
 
 
 def summarize(df: pd.DataFrame) -> pd.DataFrame:
-    """Summarize the repetitions of every cell and metric.
+    """Return a row per cell and metric of a valid results table, in the order of first appearance.
 
-    Parameters
-    ----------
-    df : DataFrame
-        A valid results table.
-
-    Returns
-    -------
-    DataFrame
-        A row per cell × metric, in the order of first appearance. `mean, median, q10, q90` and the
-        standard error `se` = sd / √n_ok come from the repetitions that succeeded; `se` is NaN for a
-        single one. Certified and audited ε are the largest over repetitions, `message` every
-        distinct message, `status` "ok" or the first other status.
+    `mean, median, q10, q90` and the standard error `se` = sd / √n_ok come from the repetitions that
+    succeeded; `se` is NaN for a single one. Certified and audited ε are the largest over repetitions,
+    `message` every distinct message, `status` "ok" or the first other status.
     """
     if df.empty:
         return pd.DataFrame(columns=list(SUMMARY_COLUMNS))

@@ -122,17 +122,10 @@ class Series:
 
 @dataclass(frozen=True)
 class View:
-    """The summary of a study's headline metric, with the words of its page.
-
-    Attributes
-    ----------
-    page : StudyPage
-    table : DataFrame
-        `summarize`'s rows of the headline metric with the columns `role` and `x` added.
-    """
+    """The summary of a study's headline metric, with the words of its page."""
 
     page: StudyPage
-    table: pd.DataFrame
+    table: pd.DataFrame  # rows of `summarize` with the columns role and x
     _series: dict[Setting | None, tuple[Series, ...]] = field(default_factory=dict)
 
     @classmethod
