@@ -124,6 +124,11 @@ def changed(value, other):
     return differs.reshape(len(differs), -1).any(axis=1)
 
 
+def test_every_generalized_linear_model_is_tested_in_another_family():
+    models = {estimator.name for estimator in dpalgos.catalog() if estimator.task == "glm"}
+    assert {form.name for form, _ in FAMILIES} == models
+
+
 @every_family
 def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration):
     """And the same releases; what cannot be streamed is refused in one sentence."""
