@@ -235,9 +235,13 @@ class Ledger:
             return rules.charge_of(chain, charge_id)
 
     def release_of(self, charge_id: str) -> Mapping[str, Any] | None:
-        """Return the stored answer to a charge, or ``None`` if there is none."""
+        """Return the stored answer to a charge, or ``None`` if there is none or it waits for approval."""
+        charge = self._charge_of(charge_id)
+        return None if charge.is_held else charge.release
+
+    def _charge_of(self, charge_id: str) -> Charge:
         with self._reading() as chain:
-            return rules.charge_of(chain, charge_id).release
+            return rules.charge_of(chain, charge_id)
 
     def budget(self, name: str) -> TotalBudget:
         """Return the total budget of a dataset, or refuse a name that was never opened."""
@@ -305,7 +309,7 @@ class Ledger:
         while (left := deadline - time.monotonic()) > 0 and charge.holder.may_answer():
             time.sleep(min(pause, left))
             pause = min(2 * pause, LAST_POLL)
-            if self.release_of(charge.id) is not None:
+            if self._charge_of(charge.id).release is not None:
                 return
 
     @contextmanager

@@ -134,15 +134,14 @@ class Charge:
 class Verdict:
     """Whether one more charge fits into a budget, and the figures that a refusal shows.
 
-    Spent is what the charges so far cost together, by the caller's composition; left is what could still be
-    asked, if there is a simple figure for it.
+    Spent is what the charges so far cost together, by the caller's composition; the note says more, if there
+    is more to say.
     """
 
     accepted: bool
     spent_epsilon: float
     spent_delta: float
-    left_epsilon: float | None = None
-    left_delta: float | None = None
+    note: str = ""
 
 
 def require_name(what: str, name: str) -> None:

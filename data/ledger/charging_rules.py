@@ -169,15 +169,11 @@ def require_fits(
         raise TypeError(f"fits must return a Verdict, got {type(verdict).__name__}")
     if verdict.accepted is True:
         return
-    left = ""
-    if verdict.left_epsilon is not None:
-        left = f"; left is epsilon {max(0.0, verdict.left_epsilon):g}"
-        if verdict.left_delta is not None:
-            left += f", delta {max(0.0, verdict.left_delta):g}"
+    note = f"; {verdict.note}" if verdict.note else ""
     raise BudgetExhausted(
         f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
         f"epsilon {verdict.spent_epsilon:g}, delta {verdict.spent_delta:g} in {len(previous)} charges; asked "
-        f"is epsilon {new.epsilon:g}, delta {new.delta:g}{left}: ask for less, or use the answers that were "
+        f"is epsilon {new.epsilon:g}, delta {new.delta:g}{note}: ask for less, or use the answers that were "
         "released"
     )
 

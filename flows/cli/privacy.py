@@ -140,6 +140,8 @@ def release(
         f"spent of the budget: epsilon {answer.spent_epsilon:.4g} of {answer.budget_epsilon:g} "
         f"at delta {answer.budget_delta:g}"
     )
+    if answer.spent_note:
+        typer.echo(answer.spent_note)
 
 
 def _approve(charge: str | None) -> None:
@@ -256,14 +258,15 @@ def _file_of(study: Path) -> Path | None:
 def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
     """Show budgets and charges."""
     from data.ledger import open_ledger
-    from tasks.release.draw import charged_unit, spent_epsilon
+    from tasks.release.draw import charged_unit, spent_epsilon, why_more
 
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
     for row in ledger.show(name):
         charges = ledger.charges(row["name"])
         spent = spent_epsilon(charges, row["delta"])
-        rows.append({**row, "epsilon_spent": spent, "unit": charged_unit(charges)})
+        facts = {"unit": charged_unit(charges), "note": why_more(charges, row["delta"])}
+        rows.append({**row, "epsilon_spent": spent, **facts})
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -276,6 +279,8 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
         for charge in row["charges"]:
             asked = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
             typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
+        if row["note"]:
+            typer.echo(f"  {row['note']}")
     if not rows:
         typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
 

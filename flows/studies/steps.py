@@ -6,6 +6,7 @@ Prefect is not imported here: a run of which everything is stored needs none, se
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import time
 from typing import Any, NamedTuple, Protocol
 
 import dpalgos
@@ -182,8 +183,12 @@ class StudySteps:
 
     def run_blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks in parallel, the longest first; return their records in the order of the blocks."""
-        jobs = [self._job(block, designs[block.replicates.panel]) for block in blocks]
-        return self._tasks.run_all(run_block, jobs, self.spec.name)
+        jobs, began = [self._job(block, designs[block.replicates.panel]) for block in blocks], time()
+        parts = self._tasks.run_all(run_block, jobs, self.spec.name)
+        files = [located(part) for part in parts]
+        new = sum(path.exists() and path.stat().st_mtime >= began for path in files)
+        self._context["blocks"] = {"computed": new, "stored": len(parts) - new}
+        return parts
 
     def limit_by_deletion(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Compute how far each dataset moves an answer by itself, on one panel that reads it."""

@@ -152,7 +152,9 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         steps.append(("Designs", panels[:4]))
     cells = count(view.table["cell"].nunique(), "cell")
     seed = f"seed {manifest['seed']}" if "seed" in manifest else ""
-    steps.append(("Blocks of cells", [cells, _run_line(view), seed]))
+    made = manifest.get("blocks")
+    blocks = f"{count(made['computed'], 'block')} computed, {made['stored']} from the cache" if made else ""
+    steps.append(("Blocks of cells", [cells, blocks, _run_line(view), seed]))
     commit = f"commit {str(manifest['commit'])[:12]}" if manifest.get("commit") else ""
     return [*steps, ("This page", [when(manifest.get("finished", "")), commit])]
 

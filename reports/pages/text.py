@@ -128,7 +128,7 @@ def safe_href(address: str) -> str:
 
 # What the page says of a manifest in its own words.
 _SHOWN = {
-    *("budgets", "command", "finished", "machine", "not_run", "earlier_contents", "profile"),
+    *("blocks", "budgets", "command", "finished", "machine", "not_run", "earlier_contents", "profile"),
     *("rerun_commands", "started", "warning"),
 }
 _NAMES = {"sha256": "SHA-256", "python": "Python", "packages": "Packages"}

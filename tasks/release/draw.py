@@ -19,7 +19,7 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.typing import FloatArray
 from dpalgos.until_plan import UntilPlan, plan_until
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
-from tasks.release.record import record_of
+from tasks.release.record import facts_at_charge, record_of
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
 from tasks.release.wish import Wish, draw_wish, reservation
@@ -48,6 +48,8 @@ class Answer:
         Its number in the ledger.
     spent_epsilon, budget_epsilon, budget_delta : float
         The dataset's total, and its budget.
+    spent_note : str
+        Why the total is more than the sum of the charges, if it is.
     interval : dict
         Column → lower and upper end, if the request has a level; null ends where no honest one exists.
     interval_note : str
@@ -70,6 +72,7 @@ class Answer:
     spent_epsilon: float
     budget_epsilon: float
     budget_delta: float
+    spent_note: str
     interval: dict[str, list[float | None]]
     interval_note: str
     risk: dict[str, Any]
@@ -125,6 +128,7 @@ def release(
     _check_plan(plan, epsilon, delta)
     _warn_of_large_delta(delta, rows.n_users or rows.n_rows, "users" if rows.n_users else "rows")
     check_data(plan.estimator, plan.params, sample)
+    facts = facts_at_charge(plan.events, plan.cost.rho, delta)
     request = Request(
         dataset=asked.dataset.name,
         fingerprint=rows.content,
@@ -147,6 +151,7 @@ def release(
             "releases": [event.label for event in plan.events],
             **({"attempts": reservation(plan)} if isinstance(plan, UntilPlan) else {}),
             "unit": f"user by {asked.columns.user_id}" if asked.columns.user_id else "row",
+            "facts": facts,
         },
     )
 
@@ -161,6 +166,7 @@ def release(
             accepted=total <= budget.epsilon * (1 + 1e-9),
             spent_epsilon=spent_epsilon(charges, budget.delta),
             spent_delta=budget.delta if charges else 0.0,
+            note=why_more([*charges, new], budget.delta),
         )
 
     charge = ledger.charge(request, fits, again=again, allow_new_content=allow_new_content, hold_by=hold_by)
@@ -184,7 +190,8 @@ def release(
         made["sentence"] = wish.sentence(epsilon=charge.epsilon, most=epsilon, **made)
         made |= {"max_epsilon": epsilon, "charged_epsilon": charge.epsilon}
     shown = {} if charge.is_held else charge.release
-    spent = spent_epsilon(ledger.charges(budget.name), budget.delta)
+    charges = ledger.charges(budget.name)
+    spent = spent_epsilon(charges, budget.delta)
     estimate = _in_order(rows.units.names, shown.get("estimate", {}))
     intervals = dict(shown.get("interval", {}))
     interval_note = str(shown.get("interval_note", ""))
@@ -193,8 +200,9 @@ def release(
         asked=asked,
         study=study,
         n_units=rows.n_users or rows.n_rows,
-        events=plan.events,
-        promised=(epsilon, plan.cost.rho),
+        promised=epsilon,
+        # A charge of a version that did not store them has today's, without the software of then.
+        facts=charge.accounting.get("facts", {**facts, "software": {}}),
         charge=charge,
         budget=(spent, budget.epsilon, budget.delta),
         head=ledger.head(),
@@ -212,6 +220,7 @@ def release(
         spent_epsilon=spent,
         budget_epsilon=budget.epsilon,
         budget_delta=budget.delta,
+        spent_note=why_more(charges, budget.delta),
         interval=intervals,
         interval_note=interval_note,
         risk=record.release.risk,
@@ -261,6 +270,19 @@ def spending_of(charges: Sequence[Charge]) -> Spending:
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     """Return the ε at δ that all charges together prove, lost answers included."""
     return spending_of(charges).epsilon(delta)
+
+
+def why_more(charges: Sequence[Charge], delta: float) -> str:
+    """Say why charges cost more together than their ε add up to; empty where they do not."""
+    total, added = spending_of(charges), sum(charge.epsilon for charge in charges)
+    pure = [charge for charge in charges if charge.accounting["pure_epsilon"] is not None]
+    if not 0 < len(pure) < len(charges) or total.epsilon(delta) <= added * (1 + 1e-9):
+        return ""
+    return (
+        f"together the charges cost epsilon {total.epsilon(delta):.4g}, more than the {added:.4g} to which "
+        f"they add up: {len(pure)} of {len(charges)} are of pure ε, which next to Gaussian ones counts as "
+        "ρ = ε²/2; keep to one kind of noise"
+    )
 
 
 def charged_unit(charges: Sequence[Charge]) -> str | None:

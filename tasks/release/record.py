@@ -175,14 +175,29 @@ class ReleaseRecord(Strict):
     release: ReleaseEntry
 
 
+def facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[str, Any]:
+    """Return what a later version might say otherwise of a release, to be stored with its charge."""
+    return {
+        "rho": rho,
+        "events": [entry.model_dump() for entry in _entries(events)],
+        "risk": risk_of_events(events, delta).to_dict(),
+        "software": {
+            "dpcost": _version("dpcost") or dpalgos.__version__,
+            "opendp": _version("opendp"),
+            "numpy": _version("numpy"),
+            "python": platform.python_version(),
+        },
+    }
+
+
 def record_of(
     *,
     estimator: Estimator,
     asked: ReleaseConfig,
     study: StudySpec | None,
     n_units: int,
-    events: Sequence[Event],
-    promised: tuple[float, float],
+    promised: float,
+    facts: dict[str, Any],
     charge: Charge,
     budget: tuple[float, float, float],
     head: str,
@@ -193,12 +208,12 @@ def record_of(
 ) -> ReleaseRecord:
     """Build the record of a release.
 
-    ``promised`` is what was promised before the answer, ε and ρ of all events; ``budget`` is spent ε, whole ε
-    and δ of the dataset.
+    ``promised`` is the ε that was promised before the answer, ``facts`` what `facts_at_charge` returned then;
+    ``budget`` is spent ε, whole ε and δ of the dataset.
     """
     relation = estimator.relation or Relation.CENTRAL
     spent, whole, budget_delta = budget
-    mechanisms = _entries(events)
+    mechanisms = tuple(EventEntry(**entry) for entry in facts["events"])
     pure = charge.delta == 0
     return ReleaseRecord(
         deployment=RegistryDeployment(
@@ -221,9 +236,7 @@ def record_of(
                 privacy_unit=relation.unit_of_privacy.capitalize(),
                 privacy_unit_description=f"{relation.neighboring_relation}: {_GOES_BACK[relation]}"
                 + (f"; users by the column {asked.columns.user_id}" if asked.columns.user_id else ""),
-                privacy_parameters=RegistryParameters(
-                    epsilon=promised[0], delta=charge.delta, rho=promised[1]
-                ),
+                privacy_parameters=RegistryParameters(epsilon=promised, delta=charge.delta, rho=facts["rho"]),
                 privacy_parameters_description=(
                     f"the largest budget of a sequence; {until['sentence']}"
                     if until
@@ -260,12 +273,12 @@ def record_of(
             interval_note=interval_note if answer is not None else "",
             events=mechanisms,
             public=_public(asked, study, n_units, relation),
-            risk=risk_of_events(events, charge.delta).to_dict(),
+            risk=facts["risk"],
             until=until or None,
             ledger=LedgerEntry(
                 charge=charge.id,
                 charged=charge.charged,
-                epsilon_charged=promised[0] if answer is None else charge.epsilon,
+                epsilon_charged=promised if answer is None else charge.epsilon,
                 epsilon_spent=spent,
                 epsilon_budget=whole,
                 delta_budget=budget_delta,
@@ -273,12 +286,7 @@ def record_of(
             ),
             hardened_noise="integer noise on a public grid from OpenDP's exact samplers, with randomness of "
             "the operating system; rounding is counted in the sensitivity",
-            software={
-                "dpcost": _version("dpcost") or dpalgos.__version__,
-                "opendp": _version("opendp"),
-                "numpy": _version("numpy"),
-                "python": platform.python_version(),
-            },
+            software=facts["software"],
         ),
     )
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pandas as pd
 
 import dpalgos
-from dpalgos.accounting.risk import risk_of_budget
+from dpalgos.accounting.risk import risk_of_events
 from dpalgos.audit.deletion_shifts import two_point_bound
 from reports.analysis.results import DELETION_SHIFT
 from reports.numbers import num
@@ -26,6 +26,7 @@ from reports.page import (
 from tasks.problems.abilities import DrawsFromPopulation, HasFindings, PredictsErrors, ReadsTable
 from tasks.problems.problem import Problem
 from tasks.report.attack_facts import attack_facts
+from tasks.report.budget_split import released_events
 from tasks.report.data_cards import data_cards
 from tasks.rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
@@ -97,21 +98,24 @@ def build_page(
         warning=manifest.get("warning", ""),
         measured=problem.measured,
         data_cards=data_cards(spec, manifest),
-        risk=_risk(spec, estimators),
+        risk=_risk(spec),
         kind=spec.task,
     )
 
 
-def _risk(spec: StudySpec, estimators: Sequence[EstimatorSpec]) -> str:
-    """Say what an answer of the headline's ε and δ lets an attacker learn."""
-    entries = [dpalgos.get_estimator(item.name) for item in estimators]
-    units = [entry.unit_of_privacy for entry in entries if entry.privacy_model != "none"]
-    head = spec.headline
-    if not units:
-        return ""
+def _risk(spec: StudySpec) -> str:
+    """Say what the most revealing private answer of the headline lets an attacker learn, from its events."""
+    head, panel = spec.headline, spec.head_panel
     delta = delta_at(head.delta, head.n)
-    risk = risk_of_budget(head.epsilon, delta, units[0])
-    return f"At ε = {head.epsilon:g} and δ = {num(delta)}, {risk.sentence}."
+    risks = [
+        (risk_of_events(released_events(spec, panel, item), delta), dpalgos.get_estimator(item.name).title)
+        for item in spec.estimators_of(panel)
+        if item.calibrations
+    ]
+    if not risks:
+        return ""
+    risk, title = max(risks, key=lambda each: each[0].log_odds)
+    return f"Most is learned from {title}: at ε = {head.epsilon:g} and δ = {num(delta)}, {risk.sentence}."
 
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:

@@ -31,8 +31,8 @@ def build_manifest(
     """Return the manifest as plain data.
 
     ``context`` holds ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``,
-    ``command`` and ``started`` of the run; ``not_run``, panel → why, where some did not; and
-    ``earlier_contents``.
+    ``command`` and ``started`` of the run; ``not_run``, panel → why, where some did not;
+    ``blocks``, how many were computed and how many were stored; and ``earlier_contents``.
     """
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
@@ -56,6 +56,7 @@ def build_manifest(
             for (estimator, form), shares in budget_split(spec).items()
         ],
         "not_run": context.get("not_run", {}),
+        "blocks": context.get("blocks", {}),
         "earlier_contents": context.get("earlier_contents", []),
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [

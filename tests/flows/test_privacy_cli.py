@@ -182,6 +182,21 @@ def test_a_pure_budget_shows_what_is_spent_and_takes_no_gaussian_noise(dpcost, d
     assert (shown[0]["epsilon_spent"], shown[0]["charges"]) == (0.0, [])
 
 
+def test_a_pure_answer_next_to_a_gaussian_one_is_said_to_cost_more_than_both(dpcost, data, config):
+    opened(dpcost, epsilon=3)
+    asked = {"params": 'noise = "cubes"', "bounds": "lower = -1.0\nupper = 1.0"}
+    status, out, _ = ask(dpcost, data, config(**asked), "--json", estimator="box_mean", epsilon=0.4)
+    assert status == 0
+    assert not json.loads(out)["spent_note"]
+    found = json.loads(ask(dpcost, data, config(), "--json", epsilon=0.1)[1])
+    assert found["spent_epsilon"] > 0.5
+    assert "0.5" in found["spent_note"]
+    assert found["spent_note"] in dpcost("ledger", "show")[1]
+    status, _, err = ask(dpcost, data, config(**asked), estimator="box_mean", epsilon=1.4)
+    assert status == 2
+    assert "1.9" in err  # to which the charges add up
+
+
 def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
     opened(dpcost)
     rng = np.random.default_rng(0)
@@ -471,6 +486,20 @@ def test_a_record_of_a_release_fits_its_schema_and_holds_no_private_value_and_no
         )
         assert ("ex post" in loss["privacy_parameters_description"].replace("-", " ")) == bool(number)
         assert {each["what"] for each in record["release"]["public"]} >= {"number of rows", "value_bound"}
+
+
+def test_the_record_of_a_stored_answer_names_the_software_that_drew_it(
+    dpcost, data, config, tmp_path, monkeypatch
+):
+    opened(dpcost)
+    software = []
+    for installed in ("1.2.3", "9.9.9"):
+        monkeypatch.setattr("tasks.release.record.version", lambda package, installed=installed: installed)
+        assert ask(dpcost, data, config(), "--record", tmp_path / installed)[0] == 0
+        record = json.loads((tmp_path / installed / "release.json").read_text())
+        software.append(record["release"]["software"])
+    assert software[0] == software[1]
+    assert software[0]["dpcost"] == "1.2.3"
 
 
 MECHANISMS = """

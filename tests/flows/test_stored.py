@@ -82,6 +82,8 @@ def test_it_ends_with_the_same_report_and_is_in_the_journal(ran, capsys, monkeyp
     assert done.headline
     assert report.stat().st_mtime_ns == before
     assert "4 blocks, all from the cache" in capsys.readouterr().err
+    manifest = json.loads(report.with_name("manifest.json").read_text())
+    assert manifest["blocks"] == {"computed": 4, "stored": 0}  # by the run that wrote the page
     (entry,) = journal.history(ran.project.home)
     assert (entry.status, entry.profile, entry.study) == ("completed", "smoke", str(ran.project.study))
 

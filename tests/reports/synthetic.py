@@ -247,6 +247,7 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             "command": "dpcost run housing --profile standard --seed 20240501",
             "commit": "745a704",
             "seed": 20240501,
+            "blocks": {"computed": 3, "stored": 9},
             "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
             "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},
         },

@@ -208,6 +208,7 @@ def test_page_answers_in_order(files):
         "745a704",
         "20240501",
         "numpy 2.4.0",
+        "3 blocks computed, 9 from the cache",
         "dpcost rerun housing",
         "48 s",
         "census block group",
