@@ -163,7 +163,7 @@ async function draw() {
     for (const point of line.points) {
       if (point.y === null || point.row.n_failed) sets.failed.push({ x: point.x, y: point.y === null ? high : Math.min(point.y, high), c, tip: tip(line, point) });
     }
-    if (flat.length) wanted.push({ text: brief, c: ink, x: flat[flat.length - 1].x, y: flat[flat.length - 1].y });
+    if (flat.length) wanted.push({ text: brief, line: line.index, c: ink, x: flat[flat.length - 1].x, y: flat[flat.length - 1].y });
   }
   guides.forEach((guide, key) => {
     const inside = guide.points.filter(([x, y]) => y >= low && y <= high && x >= range[0] && x <= range[1]);
@@ -175,7 +175,7 @@ async function draw() {
   if (wide) {
     const places = spread(wanted.map((label) => py(label.y)), 15, height + 8);
     wanted.forEach((label, key) => {
-      sets.labels.push({ px: width + 16, py: places[key], text: label.text, c: label.c });
+      sets.labels.push({ px: width + 16, py: places[key], text: label.text, line: label.line, c: label.c });
       [[px(label.x) + 4, py(label.y)], [width + 2, py(label.y)], [width + 14, places[key]]].forEach(([x, y], i) =>
         sets.leaders.push({ px: x, py: y, key, i, c: label.c }));
     });
@@ -187,6 +187,7 @@ async function draw() {
     if (view) view.finalize();
     const options = { mode: "vega", actions: false, renderer: "svg", hover: true, tooltip: point, defaultStyle: false, logLevel: 1 };
     view = (await vegaEmbed(box, data.specs[scale], options)).view;
+    view.addEventListener("click", (event, item) => $("lines").querySelector(`[data-line="${item?.datum?.line}"]`)?.click());
   }
   view.signal("x_low", range[0]).signal("x_high", range[1]).signal("y_low", low).signal("y_high", high).signal("x_ticks", ticks);
   view.width(width).height(height);

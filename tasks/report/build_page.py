@@ -115,7 +115,8 @@ def _risk(spec: StudySpec) -> str:
     if not risks:
         return ""
     risk, title = max(risks, key=lambda each: each[0].log_odds)
-    return f"Most is learned from {title}: at ε = {head.epsilon:g} and δ = {num(delta)}, {risk.sentence}."
+    sentence = risk.sentence.replace(f"{risk.delta:.2g}", num(risk.delta))
+    return f"Most is learned from {title}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
 
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:

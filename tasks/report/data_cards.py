@@ -42,7 +42,7 @@ def _column(column: Column) -> tuple[str, str, str, str, str]:
     return (
         column.name,
         column.unit,
-        f"{column.lower:,.10g} to {column.upper:,.10g}",
+        f"{column.lower:,.10g} to {column.upper:,.10g}".replace("-", "−"),
         scaled,
         column.bounds_source,
     )

@@ -51,6 +51,14 @@ box.click();
 await pause(300);
 seen.left = page.querySelectorAll("#view-table tbody tr").length;
 seen.address = view.location.hash;
+const name = page.querySelectorAll("#lines label")[1].textContent.trim().slice(2);
+const texts = [...page.querySelectorAll("#live-chart .mark-text text")];
+const named = texts.find((text) => text.textContent === name);
+named.dispatchEvent(new view.MouseEvent("click", { bubbles: true }));
+await pause(300);
+seen.clicked = page.querySelectorAll("#view-table tbody tr").length;
+page.querySelectorAll("#lines input")[1].click();
+await pause(300);
 seen.labeled = [...page.querySelectorAll("select, #lines input")].every((one) => one.labels.length === 1);
 page.querySelectorAll("#view-table th button")[0].click();
 await pause(300);
@@ -116,6 +124,7 @@ def test_controls_change_the_marks_the_table_and_the_address(files, tmp_path):
     assert seen["first"] != seen["second"]
     assert seen["columns"][1:5] == ["0.2", "0.5", "1", "2"]
     assert seen["left"] == seen["rows"] - 1
+    assert seen["clicked"] == seen["left"] - 1  # after a click on a name in the chart
     assert "axis=epsilon" in seen["address"]
     assert "epsilon=2" in seen["address"]
     assert seen["labeled"] is True
