@@ -144,7 +144,7 @@ def additive(epsilon, delta):
         accepted = spent_epsilon + new.epsilon <= epsilon * (
             1 + 1e-12
         ) and spent_delta + new.delta <= delta * (1 + 1e-12)
-        return Verdict(accepted, spent_epsilon, spent_delta, epsilon - spent_epsilon, delta - spent_delta)
+        return Verdict(accepted, spent_epsilon, spent_delta)
 
     return fits
 
