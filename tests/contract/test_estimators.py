@@ -30,6 +30,10 @@ COEF = np.array([1.0, -0.5, 0.25])
 every = pytest.mark.parametrize(("estimator", "calibration"), EVERY, **IDS)
 every_family = pytest.mark.parametrize(("estimator", "calibration"), EVERY + FAMILIES, **IDS)
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
+# How noise is drawn does not depend on the family.
+in_one_family = pytest.mark.parametrize(
+    ("estimator", "calibration"), [case for case in PRIVATE if case not in FAMILIES], **IDS
+)
 # What the keywords' parsers and the catalog say does not depend on form and calibration.
 once = pytest.mark.parametrize(
     ("estimator", "calibration"),
@@ -262,7 +266,7 @@ def choices(event, scores, chosen, allowed):
         np.put_along_axis(left, winners[None].astype(int), False, axis=0)
 
 
-@private
+@in_one_family
 def test_noise_and_selections_follow_their_declared_laws(estimator, calibration):
     """Noise has its scale; candidates win as often as noisy maxima drawn here at the charged ε."""
     X, y = problem(200)
