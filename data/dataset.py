@@ -1,5 +1,6 @@
 """What a dataset states about itself: where it lies, how it is checked, and what is public about it."""
 
+import dataclasses
 import difflib
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
@@ -12,14 +13,15 @@ from data.errors import DataError
 PACKAGED = "package://"  # how the address of a file inside an installed package begins
 FRAME_LABEL = "label"  # the column of a stored frame's label
 
-_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+# A dataset checks its parts, too, so that all of its faults are found at once.
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid", revalidate_instances="always")
 
 Text = Annotated[str, Field(min_length=1)]
 Checksum = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 Digits = Annotated[str, Field(pattern=r"^[0-9a-f]*$")]
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclasses.dataclass(frozen=True)
 class Column:
     """One column and what is public about it.
 
@@ -53,7 +55,7 @@ class Column:
         return self
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclasses.dataclass(frozen=True)
 class GenotypeGroup:
     """A group of people whose genotypes are compared: its name in reports, and its people's labels."""
 
@@ -61,7 +63,7 @@ class GenotypeGroup:
     labels: Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclasses.dataclass(frozen=True)
 class Source:
     """One file that holds a dataset, or the first of several that do so together.
 

@@ -254,10 +254,13 @@ def _faults(entry: Estimator) -> Iterator[str]:
         place = f"the estimator of {other.function.__module__}"
         if other.function.__module__ != entry.function.__module__:
             if other.name == entry.name:
-                yield f"name must be a new one, got {entry.name!r}, {place}"
+                yield f"name must be a new one, got {entry.name!r}, {place}; rename one of them"
             if other.order == entry.order:
                 free = max(each.order for each in _ESTIMATORS.values()) + 1
-                yield f"order must be a free number, got {entry.order}, that of {other.name}; take {free}"
+                yield (
+                    f"order must be a free number, got {entry.order}, that of {other.name}, {place}; "
+                    f"give one of them {free}"
+                )
     for key in ("title", "reference", "summary"):
         if not getattr(entry, key).strip():
             yield f"{key} must not be empty"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from data import datasets
 from data.dataset import Dataset
-from data.errors import CorruptSource
+from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.store.folders import atomic_write
 from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe
@@ -23,7 +23,7 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
     if raw.is_stand_in:
         frame = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
     else:
-        frame = datasets.parser(dataset.name, raw.layout)(Path(raw.path))
+        frame = _parsed(dataset, raw)
     table, repairs = typed(frame, dataset)
     if not raw.is_stand_in and len(frame) != dataset.n_rows:
         raise CorruptSource(
@@ -43,6 +43,19 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
     arrow = arrow.replace_schema_metadata(ref.metadata(table_sha256=digest))
     atomic_write(path, lambda handle: pq.write_table(arrow, handle))
     return ref
+
+
+def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
+    """Return the parser's table; an error of the parser names its file and no value."""
+    parse = datasets.parser(dataset.name, raw.layout)
+    try:
+        frame: pd.DataFrame = parse(Path(raw.path))
+    except (LookupError, TypeError, AttributeError, NameError) as error:
+        file = f"data/datasets/{dataset.name}.py"
+        raise DataError(
+            f"{file}: the parser of layout {raw.layout!r} raised {type(error).__name__}; mend it"
+        ) from error
+    return frame
 
 
 def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:

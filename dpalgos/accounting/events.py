@@ -134,13 +134,15 @@ class BoundedRangeEvent(Event):
     """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism).
 
     ``sensitivity`` is how far a neighbor moves any one score; ``count`` candidates are selected one after
-    another, the largest scores first, or the largest ``by_magnitude``.
+    another, the largest scores first, or the largest ``by_magnitude``. ``support`` holds the public ends of
+    the range where candidates are numbers.
     """
 
     epsilon: float
     sensitivity: float | FloatArray
     count: int = 1
     by_magnitude: bool = False
+    support: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

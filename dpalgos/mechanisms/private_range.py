@@ -67,7 +67,10 @@ def private_range(
     bin_width = np.asarray(bin_width, dtype=float)
     columns = [_Columns(X, bound, float(width)) for X, width in zip(values, bin_width, strict=True)]
     k = values[0].shape[1]
-    event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=cost_sensitivity(), count=k)
+    ends = (-float(bound), float(bound))
+    event = BoundedRangeEvent(
+        label=label, epsilon=epsilon, sensitivity=cost_sensitivity(), count=k, support=ends
+    )
 
     def draw() -> IntArray:
         normals = transcript.noise.normal(2, k)

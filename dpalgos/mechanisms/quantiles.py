@@ -86,7 +86,11 @@ def exponential_quantiles(
         for q, level in enumerate(levels):
             probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
     event = BoundedRangeEvent(
-        label=label, epsilon=epsilon, sensitivity=rank_sensitivity(), count=m * len(levels)
+        label=label,
+        epsilon=epsilon,
+        sensitivity=rank_sensitivity(),
+        count=m * len(levels),
+        support=(float(lower), float(upper)),
     )
     return transcript.publish(probes.reshape(-1, n_replicates), draw, event)
 

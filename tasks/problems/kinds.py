@@ -46,8 +46,10 @@ def _named(problem: type[Problem]) -> tuple[str, ...]:
 
 def _faults(kind: str, problem: type[Problem], known: Kinds) -> Iterator[str]:
     """Yield the faults of a kind of problem."""
-    if kind in known:
-        yield f"kind must be a new name, got {kind!r}, that of {known[kind].__module__}"
+    if "kind" not in vars(problem).get("__annotations__", {}):
+        yield f"{problem.__name__} must have a kind of its own, not {kind!r}, that of the class it extends"
+    elif kind in known:
+        yield f"kind must be a new name, got {kind!r}, that of {known[kind].__module__}; rename one of them"
     if isabstract(problem):
         yield f"{problem.__name__} must define {', '.join(sorted(problem.__abstractmethods__))}"
     try:

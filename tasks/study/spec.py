@@ -307,16 +307,17 @@ class StudySpec(Strict):
         return tuple(dict.fromkeys((every[0], every[-1]))) if every and profile == "smoke" else tuple(every)
 
     def grid_at(self, panel: Panel, profile: Profile) -> Grid:
-        """Return the grid of a profile: ``smoke`` keeps both ends, ε = 0.5 (or the first) and the first δ."""
+        """Return a profile's grid: ``smoke`` keeps both ends, and the headline's ε and δ or the first."""
         grid = self.grid_of(panel)
         if profile != "smoke":
             return grid
         problem = panel.problem
         ends = tuple(dict.fromkeys((min(grid.n), max(grid.n))))
         sizes = problem.smoke_sizes(grid.n) if isinstance(problem, ChoosesSmokeSizes) else ends
-        epsilon = 0.5 if 0.5 in grid.epsilon else grid.epsilon[0]
+        epsilon = self.headline.epsilon if self.headline.epsilon in grid.epsilon else grid.epsilon[0]
+        delta = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
         sparsities = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
-        return Grid(n=sizes, epsilon=(epsilon,), delta=grid.delta[:1], s=sparsities)
+        return Grid(n=sizes, epsilon=(epsilon,), delta=(delta,), s=sparsities)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""

@@ -386,7 +386,15 @@ def test_events_do_not_depend_on_the_data(estimator, calibration):
     for X, y in (problem(50), wild(50, np.random.default_rng(0))):
         events = record(estimator, calibration, X, y).events
         costs.append(
-            [(type(e), e.label, getattr(e, "noise_multiplier", getattr(e, "epsilon", None))) for e in events]
+            [
+                (
+                    type(e),
+                    e.label,
+                    getattr(e, "noise_multiplier", getattr(e, "epsilon", None)),
+                    getattr(e, "support", ()),
+                )
+                for e in events
+            ]
         )
     assert costs[0] == costs[1]
 

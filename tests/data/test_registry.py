@@ -47,7 +47,7 @@ def test_a_whole_checksum_must_be_equal():
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(DataError, match=r"'housin' is not in the registry; did you mean 'housing'\?"):
         get_dataset("housin")
-    with pytest.raises(DataError, match="'zebra' is not in the registry; known: fair"):
+    with pytest.raises(DataError, match="'zebra' is not in the registry; known: "):
         get_dataset("zebra")
     with pytest.raises(DataError, match=r"no column 'median_incom'; did you mean 'median_income'\?"):
         get_dataset("housing").column("median_incom")
@@ -89,7 +89,7 @@ def test_a_dataset_that_contradicts_itself_is_refused(name, changes, message):
 )
 def test_a_source_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
-        replace(HOUSING.sources[0], **changes)
+        replace(HOUSING, sources=(replace(HOUSING.sources[0], **changes),))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_source_that_contradicts_itself_is_refused(changes, message):
 )
 def test_a_column_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
-        replace(HOUSING.column("housing_median_age"), **changes)
+        replace(HOUSING, columns=(replace(HOUSING.column("housing_median_age"), **changes),))
 
 
 BROKEN = {
@@ -113,8 +113,11 @@ BROKEN = {
     "imports": ("import no_such_library", "no_such_library"),
     "empty": ("", "it has no PARSERS; it has no stand_in; DATASET must be"),
     "faults": (
-        "from data.dataset import Source\nSource(file='a', url='ftp://', layout='', sha256='z')",
-        "url: .*layout: .*sha256: ",
+        "from dataclasses import replace\nfrom data.dataset import Source\n"
+        "from data.datasets.fair import DATASET as fair\n"
+        "DATASET = replace(fair, n_rows='many', sources=(Source('a', 'ftp://', '', sha256='z'),),\n"
+        "    columns=(fair.columns[0], replace(fair.columns[1], dtype='int8')))",
+        r"n_rows: .*sources\[0\].url: .*sources\[0\].layout: .*sources\[0\].sha256: .*columns\[1\].dtype: ",
     ),
     "another": (
         "from data.datasets.housing import DATASET, PARSERS, stand_in",

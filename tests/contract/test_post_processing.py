@@ -24,6 +24,7 @@ def plain(events):
         "count",
         "ridge",
         "delta",
+        "support",
     )
     return [
         {name: np.asarray(getattr(event, name)).tolist() for name in fields if hasattr(event, name)}
