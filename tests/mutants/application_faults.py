@@ -4,10 +4,12 @@ from tests.mutants.changes import argument, call, condition, name, number, opera
 from tests.mutants.fault import Fault
 
 _BACKUP = "tests/data/ledger/test_backup.py"
+_CACHE_KEYS = "tests/tasks/test_cache_keys.py"
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
 _LOCAL_CLI = "tests/flows/test_local_cli.py"
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
 _SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
+_STORED = "tests/flows/test_stored.py"
 _STREAMED_RELEASE = "tests/flows/test_streamed_release.py"
 _TASKS = "tests/tasks/test_tasks.py"
 
@@ -52,6 +54,13 @@ APPLICATION_FAULTS = {
     "data/prepare/genotype_groups.py": {
         "genotypes are flipped": Fault(
             "group_difference", operation("CENTER", "-({all})"), "tests/data/test_genotype_groups.py"
+        ),
+    },
+    "data/store/code_digest.py": {
+        "a module that was edited keeps its digest": Fault(
+            "module_code",
+            condition("_without_docstrings", "name not in parsed"),
+            "tests/tasks/test_cache_keys.py",
         ),
     },
     "data/store/folders.py": {
@@ -109,6 +118,17 @@ APPLICATION_FAULTS = {
     "flows/record/inventory.py": {
         "what another machine is writing to the shared store is pruned": Fault(
             "prune_shared", condition("_ON_ITS_WAY", "True"), "tests/flows/test_shared_inventory.py"
+        ),
+    },
+    "flows/studies/stored.py": {
+        "a damaged result is served from the cache": Fault(
+            "StoredResults.run", operation("at_hand", "record is None"), _STORED
+        ),
+        "a result that is to be made again is served from the cache": Fault(
+            "StoredResults.run", name("again", "False"), _STORED
+        ),
+        "a stand-in is served where the data may be had by now": Fault(
+            "StoredResults.bring", condition("is_stand_in", "False"), _STORED
         ),
     },
     "flows/server/app.py": {

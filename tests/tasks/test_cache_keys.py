@@ -153,6 +153,27 @@ def test_comments_docstrings_and_layout_change_no_key(copied, before):
     assert keys() == before
 
 
+def test_what_was_parsed_is_kept_for_a_file_of_the_same_bytes(copied, home, monkeypatch):
+    def digest():
+        code_digest.forget()
+        return code_digest.code_digest(["data.errors"])
+
+    monkeypatch.setattr(code_digest, "module_code", MODULE_CODE)
+    (home / "cache").mkdir(parents=True)
+    before = digest()
+    with monkeypatch.context() as patch:
+        patch.setattr(code_digest.ast, "parse", None)
+        assert digest() == before
+    path = copied / "data" / "errors.py"
+    text = path.read_text()
+    path.write_text(f"{text}\nANOTHER = 1\n")
+    changed = digest()
+    path.write_text(text)
+    assert changed != before
+    (home / "cache" / "code_digests.json").write_text("{")
+    assert digest() == before
+
+
 def test_a_library_that_changes_numbers_changes_the_key(monkeypatch):
     code_digest.forget()
     before = cache_key("block", ROOTS["housing ols"])
