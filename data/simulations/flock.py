@@ -73,17 +73,11 @@ class _Flocks:
 def simulate(
     n_frames: int, seed: int, *, label: Label = "flocking"
 ) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
-    """Simulate flocks, some at a time, until there are so many frames.
+    """Simulate flocks until there are so many frames: yield frames (k, 2400) and their labels (k,).
 
-    Simulation i depends on the seed and i alone, so that fewer simulations are the first of more. A frame is
-    labeled aligned if the mean of its headings is longer than ½, grouped if at least half of its boids
-    perceive 20 others or more.
-
-    Yields
-    ------
-    frames : (k, 2400) array of float32
-    16 rows per simulation, in order of time; columns are the `FEATURES` of boid 1, of boid 2, …
-    labels : (k,) array of int8
+    Simulation i, of 16 rows in order of time, depends on the seed and i alone, so that fewer simulations are
+    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, … A frame is labeled aligned if the
+    mean of its headings is longer than ½, grouped if at least half of its boids perceive 20 others or more.
     """
     n_simulations = -(-n_frames // FRAMES)
     for first in range(0, n_simulations, _BATCH):

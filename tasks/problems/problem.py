@@ -32,18 +32,10 @@ ELEMENTS_PER_CELL = 200_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draw(ABC):
-    """The data of one replicate, or of several in a row that run together.
+    """The data of one replicate, or of several in a row that run together."""
 
-    Attributes
-    ----------
-    sample : Sample
-        The data; of several replicates with a mask of rows for each.
-    first : int
-        The number of the first replicate.
-    """
-
-    sample: dpalgos.Sample
-    first: int
+    sample: dpalgos.Sample  # of several replicates with a mask of rows for each
+    first: int  # the number of the first replicate
 
     @property
     def replicates(self) -> int:
@@ -84,17 +76,10 @@ class Draw(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimation(Draw):
-    """Data with a target.
+    """Data with a target."""
 
-    Attributes
-    ----------
-    target : (k,) array, or (k, K) with classes
-    to_target : (k, d) array or None
-        Brings an estimate into the target's units; None: it has them.
-    """
-
-    target: np.ndarray
-    to_target: np.ndarray | None = None
+    target: np.ndarray  # (k,), or (k, K) with classes
+    to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
         """Return the ℓ2 distances to the target, (R,)."""
