@@ -10,7 +10,7 @@ range a 90 % prediction interval of their logarithms.
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from dpalgos.hardened_release import plan_release
 from reports.analysis.error_curve import first_below
 from reports.page import ZERO
 from tasks.faults import SpecError
+from tasks.problems.abilities import MakesUpRows
 from tasks.problems.problem import Estimation
-from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.release.draw import spending_of
 from tasks.rules import delta_at
 from tasks.run.resources import one_blas_thread
@@ -35,10 +35,11 @@ from tasks.work_units import Cell, Replicates
 
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FACTORS = (1 / 64, 1 / 16, 1 / 4, 4.0, 16.0, 64.0)  # of tables of other sizes
-TABLES = 10  # made up
+TABLES = 12  # made up; intervals are asked for on half of them
 LEVEL = 0.95  # of intervals
-_ROWS, _ROWS_PER_COLUMN = 2_000, 40  # of a made-up table, unless the study's has fewer
-_REPLICATES = 1  # on each of them
+_ROWS, _ROWS_PER_COLUMN = 1_000, 40  # of a made-up table, unless the study's has fewer
+_STRENGTHS = 5  # n μ(ε, δ) at which noise is simulated
+_LEAST_NOISE = 0.1  # of an error, where chance explains it all
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
 _MOST_STRENGTH = 60.0  # μ at which noise is nothing
@@ -163,25 +164,26 @@ def advise(
         In words.
     """
     head, panel = spec.headline, with_least_noise(spec)
-    grid, tables = spec.grid_of(panel), _MadeUp(spec, panel)
+    grid, made_up = spec.grid_of(panel), _MadeUp(spec, panel)
     curves = [
-        _Curve(item, tables, steps) for item in spec.estimators_of(panel) for steps in (item.steps or (None,))
+        _Curve(item, made_up, steps)
+        for item in spec.estimators_of(panel)
+        for steps in (item.steps or (None,))
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the units of rows that are made up
-        for number, draws in enumerate(tables.draws(seed, tables.share), 1):
+        for number, table in enumerate(made_up.tables(seed, made_up.share, TABLES), 1):
             for curve in curves:
-                curve.run(draws)
+                curve.run(table, with_intervals=number % 2 == 1)
             if progress:
                 progress(number)
-    squares = [np.nan_to_num(curve.squares) for curve in curves if curve.without_privacy]
-    chance = np.sqrt(np.min(squares or [np.zeros(1)], axis=0))
+    chance = np.min([c.chance() for c in curves if c.without_privacy] or [np.zeros(1)], axis=0)
     forecasts, needs = [], []
     for curve in curves:
         epsilons = grid.epsilon if curve.private else (math.nan,)
         forecasts += [curve.forecast(n, epsilon, chance) for n in grid.n for epsilon in epsilons]
     if wanted is None:
-        wanted = 2 * float(np.median(chance)) / math.sqrt(head.n) or math.nan
+        wanted = 2 * math.sqrt(float(np.median(chance)) / head.n) or math.nan
     for curve in curves:
         if curve.private:
             by_epsilon = [(e, curve.forecast(head.n, e, chance)) for e in sorted({*BUDGETS, *grid.epsilon})]
@@ -206,17 +208,17 @@ class _MadeUp:
 
     def __init__(self, spec: StudySpec, panel: Panel) -> None:
         one_blas_thread()
-        if not isinstance(panel.problem, RegisteredTableProblem):
+        if not isinstance(panel.problem, MakesUpRows):
             raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
         self.spec, self.panel, self.problem = spec, panel, panel.problem
-        self.n_units = spec.analyst_table.units[0] if spec.analyst_table else self.problem.about.n_rows
+        self.n_units = panel.problem.population[0]
         self.share = spec.headline.n / self.n_units
-        d = self.problem.sizes(spec.headline.n)["d"]
-        self.population = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
+        d = panel.problem.sizes(spec.headline.n)["d"]
+        self.n_rows = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
         self.delta = delta_at(spec.headline.delta, spec.headline.n)
 
-    def draws(self, seed: int, share: float, tables: int | None = None) -> Iterator[list[Estimation]]:
-        """Yield random rows of each table, a share of it; tables without an answer are left out.
+    def tables(self, seed: int, share: float, count: int) -> Iterator["_Table"]:
+        """Yield a share of the rows of each table; tables without an answer are left out.
 
         Raises
         ------
@@ -224,59 +226,71 @@ class _MadeUp:
             No table has an answer.
         """
         found, refusal = 0, ""
-        count = _REPLICATES if share < 1 else 1
-        for number in range(tables or TABLES):
+        n = max(1, round(share * self.n_rows))
+        for number in range(count):
             rng = np.random.default_rng([seed, number])
-            n = max(1, round(share * self.population))
             drawn = Replicates(
                 study=self.spec.name,
                 panel=self.panel.name,
                 n=n,
                 first=0,
-                count=count,
-                of=count,
+                count=1,
+                of=1,
                 n_cells=1,
                 seed=seed + number,
             )
             try:
-                guesses = self.problem.declared_rows(self.spec.guesses).plausible(self.spec.guesses, rng)
-                prepared = self.problem.made_up(self.population, guesses, rng)
-                draws = [draw for draw in self.problem.draws(drawn, prepared) if isinstance(draw, Estimation)]
+                prepared = self.problem.made_up(self.n_rows, self.spec.guesses, rng)
+                draw = next(iter(self.problem.draws(drawn, prepared)))
             except ValueError as error:  # e.g. a response that has one value
                 refusal = str(error)
                 continue
-            self.replicates, found = drawn, found + 1
-            yield draws
+            found += 1
+            assert isinstance(draw, Estimation)
+            yield _Table(draw=draw, replicates=drawn, delta=self.delta)
         if not found:
             raise SpecError(f"{self.spec.name}: {refusal}")
 
-    def cell(self, name: str, params: Mapping[str, Any], epsilon: float | None, delta: float) -> Cell:
-        """Return a cell of the made-up rows."""
-        private = epsilon is not None
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Table:
+    """Random rows of one made-up table."""
+
+    draw: Estimation
+    replicates: Replicates
+    delta: float
+
+    def cell(self, name: str, params: Mapping[str, Any], strength: float | None) -> Cell:
+        """Return a cell of these rows; ``strength`` is n μ(ε, δ), None without privacy."""
+        epsilon = None
+        if strength is not None:
+            epsilon = gaussian_epsilon(self.delta, min(strength / self.replicates.n, _MOST_STRENGTH))
         return Cell(
             estimator=name,
-            panel=self.panel.name,
-            calibration="tight" if private else "none",
+            panel=self.replicates.panel,
+            calibration="none" if epsilon is None else "tight",
             epsilon=epsilon,
-            delta=delta if private else None,
-            delta_rule=f"{delta:.3g}" if private else "",
+            delta=None if epsilon is None else self.delta,
+            delta_rule="" if epsilon is None else f"{self.delta:.3g}",
             n=self.replicates.n,
             params=dict(params),
         )
 
-    def intervals(self, cell: Cell, draws: Sequence[Estimation]) -> np.ndarray:
-        """Return half widths of a cell's intervals in the metric's units; NaN without an honest one."""
-        asked, found = {"interval": LEVEL, **cell.params}, []
-        for draw in draws:
-            try:
-                answer = draw.answer(Cell(**{**vars(cell), "params": asked}), self.replicates)
-            except InputError:  # a setting that has none, or too few rows
-                return np.zeros(0)
-            assert answer.interval is not None
-            ends = draw.columns(answer.interval[1] - answer.interval[0]) / 2
-            scale = np.ones(len(ends)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)
-            found.append((ends[scale > 0] * scale[scale > 0, None]).T)
-        return np.concatenate(found)
+    def error(self, cell: Cell) -> float:
+        """Return the error of a cell's answer."""
+        return float(self.draw.measure(self.draw.answer(cell, self.replicates).estimate)[0])
+
+    def half_widths(self, cell: Cell) -> np.ndarray:
+        """Return the coordinates' half widths in the metric's units; NaN without an honest interval."""
+        asked = replace(cell, params={"interval": LEVEL, **cell.params})
+        try:
+            interval = self.draw.answer(asked, self.replicates).interval
+        except InputError:  # a setting that has none, or too few rows
+            return np.zeros(0)
+        assert interval is not None
+        ends = self.draw.columns(interval[1] - interval[0])[:, 0] / 2
+        scale = np.ones(len(ends)) if self.draw.to_target is None else np.abs(self.draw.to_target).sum(axis=0)
+        return np.asarray(ends[scale > 0] * scale[scale > 0])
 
 
 @dataclass
@@ -287,79 +301,70 @@ class _Curve:
     """
 
     item: EstimatorSpec
-    tables: _MadeUp
+    made_up: _MadeUp
     steps: int | None
     errors: list[list[float]] = field(default_factory=list)  # by table and strength
     widths: dict[float, list[np.ndarray]] = field(default_factory=dict)  # by ε of the study, by table
     refusal: str = ""
 
     def __post_init__(self) -> None:
-        spec = self.tables.spec
-        head, grid = spec.headline, spec.grid_of(self.tables.panel)
+        spec = self.made_up.spec
+        head, grid = spec.headline, spec.grid_of(self.made_up.panel)
         self.private = bool(self.item.calibrations)
         self.without_privacy = not self.private and self.item.name != ZERO
-        at_head = {epsilon: self._strength(head.n, epsilon) for epsilon in grid.epsilon}
+        self.at_head = {epsilon: self._strength(head.n, epsilon) for epsilon in grid.epsilon}
         wanted = [self._strength(n, epsilon) for n in grid.n for epsilon in grid.epsilon]
         wanted += [self._strength(head.n, epsilon) for epsilon in (BUDGETS[0], BUDGETS[-1])]
-        self.strengths = sorted({*at_head.values(), min(wanted), max(wanted)}) if self.private else [1.0]
-        self.params = self.item.keywords(self.tables.problem.sizes(head.n), self.steps)
+        ends = np.geomspace(min(wanted), max(wanted), _STRENGTHS)
+        self.strengths: list[float | None] = [*map(float, ends)] if self.private else [None]
+        self.params = self.item.keywords(self.made_up.problem.sizes(head.n), self.steps)
 
     def _strength(self, n: int, epsilon: float) -> float:
-        return n * gaussian_mu(epsilon, delta_at(self.tables.spec.headline.delta, n))
+        return n * gaussian_mu(epsilon, delta_at(self.made_up.spec.headline.delta, n))
 
-    def run(self, draws: Sequence[Estimation]) -> None:
+    def run(self, table: _Table, with_intervals: bool) -> None:
         """Add the errors on one more table."""
-        head, grid = self.tables.spec.headline, self.tables.spec.grid_of(self.tables.panel)
-        self.errors.append([self._error(draws, self._cell(each)) for each in self.strengths])
-        if self.private and get_estimator(self.item.name).has_interval:
-            for epsilon in grid.epsilon:
-                found = self.tables.intervals(self._cell(self._strength(head.n, epsilon)), draws)
-                self.widths.setdefault(epsilon, []).append(found)
+        found = []
+        for strength in self.strengths:
+            try:
+                found.append(table.error(table.cell(self.item.name, self.params, strength)))
+            except InputError as error:
+                self.refusal = str(error)
+                found.append(math.nan)
+        self.errors.append(found)
+        if with_intervals and self.private and get_estimator(self.item.name).has_interval:
+            for epsilon, strength in self.at_head.items():
+                widths = table.half_widths(table.cell(self.item.name, self.params, strength))
+                self.widths.setdefault(epsilon, []).append(widths)
 
-    def _cell(self, strength: float) -> Cell:
-        delta, n = self.tables.delta, self.tables.replicates.n
-        mu = min(strength / n, _MOST_STRENGTH)
-        return self.tables.cell(
-            self.item.name, self.params, gaussian_epsilon(delta, mu) if self.private else None, delta
-        )
-
-    def _error(self, draws: Sequence[Estimation], cell: Cell) -> float:
-        try:
-            measured = [draw.measure(draw.answer(cell, self.tables.replicates).estimate) for draw in draws]
-        except InputError as error:
-            self.refusal = str(error)
-            return math.nan
-        return math.sqrt(float(np.square(np.concatenate(measured)).mean()))
-
-    @property
-    def squares(self) -> np.ndarray:
-        """The squared error of one row without privacy, about an endless population, by table."""
-        left = 1 - self.tables.share
-        return np.array(
-            [e[0] ** 2 * self.tables.replicates.n / left if left > 0 else 0.0 for e in self.errors]
-        )
+    def chance(self) -> np.ndarray:
+        """Return the squared error of one row without privacy, about an endless population, by table."""
+        left, n = 1 - self.made_up.share, round(self.made_up.share * self.made_up.n_rows)
+        errors = np.nan_to_num(np.array(self.errors)[:, 0])
+        return np.asarray(errors**2 * n / left if left > 0 else 0 * errors)
 
     def forecast(self, n: int, epsilon: float, chance: np.ndarray, grows: bool = False) -> Forecast:
         """Return the forecast at a size and budget; ``grows``: of a table that grows with n."""
-        tables = self.tables
-        left = 1 - (tables.share if grows else n / tables.n_units)
-        by_table = np.array(self.errors)
+        made_up, errors = self.made_up, np.array(self.errors)
+        left = 1 - (made_up.share if grows else n / made_up.n_units)
         if self.without_privacy:
-            errors = np.sqrt(self.squares * left / n)
+            errors = np.sqrt(self.chance() * left / n)
         elif not self.private:
-            errors = by_table[:, 0]
+            errors = errors[:, 0]
         else:
-            here = chance**2 * (1 - tables.share) / tables.replicates.n
-            noise = np.sqrt(np.maximum(by_table**2 - here[:, None], (0.1 * by_table) ** 2))
-            at = math.log(self._strength(n, epsilon))
-            noise = np.array([_interpolated(at, np.log(self.strengths), each) for each in noise])
-            errors = np.sqrt(noise**2 + chance**2 * left / n)
+            here = chance * (1 - made_up.share) / round(made_up.share * made_up.n_rows)
+            noise = np.sqrt(np.maximum(errors**2 - here[:, None], (_LEAST_NOISE * errors) ** 2))
+            at, strengths = (
+                math.log(self._strength(n, epsilon)),
+                np.log(np.array(self.strengths, dtype=float)),
+            )
+            noise = np.array([_interpolated(at, strengths, each) for each in noise])
+            errors = np.sqrt(noise**2 + chance * left / n)
         known = errors[np.isfinite(errors)]
         refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
         error, low, high = _range(known) if not refused else (math.nan,) * 3
-        at_head = n == tables.spec.headline.n and not grows
-        widths = self.widths.get(epsilon, []) if at_head else []
-        counts, k, half_width = interval_counts(widths)
+        at_head = n == made_up.spec.headline.n and not grows
+        counts, k, half_width = interval_counts(self.widths.get(epsilon, []) if at_head else [])
         return Forecast(
             estimator=self.item.name,
             form=self.item.form,
@@ -389,7 +394,7 @@ def _range(errors: np.ndarray) -> tuple[float, float, float]:
     logs = np.log(np.maximum(errors, 1e-300))
     spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
     reach = float(scipy.stats.t.ppf(_UPPER, max(1, len(logs) - 1))) * spread * math.sqrt(1 + 1 / len(logs))
-    middle = float(np.median(logs))
+    middle = float(logs.mean())
     return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
 
 
@@ -398,10 +403,10 @@ def interval_counts(widths: Sequence[np.ndarray]) -> tuple[tuple[float, float, f
     told = [each for each in widths if each.size]
     if not told:
         return (0.0, 0.0, 0.0), 0, math.nan
-    counts = [float(np.isfinite(each).sum(axis=1).mean()) for each in told]
+    counts = [float(np.isfinite(each).sum()) for each in told]
     there = np.concatenate([each[np.isfinite(each)] for each in told])
     half_width = float(there.mean()) if len(there) else math.nan
-    return (float(np.median(counts)), min(counts), max(counts)), told[0].shape[1], half_width
+    return (float(np.median(counts)), min(counts), max(counts)), len(told[0]), half_width
 
 
 def expected_intervals(
@@ -422,14 +427,14 @@ def expected_intervals(
         names = [name for column in columns for name in spec.analyst_table.ingested(column)]
         problem = panel.problem.model_copy(update={"covariates": tuple(names)})
         panel = panel.model_copy(update={"problem": problem})
-    tables = _MadeUp(spec, panel)
-    found = []
+    made_up = _MadeUp(spec, panel)
+    strength = gaussian_mu(epsilon, delta) * made_up.n_units
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        for draws in tables.draws(1, 1.0, tables=5):
-            mu = min(gaussian_mu(epsilon, delta) * tables.n_units / tables.replicates.n, _MOST_STRENGTH)
-            cell = tables.cell(estimator, params, gaussian_epsilon(delta, mu), delta)
-            found.append(tables.intervals(cell, draws))
+        found = [
+            table.half_widths(replace(table, delta=delta).cell(estimator, params, strength))
+            for table in made_up.tables(1, 1.0, TABLES // 2)
+        ]
     counts, k, _ = interval_counts(found)
     return counts, k
 

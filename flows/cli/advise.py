@@ -79,13 +79,13 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
     width = 2 + max(map(len, names))
     lines = [
         f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
-        "the median over made-up tables that are as plausible as what is stated, with a 90 % range",
+        "what to expect of made-up tables that are as plausible as what is stated, with a 90 % range",
         stated,
     ]
     declared = problem.declared_rows(guesses)
-    if left_open := declared.left_open(guesses):
+    if left_open := declared.left_open():
         lines.append(f"not stated, so that the range is wide: {', '.join(left_open)}")
-    if far := declared.far_units(guesses):
+    if far := declared.far_units():
         lines.append(
             f"units near to what is guessed lower the errors; below bounds, say of {'; of '.join(far)}"
         )

@@ -15,8 +15,11 @@ from data.store.references import DatasetRef
 from tasks.work_units import Cell, Replicates
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from data.dataset import Column
     from reports.page import Finding
+    from tasks.problems.guesses import Guesses
 
 
 @runtime_checkable
@@ -81,6 +84,15 @@ class DrawsFromPopulation(Protocol):
     @property
     def population(self) -> tuple[int, str]:
         """How many there are, and whether they are ``"rows"`` or ``"users"``."""
+        ...
+
+
+@runtime_checkable
+class MakesUpRows(DrawsFromPopulation, Protocol):
+    """A problem whose rows can be made up from what is public about them."""
+
+    def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> Any:
+        """Return made-up data in the form that `load` has; ValueError where that cannot be."""
         ...
 
 

@@ -1,32 +1,49 @@
 """Synthetic rows from public declarations and guesses alone, for forecasts that read no data.
 
-A column of numbers follows the beta law on its declared bounds whose mean and standard deviation are its
-center and scale (or the owner's guesses); if no law has so large a deviation, all values lie at the bounds.
-Categories are of random shares, down to a hundredth, unless guessed. Columns are joined by a Gaussian copula,
-rows of one user by a common part of it. A response depends on the standardized covariates, by random effects
-unless they are guessed: where covariates are alike, effects may well be large and opposite. Curves, uneven
-scatter and longer tails are left out: they hardly move a forecast, since private errors are mostly noise.
+Each made-up table follows a law of its own, drawn at random near to what is stated and from a broad range
+where nothing is. A column of numbers follows the beta law on its declared bounds; columns are joined by a
+Gaussian copula, rows of one user by a common part of it. The response depends on the standardized covariates.
+Curves, uneven scatter and longer tails are left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import scipy
+from scipy.special import expit, logit
 
 from data.dataset import Column
 from tasks.problems.guesses import Guesses
 
+# What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
+# tables marked as developed in tests/bench/advice.toml.
+_POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
+_POSITION_OF_RESPONSE = {"logistic": (-1.4, 1.7), "poisson": (-3.0, 1.0)}
+_LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
+_LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
+_LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more frequent the first one is
+_LEAST_SHARE = 0.01
+_LOG_ROWS = (0.5, 1.0)  # correlations as of so many random rows per column, beyond one
+_LOG_EFFECT = 0.7  # beyond the normal law: few effects are large
+_LOGIT_EXPLAINED = {"": (0.0, 1.3), "logistic": (0.7, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)}
+# How far the truth lies from what is stated under [guesses], and from the units of columns.
+_LOGIT_MEAN, _LOGIT_CENTER = 0.05, 0.2
+_LOG_STD, _LOG_SCALE = 0.1, 0.3
+_STATED_ROWS = 50  # per column, of which stated correlations are as sure as
+_STATED_EXPLAINED = 0.3  # on the logit scale
+_STATED_EFFECT = 0.35  # of the effects' root mean square
+
 _SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
-FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
+_FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredRows:
-    """What is declared of a table, from which rows can be made up.
+    """What is declared and guessed of a table, from which rows can be made up.
 
     Attributes
     ----------
@@ -37,102 +54,157 @@ class DeclaredRows:
     response : Column or None
     family : str
         Of a generalized linear model; empty for others.
+    guesses : Guesses
     """
 
     numbers: tuple[Column, ...]
     categories: Mapping[str, tuple[str, ...]]
     response: Column | None
     family: str
+    guesses: Guesses
 
-    @property
-    def _names(self) -> list[str]:
-        return [*(column.name for column in self.numbers), *self.categories]
-
-    def plausible(self, guesses: Guesses, rng: np.random.Generator) -> Guesses:
-        """Return guesses about these columns that are as plausible as the owner's."""
-        indicators = [name for group in self.categories.values() for name in group]
-        covariates = [*(column.name for column in self.numbers), *indicators]
-        counts = {name: 1 + len(group) for name, group in self.categories.items()}
-        return guesses.plausible(self._guessed, self._names, covariates, counts, rng)
-
-    def left_open(self, guesses: Guesses) -> tuple[str, ...]:
+    def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
-        entries = [("correlation", len(self._names) > 1), ("explained", self.response is not None)]
-        found = [name for name, used in entries if used and name not in guesses.model_fields_set]
-        if self.response is not None and not guesses.effects:
-            found.append("effects")
-        of_columns = (
-            ("mean", guesses.mean, [column.name for column in self._guessed]),
-            ("std", guesses.std, [column.name for column in self._guessed]),
-            ("shares", guesses.shares, list(self.categories)),
-        )
-        for entry, told, names in of_columns:
-            missing = [name for name in names if name not in told]
+        guesses, response = self.guesses, self.response
+        numbers = [*self.numbers, *([response] if response and self.family != "multinomial" else [])]
+        used = {
+            "correlation": len(self.numbers) + len(self.categories) > 1,
+            "explained": response is not None,
+            "effects": response is not None,
+        }
+        found = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
+        for entry, names in (
+            ("mean", [column.name for column in numbers]),
+            ("std", [column.name for column in numbers]),
+            ("shares", list(self.categories)),
+        ):
+            missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
-                found.append(
-                    f"{entry} of {', '.join(missing) if len(missing) < 4 else f'{len(missing)} columns'}"
-                )
+                listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
+                found.append(f"{entry} of {listed}")
         return tuple(found)
 
-    def far_units(self, guesses: Guesses) -> tuple[str, ...]:
+    def far_units(self) -> tuple[str, ...]:
         """Return a hint for each column whose units are far from what is guessed of it."""
-        found = []
-        for column in self._guessed:
-            told = column.name in guesses.mean and column.name in guesses.std
-            if not told or column.center is None or column.scale is None or self._raw(column):
+        found, guesses = [], self.guesses
+        linear = [self.response] if self.response and not self.family else []
+        for column in (*self.numbers, *linear):
+            mean, std = guesses.mean.get(column.name), guesses.std.get(column.name)
+            if mean is None or std is None or column.center is None or column.scale is None:
                 continue
-            mean, std = guesses.mean[column.name], guesses.std[column.name]
             if abs(mean - column.center) > std or not 1 / _FAR < column.scale / std < _FAR:
                 found.append(f"{column.name!r}: center = {mean:g}, scale = {std:g}")
         return tuple(found)
 
-    @property
-    def _guessed(self) -> tuple[Column, ...]:
-        """The numeric columns with guessed moments, the response among them if it is a number."""
-        if self.response is None or self.family == "multinomial":
-            return self.numbers
-        return (*self.numbers, self.response)
-
-    def _raw(self, column: Column) -> bool:
-        """Whether a column stays as it is: a generalized linear model's response."""
-        return column is self.response and bool(self.family)
-
-    def made_up(
-        self, n_rows: int, users: np.ndarray | None, guesses: Guesses, rng: np.random.Generator
-    ) -> pd.DataFrame:
+    def made_up(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> pd.DataFrame:
         """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
-        latent = _latent(self._names, guesses, n_rows, users, rng)
-        table = {column.name: _numbers(column, guesses, latent[column.name]) for column in self.numbers}
+        care = _LOG_CARE * rng.standard_normal()
+        latent = iter(self._latent(n_rows, users, rng))
+        table = {}
+        for column in self.numbers:
+            mean, std = self._moments(column, _POSITION, care, rng)
+            table[column.name] = _beta(column, mean, std, next(latent))
         for name, indicators in self.categories.items():
-            codes = _codes(name, 1 + len(indicators), guesses, latent[name])
+            codes = self._codes(name, 1 + len(indicators), next(latent), rng)
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
         if self.response is not None:
-            spread = {name: (x - x.mean()) / std for name, x in table.items() if (std := x.std()) > 0}
-            effects = guesses.effects or dict(zip(table, rng.standard_normal(len(table)), strict=True))
-            index = np.sum([effects.get(name, 0.0) * x for name, x in spread.items()], axis=0)
-            index = index / max(float(np.std(index)), 1e-12)
-            noise = _correlated_noise(1, n_rows, users, guesses.within_users, rng)[0]
-            table[self.response.name] = self._responses(self.response, index, noise, guesses, rng)
+            position = _POSITION_OF_RESPONSE.get(self.family, _POSITION)
+            moments = self._moments(self.response, position, care, rng)
+            table[self.response.name] = self._responses(self.response, moments, table, users, rng)
         return pd.DataFrame(table, copy=False)
+
+    def _latent(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+        """Return a standard normal row for each column of the owner's, correlated nearly as guessed."""
+        place = {name: j for j, name in enumerate([column.name for column in self.numbers])}
+        place |= {name: len(place) + j for j, name in enumerate(self.categories)}
+        k = len(place)
+        matrix = np.full((k, k), self.guesses.correlation)
+        np.fill_diagonal(matrix, 1.0)
+        for one, other, value in self.guesses.correlations:
+            if one in place and other in place:
+                matrix[place[one], place[other]] = matrix[place[other], place[one]] = value
+        levels, axes = np.linalg.eigh(matrix)
+        stated = "correlation" in self.guesses.model_fields_set
+        per_column = _STATED_ROWS if stated else 1 + rng.lognormal(*_LOG_ROWS)
+        root = axes * np.sqrt(np.maximum(levels, 0)) @ rng.standard_normal((k, 1 + round(k * per_column)))
+        root /= np.linalg.norm(root, axis=1, keepdims=True)
+        levels, axes = np.linalg.eigh(root @ root.T)
+        noise = _noise(k, n_rows, users, self.guesses.within_users, rng)
+        return np.asarray((axes * np.sqrt(np.maximum(levels, 0))) @ noise)
+
+    def _moments(
+        self, column: Column, position: tuple[float, float], care: float, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """Return a mean and a standard deviation that are near to what is stated, if anything is."""
+        low, width, told = column.lower, column.upper - column.lower, self.guesses
+        has_units = (column.center, column.scale) not in ((None, None), (low + width / 2, width / 4))
+        mean = told.mean.get(column.name, column.center if has_units else None)
+        std = told.std.get(column.name, column.scale if has_units else None)
+        if mean is not None and low < mean < column.upper:
+            position = logit((mean - low) / width), _LOGIT_MEAN if column.name in told.mean else _LOGIT_CENTER
+        elif column.name in told.mean:
+            raise ValueError(
+                f"guesses.mean of {column.name!r} must lie between its bounds {low:g} and "
+                f"{column.upper:g}, got {mean:g}; correct it"
+            )
+        place = float(expit(rng.normal(*position)))
+        most = width * np.sqrt(place * (1 - place))
+        if std is not None:
+            std *= np.exp((_LOG_STD if column.name in told.std else _LOG_SCALE) * rng.standard_normal())
+        elif width == 1 and low == round(low):  # two values, most likely
+            std = most
+        else:
+            std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)
+        return low + place * width, float(min(std, most))
+
+    def _codes(
+        self, name: str, n_categories: int, scores: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the number of each row's category."""
+        shares = np.exp(_LOG_SHARE * rng.standard_normal(n_categories))
+        shares[0] *= np.exp(_LOG_FIRST)
+        shares = np.maximum(shares / shares.sum(), _LEAST_SHARE)
+        if name in self.guesses.shares:
+            shares = np.array(self.guesses.shares[name])
+        if len(shares) != n_categories:
+            raise ValueError(
+                f"guesses.shares of {name!r} must be one number for each of its {n_categories} categories, "
+                f"got {len(shares)}"
+            )
+        return np.searchsorted(np.cumsum(shares / shares.sum())[:-1], scipy.special.ndtr(scores))
+
+    def _effects(self, names: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """Return how much the response changes with a standard deviation of each covariate."""
+        z = rng.standard_normal(len(names))
+        if not self.guesses.effects:
+            return z * np.exp(_LOG_EFFECT * rng.standard_normal(len(names)))
+        stated = np.array([self.guesses.effects.get(name, 0.0) for name in names])
+        return np.asarray(stated + _STATED_EFFECT * np.sqrt(np.mean(stated**2)) * z)
 
     def _responses(
         self,
         column: Column,
-        index: np.ndarray,
-        noise: np.ndarray,
-        guesses: Guesses,
+        moments: tuple[float, float],
+        covariates: Mapping[str, np.ndarray],
+        users: np.ndarray | None,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        share = guesses.explained
-        u = FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
+        X = np.column_stack(list(covariates.values()))
+        Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
+        index = Z @ self._effects(list(covariates), rng)
+        index /= max(float(np.std(index)), 1e-12)
+        odds = _LOGIT_EXPLAINED[self.family]
+        if "explained" in self.guesses.model_fields_set:
+            odds = (logit(self.guesses.explained), _STATED_EXPLAINED)
+        share, (mean, std) = expit(rng.normal(*odds)), moments
+        u = _FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
             chosen = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
             return np.asarray(np.argmax(chosen, axis=1), dtype=float)
-        mean, std = guesses.moments(column)
         if self.family == "logistic":
-            shift = scipy.optimize.brentq(lambda b: float(scipy.special.expit(u + b).mean()) - mean, -40, 40)
-            return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float)
+            shift = scipy.optimize.brentq(lambda b: float(expit(u + b).mean()) - mean, -40, 40)
+            return np.asarray(rng.random(len(u)) < expit(u + shift), dtype=float)
         if self.family == "poisson":
             rates = np.exp(u)
             rates *= mean / rates.mean()
@@ -141,28 +213,12 @@ class DeclaredRows:
             if beyond > 0:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
             return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float)
+        noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
         y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * noise)
         return np.asarray(np.clip(y, column.lower, column.upper))
 
 
-def _latent(
-    names: list[str], guesses: Guesses, n_rows: int, users: np.ndarray | None, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Return a standard normal column for each name, correlated as guessed or as near as can be."""
-    place = {name: j for j, name in enumerate(names)}
-    matrix = np.full((len(names), len(names)), guesses.correlation)
-    np.fill_diagonal(matrix, 1.0)
-    for one, other, value in guesses.correlations:
-        if one in place and other in place:
-            matrix[place[one], place[other]] = matrix[place[other], place[one]] = value
-    levels, axes = np.linalg.eigh(matrix)
-    root = axes * np.sqrt(np.maximum(levels, 0))
-    root /= np.linalg.norm(root, axis=1, keepdims=True)
-    noise = _correlated_noise(len(names), n_rows, users, guesses.within_users, rng)
-    return dict(zip(names, root @ noise, strict=True))
-
-
-def _correlated_noise(
+def _noise(
     k: int, n_rows: int, users: np.ndarray | None, within: float, rng: np.random.Generator
 ) -> np.ndarray:
     """Return standard normals, (k, n_rows), of which a user's rows have a part in common."""
@@ -173,13 +229,12 @@ def _correlated_noise(
     return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * own)
 
 
-def _numbers(column: Column, guesses: Guesses, latent: np.ndarray) -> np.ndarray:
-    """Return a column with the guessed mean and deviation: the beta law on its bounds."""
-    mean, std = guesses.moments(column)
+def _beta(column: Column, mean: float, std: float, scores: np.ndarray) -> np.ndarray:
+    """Return values with normal scores of the beta law on a column's bounds, or of both bounds."""
     width = column.upper - column.lower
     center, variance = (mean - column.lower) / width, (std / width) ** 2
     if variance >= 0.999 * center * (1 - center):
-        return np.where(latent > scipy.stats.norm.ppf(1 - center), column.upper, column.lower)
+        return np.where(scores > scipy.stats.norm.ppf(1 - center), column.upper, column.lower)
     total = center * (1 - center) / variance - 1
     a, b = center * total, (1 - center) * total
     quantiles = np.where(
@@ -187,14 +242,4 @@ def _numbers(column: Column, guesses: Guesses, latent: np.ndarray) -> np.ndarray
         scipy.stats.beta.ppf(scipy.special.ndtr(_SCORES), a, b),
         scipy.stats.beta.isf(scipy.special.ndtr(-_SCORES), a, b),
     )
-    return np.asarray(column.lower + width * np.interp(latent, _SCORES, quantiles))
-
-
-def _codes(name: str, n_categories: int, guesses: Guesses, latent: np.ndarray) -> np.ndarray:
-    shares = np.array(guesses.shares.get(name, (1.0,) * n_categories))
-    if len(shares) != n_categories:
-        raise ValueError(
-            f"guesses.shares of {name!r} must be one number for each of its {n_categories} categories, got "
-            f"{len(shares)}"
-        )
-    return np.searchsorted(np.cumsum(shares / shares.sum())[:-1], scipy.special.ndtr(latent))
+    return np.asarray(column.lower + width * np.interp(scores, _SCORES, quantiles))

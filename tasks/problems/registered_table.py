@@ -155,10 +155,10 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         """Return a simulated table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
         if not self.analyst_table or self.analyst_table.users is None:
-            return self._prepared(rows.made_up(n_units, None, guesses, rng))
+            return self._prepared(rows.made_up(n_units, None, rng))
         n_rows = max(n_units, round(n_units * self.analyst_table.rows / self.analyst_table.users))
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-        return self._prepared(rows.made_up(n_rows, users, guesses, rng).assign(**{self.user_id: users}))
+        return self._prepared(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
         """Return the declarations of the table's columns, from which rows are simulated."""
@@ -177,6 +177,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             categories=categories,
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
+            guesses=guesses,
         )
 
     def load(self, path: Path) -> PreparedTable:

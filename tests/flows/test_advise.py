@@ -172,7 +172,7 @@ def test_what_is_not_stated_and_units_far_from_guesses_are_told(tmp_path):
     file = study(tmp_path, people(200), response="cost")
     spec = find_study(str(file))
     declared = spec.head_panel.problem.declared_rows(spec.guesses)
-    assert declared.left_open(spec.guesses) == (
+    assert declared.left_open() == (
         "correlation",
         "explained",
         "effects",
@@ -180,16 +180,17 @@ def test_what_is_not_stated_and_units_far_from_guesses_are_told(tmp_path):
         "std of age, visits, cost",
         "shares of region, smoker",
     )
-    assert declared.far_units(spec.guesses) == ()
+    assert declared.far_units() == ()
     told = with_guesses(
         file,
         "correlation = 0.0\nexplained = 0.4\neffects = { age = 1.0 }\n"
         "mean = { age = 60.0, visits = 4.0, cost = 2000.0 }\n"
         "std = { age = 24.0, visits = 3.0, cost = 600.0 }\n"
         "shares = { region = [0.5, 0.3, 0.2], smoker = [0.8, 0.2] }",
-    ).guesses
-    assert declared.left_open(told) == ()
-    assert declared.far_units(told) == (
+    )
+    declared = told.head_panel.problem.declared_rows(told.guesses)
+    assert declared.left_open() == ()
+    assert declared.far_units() == (
         "'visits': center = 4, scale = 3",
         "'cost': center = 2000, scale = 600",
     )
@@ -216,63 +217,46 @@ def test_a_table_without_an_answer_is_left_out(tmp_path, few_tables, monkeypatch
     assert refusal(advise, spec) == "mine: mine has columns that are constant"
 
 
+def drawn_tables(spec, count=200, rows=1000):
+    """Return made-up tables, each by a law of its own."""
+    declared = spec.head_panel.problem.declared_rows(spec.guesses)
+    return [declared.made_up(rows, None, np.random.default_rng(seed)) for seed in range(count)]
+
+
 def test_shares_that_are_not_stated_may_be_rare_and_stated_ones_stay(tmp_path):
     spec = with_guesses(study(tmp_path, people(200), response="cost"), "shares = { smoker = [0.8, 0.2] }")
-    rng, declared = np.random.default_rng(0), spec.head_panel.problem.declared_rows(spec.guesses)
-    drawn = [declared.plausible(spec.guesses, rng).shares for _ in range(300)]
-    assert {each["smoker"] for each in drawn} == {(0.8, 0.2)}
-    rarest = [min(each["region"]) for each in drawn]
-    assert 0.009 <= min(rarest) < 0.03
-    assert max(rarest) > 0.25
+    tables = drawn_tables(spec)
+    assert np.mean([table["smoker=yes"].mean() for table in tables]) == pytest.approx(0.2, abs=0.01)
+    assert np.std([table["smoker=yes"].mean() for table in tables]) < 0.03
+    south = [table["region=south"].mean() for table in tables]
+    assert np.quantile(south, 0.05) < 0.07
+    assert np.quantile(south, 0.95) > 0.5
 
 
-def test_made_up_columns_have_the_declared_moments_and_bounds(tmp_path):
-    file = study(tmp_path, response="cost")
-    guessed = (
-        "correlations = [['age', 'visits', 0.9]]\nmean = { visits = 2.0 }\nstd = { visits = 2.0 }\n"
-        "shares = { region = [0.1, 0.2, 0.7] }"
-    )
-    spec = with_guesses(file, guessed)
-    made = spec.head_panel.problem.made_up(50_000, spec.guesses, np.random.default_rng(0))
-    assert made.column_names == ("age", "visits", "region=south", "region=west", "smoker=yes", "intercept")
-    age, visits = made.X[:, 0] * 30 + 60, made.X[:, 1] * 5 + 10
-    assert (age.min() >= 0, age.max() <= 120, visits.min() >= 0, visits.max() <= 20) == (True,) * 4
-    np.testing.assert_allclose(
-        [age.mean(), age.std(), visits.mean(), visits.std()], [60, 30, 2, 2], rtol=0.03
-    )
-    assert np.corrcoef(np.argsort(np.argsort(age)), np.argsort(np.argsort(visits)))[0, 1] > 0.8
-    shares = made.X[:, 2:4].mean(axis=0) * 0.472 + 0.333
-    np.testing.assert_allclose(shares, [0.2, 0.7], atol=0.01)
-    assert np.corrcoef(made.X[:, :5] @ np.linalg.lstsq(made.X, made.y, rcond=None)[0][:5], made.y)[
-        0, 1
-    ] ** 2 == pytest.approx(0.5, abs=0.03)
-
-
-def test_plausible_guesses_stay_near_what_is_stated(tmp_path):
-    file = study(tmp_path, response="cost")
+def test_made_up_columns_stay_near_to_what_is_stated_and_within_bounds(tmp_path):
     spec = with_guesses(
-        file,
-        "explained = 0.2\nmean = { age = 40.0 }\nstd = { age = 20.0 }\neffects = { age = 1.0 }\n"
+        study(tmp_path, response="cost"),
+        "explained = 0.5\nmean = { age = 40.0 }\nstd = { age = 20.0 }\ncorrelation = 0.0\n"
         "correlations = [['age', 'visits', 0.9]]",
     )
-    rng, declared = np.random.default_rng(0), spec.head_panel.problem.declared_rows(spec.guesses)
-    drawn = [declared.plausible(spec.guesses, rng) for _ in range(300)]
-    ages, visits = ([each.mean[name] for each in drawn] for name in ("age", "visits"))
-    assert np.mean(ages) == pytest.approx(40, abs=0.5)
-    assert np.std(ages) / 20 < 0.5 * np.std(visits) / 5
-    assert np.median([each.std["age"] for each in drawn]) == pytest.approx(20, rel=0.05)
-    assert np.median([each.explained for each in drawn]) == pytest.approx(0.2, abs=0.02)
-    assert np.mean([each.effects["age"] for each in drawn]) == pytest.approx(1.0, abs=0.15)
-    # Of two columns that tell much the same, the sum of effects is surer than the difference.
-    sums, differences = (
-        np.std([each.effects["age"] + sign * each.effects["visits"] for each in drawn]) for sign in (1, -1)
-    )
-    assert 3 < differences / sums < 6
-    pairs = [{frozenset(pair[:2]): pair[2] for pair in each.correlations} for each in drawn]
-    stated = [each[frozenset(("age", "visits"))] for each in pairs]
-    open_ = [each[frozenset(("age", "smoker"))] for each in pairs]
-    assert 0.8 < min(stated) < max(stated) < 0.95
-    assert max(open_) > 0.6
+    tables = drawn_tables(spec)
+    ages, visits, costs = (np.array([t[name] for t in tables]) for name in ("age", "visits", "cost"))
+    assert (ages.min() >= 0, ages.max() <= 120, visits.min() >= 0, visits.max() <= 20) == (True,) * 4
+    assert (costs.min() >= -1000, costs.max() <= 5000) == (True, True)
+    assert ages.mean() == pytest.approx(40, abs=0.7)
+    assert np.median(ages.std(axis=1)) == pytest.approx(20, rel=0.05)
+    assert ages.mean(axis=1).std() / 20 < 0.5 * visits.mean(axis=1).std() / 5
+    ranks = [t[["age", "visits"]].corr("spearman").iloc[0, 1] for t in tables]
+    assert 0.8 < np.median(ranks) < 0.95
+    others = [abs(t["age"].corr(t["smoker=yes"])) for t in tables if t["smoker=yes"].std() > 0]
+    assert np.median(others) < 0.15
+    fits = []
+    for table in tables:
+        X = np.column_stack([table.drop(columns="cost"), np.ones(len(table))])
+        fits.append(
+            np.corrcoef(X @ np.linalg.lstsq(X, table["cost"], rcond=None)[0], table["cost"])[0, 1] ** 2
+        )
+    assert np.median(fits) == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize(
