@@ -1,6 +1,9 @@
 """Cells, blocks and reports for tests of what is computed in them."""
 
+import pytest
+
 import dpalgos
+from flows.studies.find_study import find_study
 from tasks.cache.keys import UNCACHED
 from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
@@ -49,3 +52,13 @@ def written_report(study, folder, replicates):
     results = collect(UNCACHED, parts, [], str(folder / "out"))
     manifest = build_manifest(study, [], results, context(f"{study.name}.toml", replicates=replicates))
     return write_report(study, folder / "out" / "results.parquet", manifest)
+
+
+def refused_study(folder, text, old, new):
+    """Return the sentence with which a study's file is refused after something in it was replaced."""
+    assert old in text
+    (folder / "mine.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError) as refused:
+        find_study(str(folder / "mine.toml"))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)

@@ -16,7 +16,7 @@ from tasks.problems.problem import DatasetProblem
 from tasks.problems.simulation import Simulation
 from tasks.run.block import compute_block
 from tasks.work_units import derive_seed
-from tests.tasks.blocks import made_block, made_cell
+from tests.tasks.blocks import made_block, made_cell, refused_study
 
 MEAN = Simulation(kind="simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
@@ -122,13 +122,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_one_sentence(tmp_path, case):
     old, new, sentence = WRONG[case]
-    text = (STUDIES / "mean_comparison.toml").read_text()
-    assert old in text
-    (tmp_path / "mine.toml").write_text(text.replace(old, new, 1))
-    with pytest.raises(ValueError) as refused:
-        find_study(str(tmp_path / "mine.toml"))
-    assert sentence in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert sentence in refused_study(tmp_path, (STUDIES / "mean_comparison.toml").read_text(), old, new)
 
 
 @pytest.mark.parametrize("name", study_names())

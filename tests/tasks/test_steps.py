@@ -10,6 +10,7 @@ from reports.analysis.series import View
 from tasks.report.budget_split import budget_split
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
+from tests.tasks.blocks import refused_study
 
 STUDY = """
 title = "Steps"
@@ -122,9 +123,4 @@ def test_every_number_in_a_figure_is_a_cells(study, results):
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
-    assert old in STUDY
-    (tmp_path / "mine.toml").write_text(STUDY.replace(old, new, 1))
-    with pytest.raises(ValueError) as refused:
-        find_study(str(tmp_path / "mine.toml"))
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in refused_study(tmp_path, STUDY, old, new)
