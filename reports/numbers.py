@@ -99,8 +99,10 @@ def words(items: Iterable[str]) -> str:
 def rule_text(rule: str, symbol: str = "n") -> str:
     """Write a rule for δ as people do: "10/n^1.1" becomes "10/n¹·¹", "1/(2*n)" becomes "1/(2n)".
 
-    The size is called ``symbol``.
+    The size is called ``symbol``. A plain number is written like others: "1e-6" becomes "10⁻⁶".
     """
+    if re.fullmatch(r"[\d.]+e-\d+", rule):
+        return scientific(float(rule))
     out, power = "", False
     for char in re.sub(r"\bn\b", symbol, rule):
         if char == "^":

@@ -16,7 +16,8 @@ Three Gaussian releases with a third of μ² each, and their replace-one sensiti
 
 Departures: Gaussian noise and bounds on norms in the place of Laplace noise and bounds on entries; σ̂² from
 moments in the place of another release at β̂; eigenvalues of X'X + V below one are raised to it, as theirs
-are to a tenth. No coefficient is flagged, and errors are taken to be of equal spread: here to compare with.
+are to a tenth. No coefficient is flagged, errors are taken to be of equal spread, and what clipping does to
+the answer is not counted, so that coverage falls where the noise is small against it: here to compare with.
 
 Reference: Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentially private confidence
 intervals.

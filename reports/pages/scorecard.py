@@ -78,11 +78,11 @@ def tally(page: ScorecardPage) -> str:
 
 def bars(page: ScorecardPage) -> list[tuple[str, list[tuple[str, str, int]]]]:
     """Return for each kind of noise how many claims have which verdict, with a class for its color."""
-    kinds = (("holds", VERDICTS[1.0]), ("fails", VERDICTS[0.0]), ("open", OPEN))
+    kinds = (("holds", "hold", VERDICTS[1.0]), ("fails", "do not", VERDICTS[0.0]), ("open", OPEN, OPEN))
     found = []
     for calibration, label in COLUMNS.items():
         verdicts = [judged.verdict(calibration) for judged in page.judged]
-        found.append((label, [(kind, words, verdicts.count(words)) for kind, words in kinds]))
+        found.append((label, [(kind, words, verdicts.count(verdict)) for kind, words, verdict in kinds]))
     return found
 
 

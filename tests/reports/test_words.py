@@ -56,6 +56,7 @@ def test_other_numbers():
     assert numbers.span([0.034, 0.0361]) == "0.034–0.036"
     assert numbers.span([0.5, 0.5, math.nan]) == "0.500"
     assert numbers.rule_text("10/n^1.1", "m") == "10/m¹·¹"
+    assert numbers.rule_text("1e-6", "m") == "10⁻⁶"
     assert numbers.duration(125) == "2 min 5 s"
     assert numbers.words(["a", "b", "c"]) == "a, b and c"
     assert numbers.setting(20000) == "20,000"

@@ -8,6 +8,7 @@ import pytest
 
 from flows.studies.find_study import find_study
 from reports.analysis.results import COLUMNS, validate_results
+from reports.pages.scorecard import Judged, ScorecardPage, bars
 from tasks.scorecard.claims import Claim, Judgment, load_scorecard
 from tasks.scorecard.evidence import Evidence, Place, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, verdict_table, write_scorecard
@@ -232,6 +233,16 @@ def test_verdicts_are_a_results_table():
     assert table.set_index("calibration")["value"]["tight"] == 1.0
     assert math.isnan(table.set_index("calibration")["value"]["paper"])
     assert set(table["metric"]) == {claim.id}
+
+
+def test_the_bars_of_the_scorecard_count_every_claim():
+    judged = [
+        Judged(str(value), "cai", "", "", "", True, dict.fromkeys(("paper", "tight"), (value, "")))
+        for value in (1.0, 1.0, 0.0, math.nan)
+    ]
+    page = ScorecardPage("", "", {}, tuple(judged), "", "", "")
+    for _, parts in bars(page):
+        assert [number for _, _, number in parts] == [2, 1, 1]
 
 
 def test_a_panel_without_the_headlines_epsilon_is_judged_at_its_nearest():
