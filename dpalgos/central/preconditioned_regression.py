@@ -64,20 +64,10 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
-from dpalgos.intervals.half_widths import (
-    INTERVAL_SHARE,
-    SCORE_MOMENTS,
-    IntervalParams,
-    interval_shares,
-)
+from dpalgos.intervals.half_widths import INTERVAL_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.tails import TAIL
-from dpalgos.mechanisms.clip_levels import (
-    N_COUNTS,
-    RegressionLevels,
-    WantedRows,
-    with_response,
-)
-from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
+from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
+from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
@@ -89,7 +79,6 @@ from dpalgos.steps.denoising import combined_steps, shrunk_directions
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
-_START_RIDGE = 3.0  # floors of the whitening
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 _WANTED = WantedRows()
@@ -269,7 +258,8 @@ def preconditioned_regression(
         rows = WhitenedScores(sample, family, white.matrix)
     transcript.note("unresolved_directions", white.unresolved)
 
-    theta = np.linalg.solve(white.matrix, _start(first))[..., 0].T
+    start, start_variance = first.ridge_start()
+    theta = np.linalg.solve(white.matrix, start)[..., 0].T
     steps: list[_Step] = []
     for t in range(schedule.n_steps):
         at = rows.at(theta)
@@ -300,8 +290,24 @@ def preconditioned_regression(
             mu=mu,
             multiplier=budget.gaussian_multiplier,
         )
-    shrinks = params.shrinkage == "james_stein"
-    theta = _combined(steps[schedule.n_left_out :], schedule.step_size, first, white, levels, shrinks)
+
+    # After one whitening, what lies below the floor is as likely signal as noise.
+    known = np.ones_like(white.curvature) if white is first else white.curvature
+    kept = steps[schedule.n_left_out :]
+    theta, variance = combined_steps(
+        np.array([step.before for step in kept]),
+        np.array([step.gradient for step in kept]),
+        np.array([step.multiplier * step.sensitivity for step in kept]),
+        schedule.step_size,
+        # Rows that are clipped add no curvature; the start errs by at most this in every direction.
+        known * np.maximum(1 - levels.clipped_share[:, None], _LEAST_CURVATURE),
+        start_variance,
+    )
+    if params.shrinkage == "james_stein":
+        along = np.einsum("rij,ir->jr", white.directions, theta)
+        theta = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
+        longest = np.sqrt(np.maximum(first.moments[:, -1, -1], 0) + first.noise_std)
+        theta = theta * clip_factor(np.linalg.norm(theta, axis=0), longest)
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
 
 
@@ -313,42 +319,3 @@ class _Step(NamedTuple):
     level: FloatArray
     sensitivity: FloatArray
     multiplier: float
-
-
-def _combined(
-    steps: Sequence[_Step],
-    step_size: float,
-    first: Whitening,
-    white: Whitening,
-    levels: RegressionLevels,
-    shrinks: bool,
-) -> FloatArray:
-    """Return the combination of the steps, (d, R), shrunk where that is wanted."""
-    # After one whitening, what lies below the floor is as likely signal as noise.
-    known = np.ones_like(white.curvature) if white is first else white.curvature
-    # Rows that are clipped add no curvature; the start errs by at most this in every direction.
-    curvature = known * np.maximum(1 - levels.clipped_share[:, None], _LEAST_CURVATURE)
-    start_variance = (first.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / first.floor
-    theta, variance = combined_steps(
-        np.array([step.before for step in steps]),
-        np.array([step.gradient for step in steps]),
-        np.array([step.multiplier * step.sensitivity for step in steps]),
-        step_size,
-        curvature,
-        start_variance,
-    )
-    if not shrinks:
-        return theta
-    along = np.einsum("rij,ir->jr", white.directions, theta)
-    theta = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
-    longest = np.sqrt(np.maximum(first.moments[:, -1, -1], 0) + first.noise_std)
-    return np.asarray(theta * clip_factor(np.linalg.norm(theta, axis=0), longest))
-
-
-def _start(white: Whitening) -> FloatArray:
-    """Return the ridge regression of the released moments with a ridge of a few floors, (R, d, 1)."""
-    d = white.matrix.shape[1]
-    eigenvalues, vectors = np.linalg.eigh(white.moments[:, :d, :d])
-    ridge = np.maximum(eigenvalues, 0) + np.maximum(_START_RIDGE * white.floor, np.finfo(float).tiny)[:, None]
-    along = np.swapaxes(vectors, 1, 2) @ white.moments[:, :d, d:]
-    return np.asarray(vectors @ (along / ridge[..., None]))

@@ -30,6 +30,7 @@ from dpalgos.steps.moments import quadratic_forms, svec, unsvec, weighted_moment
 from dpalgos.typing import FloatArray
 
 _CLIPPED = 0.01  # variance of entries of M_uu − I that clipping leaves
+_START_RIDGE = 3.0  # floors
 _SECOND_FLOOR = 1.67  # floors of the noise in Q: in weaker directions steps would follow noise
 
 
@@ -53,6 +54,19 @@ class Whitening:
     def unresolved(self) -> FloatArray:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
+
+    def ridge_start(self) -> tuple[FloatArray, FloatArray]:
+        """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
+
+        The ridge is a few floors.
+        """
+        d = self.matrix.shape[1]
+        eigenvalues, vectors = np.linalg.eigh(self.moments[:, :d, :d])
+        floors = np.maximum(_START_RIDGE * self.floor, np.finfo(float).tiny)
+        ridge = np.maximum(eigenvalues, 0) + floors[:, None]
+        along = np.swapaxes(vectors, 1, 2) @ self.moments[:, :d, d:]
+        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
+        return np.asarray(vectors @ (along / ridge[..., None])), variance
 
 
 def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
