@@ -31,6 +31,10 @@ whitenings leave unresolved, each has its own τ²/(τ² + s_j²), since steps g
 s²/h_j where the curvature h_j, the released moment over the floor, is small. At last θ̄ is made no longer
 than the released second moment of y allows.
 
+``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
+about the same rows, and free: what is released for the whitening is averaged with them. After an answer at
+ε = 1 one at .1 has .3 to .7 times the excess risk on six tables of 5,000 rows or more, 1.7 times on one of 755.
+
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
     ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
     of the first three steps.
@@ -67,7 +71,7 @@ from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES,
 from dpalgos.intervals.half_widths import INTERVAL_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
-from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.private_whitening import check_released_moments, private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
@@ -146,7 +150,7 @@ _WITH_INTERVAL = _Schedule(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreconditionedRegressionParams(IntervalParams):
     """Keywords of :func:`preconditioned_regression`."""
 
@@ -164,6 +168,12 @@ class PreconditionedRegressionParams(IntervalParams):
         "'james_stein' (with the known noise level) or None; none with an interval",
         ("james_stein", None),
         default="james_stein",
+    )
+    released_moments: tuple[FloatArray, float] | None = checked(
+        "second moments of [x, y], (d + 1, d + 1), that an earlier answer about the same rows released, and "
+        "the standard deviation of their noise; None: none",
+        check_released_moments,
+        default=None,
     )
     unshrunk_with_interval: ClassVar[bool] = True
 
@@ -242,8 +252,15 @@ def preconditioned_regression(
 
     multiplier = budget.gaussian_multiplier("moments")
     white = first = private_whitening(
-        transcript, sample, with_response, levels.rows(with_response), noise_multiplier=multiplier
+        transcript,
+        sample,
+        with_response,
+        levels.rows(with_response),
+        noise_multiplier=multiplier,
+        known=params.released_moments,
     )
+    transcript.note("second_moments", first.moments)
+    transcript.note("second_moments_std", first.noise_std)
     family = get_family("gaussian")
     rows = WhitenedScores(sample, family, first.matrix)
     if schedule.whitened_share:

@@ -20,9 +20,12 @@ floor under the eigenvalues of Q.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dpalgos.errors import InputError
+from dpalgos.release.checks import check_positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor
@@ -74,6 +77,21 @@ def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(2) * level**2 / n_rows)
 
 
+def check_released_moments(name: str, value: Any) -> tuple[FloatArray, float] | None:
+    """Return a symmetric matrix and the standard deviation of its noise, or refuse them."""
+    if value is None:
+        return None
+    try:
+        moments, std = np.asarray(value[0], dtype=float), float(value[1])
+    except (TypeError, ValueError, LookupError):
+        moments, std = np.empty(0), 1.0
+    if moments.ndim != 2 or len(moments) != moments.shape[1] or not np.isfinite(moments).all():
+        raise InputError(
+            f"{name} must be a square matrix of finite numbers and its noise's standard deviation"
+        )
+    return (moments + moments.T) / 2, check_positive(name, std)
+
+
 def private_whitening(
     transcript: Transcript,
     sample: Sample,
@@ -82,11 +100,13 @@ def private_whitening(
     *,
     noise_multiplier: float,
     inside: Whitening | None = None,
+    known: tuple[FloatArray, float] | None = None,
 ) -> Whitening:
     """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
 
     ``inside`` is an earlier whitening: then rows are x alone, and u = W₁ x is clipped and its moments are
-    released.
+    released. ``known`` are moments of the same rows that were released before, (p, p), and the standard
+    deviation of their noise: the two are averaged.
     """
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = moments_sensitivity(level, n_rows)
@@ -101,6 +121,17 @@ def private_whitening(
     moments = unsvec(released, d + (inside is None))
     # The noise matrix has spectral norm about √(2d) of its diagonal standard deviation.
     std = noise_multiplier * sensitivity
+    noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
+    if known is not None:
+        before, before_std = known
+        if before.shape != moments.shape[1:]:
+            raise InputError(
+                f"released_moments must have the shape {moments.shape[1:]}, of columns and response, got "
+                f"{before.shape}"
+            )
+        weight = noise_std**2 / (noise_std**2 + before_std**2)
+        moments = moments + weight[:, None, None] * (before - moments)
+        std, noise_std = np.sqrt(1 - weight) * std, np.sqrt(1 - weight) * noise_std
     floor = np.maximum(1.2 * np.sqrt(d) * std, np.finfo(float).tiny)
     if inside is None:
         eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
@@ -120,7 +151,7 @@ def private_whitening(
         moments=moments,
         matrix=matrix,
         floor=floor,
-        noise_std=transcript.noise_std(sensitivity, noise_multiplier, len(value)),
+        noise_std=noise_std,
         directions=directions,
         curvature=np.clip(eigenvalues / raised, 0, 1),
     )
