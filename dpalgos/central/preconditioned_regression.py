@@ -33,7 +33,7 @@ than the released second moment of y allows.
 
 ``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
 about the same rows, and free: what is released for the whitening is averaged with them. After an answer at
-ε = 1 one at .1 has .3 to .7 times the excess risk on six tables of 5,000 rows or more, 1.7 times on one of 755.
+ε = 1 one at .1 has .3 to .7 times the excess risk on six tables of 5,000 rows or more, 1.7 on one of 755.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
     ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
