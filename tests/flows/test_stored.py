@@ -14,36 +14,10 @@ from flows.studies.find_study import find_study
 from flows.studies.steps import RunOptions, StudySteps
 from flows.studies.stored import NotStored, StoredResults, run_from_store
 from tasks.bring.fetch import fetch
-from tasks.cache.records import SERIALIZER, at_hand, find_record, records_folder
+from tests.plain_tasks import PlainTasks
 
 SMOKE = {"profile": "smoke", "offline": True}
 Ran = namedtuple("Ran", "project options")
-
-
-class PlainTasks:
-    """Computes what is not stored, as Prefect does, and keeps the records where Prefect keeps them."""
-
-    def __init__(self, home):
-        self.home = home
-
-    def say(self, sentence):
-        pass
-
-    def bring(self, function, *arguments, **options):
-        return function(*arguments, **options)
-
-    def run(self, function, key, *arguments, again=False):
-        record = find_record(key.name)
-        if again or record is None or not at_hand(record):
-            record = function(key, *arguments)
-            metadata = {"serializer": SERIALIZER, "storage_block_id": None}
-            path = records_folder(self.home) / key.name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps({"metadata": metadata, "result": json.dumps(record)}))
-        return record
-
-    def run_all(self, function, jobs, study=""):
-        return [self.run(function, *job.arguments) for job in jobs]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +28,7 @@ def first(tmp_path_factory):
         patch.setenv("DPCOST_HOME", str(project.home))
         spec = find_study(str(project.study))
         options = RunOptions.of(spec, study=str(project.study), out=str(project.out), **SMOKE)
-        StudySteps(spec, project.out, options, PlainTasks(project.home)).run()
+        StudySteps(spec, project.out, options, PlainTasks()).run()
     return project
 
 
@@ -201,9 +175,7 @@ def test_a_server_is_started_to_be_told_of_a_run_that_died(ran, gone, monkeypatc
 def test_the_scorecard_is_found_too(ran):
     folder = ran.project.out
     assert run_from_store("scorecard", ran.options) is None
-    stored.judged(
-        folder, PlainTasks(ran.project.home), profile="smoke", seed=20191112, command="dpcost run scorecard"
-    )
+    stored.judged(folder, PlainTasks(), profile="smoke", seed=20191112, command="dpcost run scorecard")
     assert run_from_store("scorecard", ran.options).report == folder / "scorecard" / "report.html"
     (folder / "scorecard" / "report.html").write_text("")
     assert run_from_store("scorecard", ran.options) is None
