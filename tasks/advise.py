@@ -3,8 +3,8 @@
 Small tables are made up that are all as plausible as what is declared and guessed of the columns
 (`tasks.problems.declared_rows`), and the study's estimators run on them. Two laws bring their errors to other
 sizes and budgets: what noise costs depends on n μ(ε, δ) alone, for a release's noise is in proportion to
-1/(n μ); what chance costs is in proportion to 1/√n. The error to expect is the median of the tables, and the
-range a 90 % prediction interval of their logarithms.
+1/(n μ); what chance costs is in proportion to 1/√n. The error to expect is the geometric mean over
+the tables, and the range a 90 % prediction interval of one more.
 """
 
 import math
@@ -56,7 +56,7 @@ class Forecast:
     epsilon : float
         NaN for a non-private estimator.
     error, low, high : float
-        Median and 90 % range, in the study's metric; NaN where the estimator refuses most made-up tables.
+        Geometric mean and 90 % range, in the study's metric; NaN where it refuses most made-up tables.
     refused : str
         Why it gives no answer.
     half_width : float
@@ -390,7 +390,7 @@ def _interpolated(at: float, strengths: np.ndarray, errors: np.ndarray) -> float
 
 
 def _range(errors: np.ndarray) -> tuple[float, float, float]:
-    """Return the median, and the 90 % prediction interval of one more table of logarithms."""
+    """Return the geometric mean, and the 90 % prediction interval of one more table."""
     logs = np.log(np.maximum(errors, 1e-300))
     spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
     reach = float(scipy.stats.t.ppf(_UPPER, max(1, len(logs) - 1))) * spread * math.sqrt(1 + 1 / len(logs))

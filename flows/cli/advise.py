@@ -112,6 +112,10 @@ def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[s
             if math.isfinite(best.half_width):
                 text += f", of ± {best.half_width:.3g} on average"
             lines += [text, f"  {risk_of_advice(spec, best).sentence}"]
+    sparse = {item.name for item in spec.estimators_of(spec.head_panel) if "sparsity" in item.params}
+    best_ones = [best for epsilon in budgets if (best := advice.best(head.n, epsilon))]
+    if sparse and best_ones and sparse.isdisjoint(best.estimator for best in best_ones):
+        lines.append("dense is better here: no estimator that keeps few columns is expected to be nearer")
     lines += _needs(advice, head, unit, width)
     if costs:
         first = costs[0]

@@ -302,3 +302,14 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "for an error of 0.1" in words
     assert "dpcost ledger open mine" in words
     assert refusal(command, "housing", -1.0, None, False).startswith("--error must be a positive number")
+
+
+def test_it_says_where_keeping_few_columns_is_expected_not_to_pay(tmp_path, home, capsys, few_tables):
+    file = study(tmp_path, response="cost", sparsity=1)
+    command(str(file), None, None, False)
+    assert "dense is better here" in capsys.readouterr().out
+    dense = '[[estimators]]\nname = "preconditioned_regression"\ncalibrations = ["tight"]\n'
+    assert dense in file.read_text()
+    file.write_text(file.read_text().replace(dense, ""))
+    command(str(file), None, None, False)
+    assert "dense is better here" not in capsys.readouterr().out
