@@ -22,13 +22,12 @@ REQUEST = re.compile(
 @pytest.fixture
 def generate(monkeypatch):
     """A function that imports a module which writes pages."""
-    pytest.importorskip("sphinx")
-    pytest.importorskip("vl_convert")
     monkeypatch.syspath_prepend(str(PROJECT / "docs"))
     return lambda name: importlib.import_module(f"generate.{name}")
 
 
 def test_docstrings_of_modules_are_readable_as_pages(generate):
+    pytest.importorskip("docutils")
     from docutils import nodes
     from docutils.core import publish_doctree
     from docutils.parsers.rst import roles
@@ -83,7 +82,8 @@ def test_reports_of_tables_of_ones_own_are_not_copied(generate, tmp_path, monkey
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_the_site_builds_without_a_warning_and_requests_nothing(generate, tmp_path):
+def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
+    pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
     done = subprocess.run(
         [*command, "-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")],
