@@ -59,7 +59,7 @@ def batch(*forms):
 
 
 def replayed(*forms):
-    test = "tests/dpalgos/audit/test_post_processing.py::test_the_answer_is_made_of_the_releases"
+    test = "tests/contract/test_post_processing.py::test_the_answer_is_made_of_the_releases"
     return _named(test, [f"1.0-{form}" for form in forms])
 
 

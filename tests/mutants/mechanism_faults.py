@@ -194,6 +194,13 @@ MECHANISM_FAULTS = {
             "rank_sensitivity", returns("0.5"), witness("dp_mean: private quantiles-tight")
         ),
     },
+    "dpalgos/tuning/truncation.py": {
+        "the range of a quantile ends at the largest value": Fault(
+            "_quantiles",
+            argument("exponential_quantiles", "upper", "max({all}, abs(values).max())"),
+            replayed("dp_mean: private quantiles-tight"),
+        ),
+    },
     "dpalgos/mechanisms/random_stopping.py": {
         "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), _RANDOM_STOPPING),
         "draws stop at a cap": Fault("number_of_draws", condition("expm1", "True"), _RANDOM_STOPPING),
