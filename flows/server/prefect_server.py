@@ -92,6 +92,7 @@ def prefect_server(
             settings = client_settings(home, api_url, own_authentication(home))
             inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
             settings["PREFECT_HOME"] = str(home / "prefect")
+            del settings["PREFECT_CLIENT_RETRY_EXTRA_CODES"]  # a database in a file does not start again
             stack.enter_context(client_environment(settings))
             server = server_process(home, port, inherited | WITHOUT_SCHEDULES)
             try:
