@@ -26,7 +26,12 @@ from secrets import randbelow
 from typing import Any, cast
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace, make_noisy_top_k
+from opendp.measures import zero_concentrated_divergence
+from opendp.metrics import l1_distance, l2_distance, linf_distance
+from opendp.mod import enable_features
+from opendp.typing import f64, i64
 
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
@@ -64,7 +69,7 @@ class SecureTranscript(Transcript):
 
     def __init__(self, relation: Relation = Relation.CENTRAL, inflation: float = 1.0) -> None:
         super().__init__(NoNoise([np.random.default_rng(0)]), relation)
-        dp.enable_features("contrib")
+        enable_features("contrib")
         self._inflation = inflation
 
     def gaussian(
@@ -197,15 +202,15 @@ def grid_step(sensitivity: float, size: int) -> float:
 
 def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's exact discrete Gaussian mechanism on integer vectors."""
-    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l2_distance(T=dp.f64)
-    sampler: Callable[[list[int]], list[int]] = dp.m.make_gaussian(*space, scale=scale)
+    space = vector_domain(atom_domain(T=i64)), l2_distance(T=f64)
+    sampler: Callable[[list[int]], list[int]] = make_gaussian(*space, scale=scale)
     return sampler
 
 
 def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
-    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
-    sampler: Callable[[list[int]], list[int]] = dp.m.make_laplace(*space, scale=scale)
+    space = vector_domain(atom_domain(T=i64)), l1_distance(T=i64)
+    sampler: Callable[[list[int]], list[int]] = make_laplace(*space, scale=scale)
     return sampler
 
 
@@ -237,9 +242,9 @@ def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
 
 def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
-    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.linf_distance(T=dp.i64)
-    measure = dp.zero_concentrated_divergence()
-    sampler: Callable[[list[int]], list[int]] = dp.m.make_noisy_top_k(*space, measure, k=k, scale=scale)
+    space = vector_domain(atom_domain(T=i64)), linf_distance(T=i64)
+    measure = zero_concentrated_divergence()
+    sampler: Callable[[list[int]], list[int]] = make_noisy_top_k(*space, measure, k=k, scale=scale)
     return sampler
 
 
