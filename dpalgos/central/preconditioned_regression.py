@@ -29,7 +29,7 @@ averaged with the first by what each of them knows (:mod:`dpalgos.mechanisms.pri
 ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; of directions that two
 whitenings leave unresolved, each has its own τ²/(τ² + s_j²), since steps gather noise there: s_j² grows to
 s²/h_j where the curvature h_j, the released moment over the floor, is small. At last θ̄ is made no longer
-than the released second moment of y allows.
+than the released second moment of y allows, or than 1 where noise hides that.
 
 ``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
 about the same rows, and free: what is released for the whitening is averaged with them. After an answer at
@@ -85,7 +85,7 @@ from dpalgos.typing import FloatArray
 
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
-_WANTED = WantedRows()
+_WANTED = WantedRows(rows=120)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +126,8 @@ class _Schedule:
         return budget.gaussian_multiplier("levels", n_searches * N_COUNTS) if self.level_share else 0.0
 
 
-_ONCE = _Schedule(level_share=0.07, moment_share=0.2, step_size=0.8, wanted=WantedRows(rows=120))
-_TWICE = _Schedule(
-    level_share=0.085,
-    moment_share=0.15,
-    whitened_share=0.12,
-    step_size=0.75,
-    n_steps=10,
-    wanted=WantedRows(rows=120),
-)
+_ONCE = _Schedule(level_share=0.07, moment_share=0.2, step_size=0.8)
+_TWICE = _Schedule(level_share=0.085, moment_share=0.15, whitened_share=0.12, step_size=0.75, n_steps=10)
 _PUBLIC_LEVELS = _Schedule(
     level_share=0.0, moment_share=0.2, growth=1.5, n_steps=5, n_left_out=3, step_size=0.8
 )
@@ -323,7 +316,10 @@ def preconditioned_regression(
     if params.shrinkage == "james_stein":
         along = np.einsum("rij,ir->jr", white.directions, theta)
         theta = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
-        longest = np.sqrt(np.maximum(first.moments[:, -1, -1], 0) + first.noise_std)
+        size, noise_std = first.moments[:, -1, -1], first.noise_std
+        hidden = size < 2 * noise_std  # then y is taken to be of order one, as its unit should make it
+        longest = np.maximum(size, 0) + noise_std
+        longest = np.sqrt(np.where(hidden, np.minimum(longest, 1), longest))
         theta = theta * clip_factor(np.linalg.norm(theta, axis=0), longest)
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
 

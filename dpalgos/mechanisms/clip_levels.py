@@ -73,12 +73,11 @@ _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
 class WantedRows:
     """How many rows a preconditioned regression should clip, as factors c on √d/μ (nμ/489)^(−1/4).
 
-    For moments ``rows``, or a ``part`` of all if that is more; for ``gradients`` at each of the first
-    ``n_searched_steps`` steps, where the level found is multiplied by ``widened``.
+    For moments ``rows``; for ``gradients`` at each of the first ``n_searched_steps`` steps, where the level
+    found is multiplied by ``widened``.
     """
 
     rows: float = 100.0
-    part: float = 0.0
     gradients: float = 20.0
     n_searched_steps: int = 3
     widened: float = 1.0
@@ -129,15 +128,14 @@ class RegressionLevels:
 
     def rows(self, made: Callable[[Group], FloatArray]) -> FloatArray:
         """Return the level C_A for the rows that ``made`` returns of a group, (R,)."""
-        sample, asked = self._sample, self._asked
+        sample = self._sample
         if isinstance(self._clip, tuple):
             return np.full(sample.n_replicates, self._clip[0])
         if self._clip == "rule":
             return 3 * self._scale**0.4
         norms = sample.grouped(lambda group: np.linalg.norm(made(group), axis=1)[:, None] * group.weights)
-        wanted = np.maximum(self._wanted(asked.rows), asked.part * sample.n_rows)
         levels = _ROW_LEVELS * np.sqrt(sample.n_features + 1)
-        return self._searched(levels, wanted, norms, ROWS_ABOVE)
+        return self._searched(levels, self._wanted(self._asked.rows), norms, ROWS_ABOVE)
 
     def whitened_rows(self, rows: WhitenedScores) -> FloatArray:
         """Return the level C_B for whitened rows, (R,)."""
