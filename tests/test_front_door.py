@@ -13,7 +13,8 @@ PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 _LIST = """
 altair bed_reader dask distributed dp_accounting dp_accounting.pld dp_accounting.pld.privacy_loss_distribution
 fsspec fsspec.implementations.dirfs
-httpx jinja2 markupsafe numpy numpy.typing opendp.prelude pandas
+httpx jinja2 markupsafe numpy numpy.typing opendp.domains opendp.measurements opendp.measures opendp.metrics
+opendp.mod opendp.typing pandas
 pandera.pandas platformdirs pooch prefect prefect.artifacts prefect.blocks.system prefect.cache_policies
 prefect.client.orchestration prefect.client.schemas prefect.client.schemas.actions
 prefect.client.schemas.filters prefect.client.schemas.objects prefect.client.schemas.schedules

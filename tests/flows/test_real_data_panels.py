@@ -15,7 +15,7 @@ def test_it_does_not_run_on_a_stand_in():
     called = []
 
     def call(task, dataset, *_, **__):
-        called.append((task.name, dataset))
+        called.append((task.__name__, dataset))
         return RawFile(dataset, "", "", "", "", "stand-in", ("no address answered",))
 
     spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(PANEL),)})
