@@ -132,6 +132,8 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
         raise InputError(f"{name} has no hardened sampler: {estimator.no_release}")
     if keywords.get("calibration", "tight") != "tight":
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
+    if keywords.get("released_moments") is not None:  # nothing shows that they were released and charged
+        raise InputError("released_moments cannot be given for a release; leave them out")
     return estimator
 
 

@@ -48,10 +48,11 @@ def _at_cost(chain: Chain, charge: Charge) -> Charge:
     """Return a charge at what it costs: of several attempts all that are reserved, or those that were begun.
 
     Attempts that were not begun are free from the entry on that ends the charge, an answer or a loss: after
-    it none can begin (`begin_attempt`).
+    it none can begin (`begin_attempt`). A held answer costs all of them until it is approved, since their
+    number is a part of it.
     """
     reserved = charge.accounting.get("attempts")
-    if not reserved or not _has_ended(chain, charge):
+    if not reserved or not _has_ended(chain, charge) or _is_held(chain, charge):
         return charge
     made = len(chain.entries("attempt", subject=charge.id))
     cost = reserved[made - 1] if made else {"epsilon": 0.0, "rho": 0.0, "pure_epsilon": 0.0, "failure": 0.0}
@@ -63,6 +64,11 @@ def _at_cost(chain: Chain, charge: Charge) -> Charge:
 
 def _has_ended(chain: Chain, charge: Charge) -> bool:
     return bool(chain.entries("release", subject=charge.id) or chain.entries("lost", subject=charge.id))
+
+
+def _is_held(chain: Chain, charge: Charge) -> bool:
+    held = chain.entries("hold", subject=charge.id) and not chain.entries("approve", subject=charge.id)
+    return bool(held)
 
 
 def begin_attempt(chain: Chain, charge: Charge, number: int, time: str) -> None:
@@ -265,5 +271,4 @@ def _with_release(chain: Chain, charge: Charge) -> Charge:
     stored = chain.entries("release", subject=charge.id)
     if not stored:
         return charge
-    held = chain.entries("hold", subject=charge.id) and not chain.entries("approve", subject=charge.id)
-    return replace(charge, release=stored[0].body["payload"], is_held=bool(held))
+    return replace(charge, release=stored[0].body["payload"], is_held=_is_held(chain, charge))

@@ -130,8 +130,9 @@ def _parsed() -> dict[str, Any]:
     """Return by module the sha256 of its bytes and of its tree, and its imports, as far as they are known."""
     try:
         kept = read_json(home() / _KEPT)
-        return dict(kept["modules"]) if kept["parser"] == _parser() else {}
-    except (OSError, ValueError, KeyError, TypeError, StoreError):
+        known = kept["modules"].items() if kept["parser"] == _parser() else ()
+        return {name: facts for name, facts in known if len(facts) == 3}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StoreError):
         return {}
 
 

@@ -32,7 +32,8 @@ s²/h_j where the curvature h_j, the released moment over the floor, is small. A
 than the released second moment of y allows, or than 1 where noise hides that.
 
 ``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
-about the same rows, and free: what is released for the whitening is averaged with them. After an answer at
+about the same rows, never moments of the rows themselves: what is released for the whitening is averaged
+with them. They add no event; what the earlier answer has spent stays spent. After an answer at
 ε = 1 one at .1 has .3 to .7 times the excess risk on six tables of 5,000 rows or more, 1.7 on one of 755.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.release.checks import check_positive
+from dpalgos.release.checks import LARGEST_BOUND, check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor
@@ -85,11 +85,13 @@ def check_released_moments(name: str, value: Any) -> tuple[FloatArray, float] | 
         moments, std = np.asarray(value[0], dtype=float), float(value[1])
     except (TypeError, ValueError, LookupError):
         moments, std = np.empty(0), 1.0
-    if moments.ndim != 2 or len(moments) != moments.shape[1] or not np.isfinite(moments).all():
+    square = moments.ndim == 2 and len(moments) == moments.shape[1]
+    if not square or not (np.abs(moments) <= LARGEST_BOUND).all():
         raise InputError(
-            f"{name} must be a square matrix of finite numbers and its noise's standard deviation"
+            f"{name} must be a square matrix of numbers of size at most {LARGEST_BOUND:g} and its noise's "
+            "standard deviation"
         )
-    return (moments + moments.T) / 2, check_positive(name, std)
+    return (moments + moments.T) / 2, check_bound(name, std)
 
 
 def private_whitening(
@@ -129,9 +131,10 @@ def private_whitening(
                 f"released_moments must have the shape {moments.shape[1:]}, of columns and response, got "
                 f"{before.shape}"
             )
-        weight = noise_std**2 / (noise_std**2 + before_std**2)
+        total = np.hypot(noise_std, before_std)  # no difference from 1, or a floor could vanish
+        weight, factor = (noise_std / total) ** 2, before_std / total
         moments = moments + weight[:, None, None] * (before - moments)
-        std, noise_std = np.sqrt(1 - weight) * std, np.sqrt(1 - weight) * noise_std
+        std, noise_std = factor * std, factor * noise_std
     floor = np.maximum(1.2 * np.sqrt(d) * std, np.finfo(float).tiny)
     if inside is None:
         eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])

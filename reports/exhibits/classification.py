@@ -59,7 +59,9 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
     )
     if counts:
         rate = min(counts) / sum(counts)
-        text += f" Calling every row what most are called errs on {num(rate)}." + _chance(view, where, rate)
+        text += f" Always predicting the more frequent label is wrong for {num(rate)} of the rows." + _chance(
+            view, where, rate
+        )
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
     return ReportSection("The paper's table beside ours", text, None, columns, tuple(rows), 3)
 

@@ -336,7 +336,7 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
     compared = [r for r in rows if math.isfinite(r.ratio)]
     if compared:
         top = max(compared, key=lambda r: r.ratio)
-        effect = f"{times(top.ratio)} times more" if top.ratio > 1.05 else "hardly any difference"
+        effect = f"{times(top.ratio)} times as much" if top.ratio > 1.05 else "hardly any difference"
         parts.append(
             f"It matters most for {top.name}: an error of {num(top.printed)} as printed, {num(top.tight)} "
             f"with the least noise that can be proved enough ({effect})."

@@ -187,7 +187,7 @@ class TrainTestSplit(RegisteredTableProblem):
         if not counts:
             return ()
         rate = min(counts) / sum(counts)
-        text = f"Whoever calls every row what most of them are called errs on {rate:.3f} of them."
+        text = f"Predicting the more frequent label for every row is wrong for {rate:.3f} of the rows."
         return (Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x"),)
 
 

@@ -121,6 +121,7 @@ def test_the_plan_does_not_depend_on_the_data():
         ("ols", {}, "must be a private one"),
         ("adasp", {}, "did you mean 'adassp'"),
         ("dp_mean", {"value_bound": 1.0, "calibration": "paper"}, "calibration must be 'tight'"),
+        ("preconditioned_regression", {"released_moments": (np.eye(4), 1.0)}, "released_moments"),
         ("dp_mean", {}, "needs the keyword value_bound"),
         ("dp_mean", {"value_bound": 1.0, "epsilon": -1}, "epsilon must be"),
     ],

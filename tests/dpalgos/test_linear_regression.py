@@ -248,6 +248,7 @@ def test_moments_of_an_earlier_answer_cost_nothing_and_lower_the_error():
     assert squares[False] < 0.7 * squares[True]
     combined = released_before(answers[0])
     assert combined[1] < known[1]
-    for bad in ((np.eye(8), 1.0), (np.eye(9), 0.0), (np.ones(9), 1.0), "ledger"):
+    huge, certain = (1e31 * np.eye(9), 1.0), (np.eye(9), 1e-31)
+    for bad in ((np.eye(8), 1.0), (np.eye(9), 0.0), (np.ones(9), 1.0), "ledger", huge, certain):
         with pytest.raises(dpalgos.InputError, match="released_moments"):
             answer(0.1, 0, released_moments=bad)

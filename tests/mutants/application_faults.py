@@ -37,7 +37,10 @@ APPLICATION_FAULTS = {
             "approve", operation("by", "False"), "tests/data/ledger/test_approval.py"
         ),
         "an answer that is held is shown": Fault(
-            "_with_release", name("held", "False", nth=1), "tests/data/ledger/test_approval.py"
+            "_with_release", call("_is_held", "False"), "tests/data/ledger/test_approval.py"
+        ),
+        "the number of attempts of a held answer is shown": Fault(
+            "_at_cost", call("_is_held", "False"), "tests/data/ledger/test_attempts.py"
         ),
         "attempts are not written down": Fault(
             "begin_attempt", without("append"), "tests/data/ledger/test_attempts.py"

@@ -47,7 +47,7 @@ ESTIMATOR_FAULTS = {
         ),
         "a sensitivity is that of the largest row": Fault(
             "dp_mean",
-            argument("full", 1, "2 * min({all} / 2, sample.rows.largest)"),
+            argument("full", 1, "2 * min({all} / 2, sample.rows.largest)", nth=0),
             witness("dp_mean-tight"),
         ),
     },
@@ -103,7 +103,7 @@ ESTIMATOR_FAULTS = {
         ),
         "the search for the last ball costs one count": Fault(
             "_private_ball",
-            argument("gaussian_multiplier", 1, "1", nth=2),
+            call("counts_needed", "1", nth=0),
             certified("clipped_mean: private radius-tight"),
         ),
         "shares of an interval are left out of the budget": Fault(
@@ -188,7 +188,13 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/comparators/karwa_vadhan_mean.py": {
         "squares of columns are left out of what is planned": Fault(
-            "planned_noise", condition("interval", "False"), certified("karwa_vadhan_mean: interval-tight")
+            "planned_noise",
+            call(
+                "least_noise",
+                "(lambda noise: noise | {{part: noise['mean'] for part in shares if part not in kinds}})("
+                "least_noise({0}, selections={selections}, gaussians={{'mean': 1}}))",
+            ),
+            certified("karwa_vadhan_mean: interval-tight"),
         ),
         "Karwa-Vadhan's Gumbel noise is halved": Fault(
             "_choose.draw", number(2, 1), law("karwa_vadhan_mean-tight", "karwa_vadhan_mean-paper")
@@ -209,11 +215,6 @@ ESTIMATOR_FAULTS = {
             "objective_perturbation_glm",
             argument("step_with_interval", "multiplier", "lambda part: 0.7 * {all}(part)"),
             certified("objective_perturbation_glm: interval-tight"),
-        ),
-        "the noise of the minimum is left out of its interval": Fault(
-            "objective_perturbation_glm",
-            argument("step_with_interval", "gradient_std", "0 * {all}"),
-            _INTERVALS,
         ),
     },
     "dpalgos/comparators/private_frank_wolfe_lasso.py": {

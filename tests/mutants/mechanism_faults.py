@@ -102,7 +102,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/hardened_release.py": {
         "an estimator that fails on some rows is released": Fault(
-            "plan_release", condition("no_release", "False"), _HARDENED_RELEASE
+            "releasable", condition("no_release", "False"), _HARDENED_RELEASE
         ),
         "a release is planned for a thousand rows": Fault(
             "made_up_rows", argument("full", 1, "float(min(n_rows, 1000))"), _HARDENED_RELEASE
@@ -126,7 +126,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/until_plan.py": {
         "attempts before the last are not charged": Fault(
-            "spent_epsilon", number(1, 2), "tests/dpalgos/test_until.py"
+            "spent_epsilon", number(1, 2, nth=0), "tests/dpalgos/test_until.py"
         ),
     },
     "dpalgos/until.py": {
@@ -137,7 +137,7 @@ MECHANISM_FAULTS = {
             "draw_until", without("begin"), "tests/dpalgos/test_until.py"
         ),
         "an interval that is missing is narrow enough": Fault(
-            "narrow_enough", name("False", "True"), "tests/dpalgos/test_until.py"
+            "narrow_enough", returns("interval is None or {all}"), "tests/dpalgos/test_until.py"
         ),
     },
     "dpalgos/accounting/risk.py": {

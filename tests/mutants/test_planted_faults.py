@@ -3,7 +3,6 @@
 Run one by ``pytest tests/mutants -m slow -k "part of its name"``.
 """
 
-import ast
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.application_faults import APPLICATION_FAULTS
-from tests.mutants.changes import changed, find
+from tests.mutants.changes import changed
 from tests.mutants.estimator_faults import ESTIMATOR_FAULTS
 from tests.mutants.mechanism_faults import MECHANISM_FAULTS
 
@@ -63,7 +62,7 @@ def test_every_fault_has_its_place_and_its_tests():
     for (file, fault), what in ((one.values, one.id) for one in FAULTS):
         path = PROJECT / file
         try:
-            find(ast.parse(path.read_text()), fault.place)
+            planted(path.read_text(), fault)
         except (OSError, LookupError) as error:
             lost.append(f"{file}: {what}: {error}")
         lost += [f"{test} is gone" for test in fault.test_ids if not exists(test)]

@@ -54,6 +54,17 @@ def test_all_attempts_are_reserved_until_an_answer_settles_them(ledger):
     assert ledger.verify().ok
 
 
+def test_a_held_answer_costs_all_attempts_until_it_is_approved(ledger):
+    """The number of attempts is a part of the answer."""
+    charge = ledger.charge(request(), fits, hold_by="ann")
+    ledger.begin_attempt(charge.id, 1)
+    assert ledger.store_release(charge.id, {"estimate": 1.0}).epsilon == 1.0
+    assert cost(ledger) == [1.0]
+    assert "made" not in ledger.charges("patients")[0].accounting
+    ledger.approve(charge.id, "ben")
+    assert cost(ledger) == [0.25]
+
+
 def test_an_answer_that_is_given_up_costs_what_was_begun(ledger):
     charge = ledger.charge(request(), fits)
     ledger.begin_attempt(charge.id, 1)
