@@ -213,7 +213,12 @@ def record_of(
     """
     relation = estimator.relation or Relation.CENTRAL
     spent, whole, budget_delta = budget
-    mechanisms = tuple(EventEntry(**entry) for entry in facts["events"])
+    # Another version may have stored more; what was paid for can be shown all the same.
+    known = EventEntry.model_fields
+    mechanisms = tuple(
+        EventEntry(**{name: value for name, value in entry.items() if name in known})
+        for entry in facts["events"]
+    )
     pure = charge.delta == 0
     return ReleaseRecord(
         deployment=RegistryDeployment(
