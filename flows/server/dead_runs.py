@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,31 @@ from flows.server.deploy import POOL, listed_deployments
 from flows.server.processes import Say
 
 MAX_STARTS = 3
-_PAUSE = timedelta(seconds=30)  # until the worker has forgotten the process that died
+_START = "start "  # begins the tag of a run that is not the first
 
 
 def start_again(flow: Any, flow_run: Any, state: Any) -> None:
-    """Put a deployment's run that crashed back into the queue: a hook of Prefect's flows.
+    """Start the deployment of a run that crashed again, as a new run: a hook of Prefect's flows.
 
-    What it computed comes from the cache. The webhook is told of a run that has been started often enough.
+    The crashed run stays on record: the worker would take back any other state. What it computed comes from
+    the cache. The webhook is told of a run that has been started often enough.
     """
     from prefect.client.orchestration import get_client
-    from prefect.states import AwaitingRetry
 
     if flow_run.deployment_id is None:
         return
+    starts = next((int(tag.removeprefix(_START)) for tag in flow_run.tags if tag.startswith(_START)), 1)
+    if starts >= MAX_STARTS:
+        tell_failure(flow, flow_run, state)
+        return
+    others = [tag for tag in flow_run.tags if not tag.startswith(_START)]
     with get_client(sync_client=True) as client:
-        run = client.read_flow_run(flow_run.id)
-        if run.run_count >= MAX_STARTS:
-            tell_failure(flow, run, state)
-        else:
-            again: Any = AwaitingRetry(scheduled_time=datetime.now(UTC) + _PAUSE)
-            client.set_flow_run_state(run.id, again, force=True)
+        client.create_flow_run_from_deployment(
+            flow_run.deployment_id,
+            parameters=flow_run.parameters,
+            tags=[*others, f"{_START}{starts + 1}"],
+            idempotency_key=f"{flow_run.id} again",
+        )
 
 
 HOOKS: Any = {"on_failure": [tell_failure], "on_crashed": [start_again]}  # of every flow

@@ -108,7 +108,7 @@ def _worker(home: Path) -> ChildProcess:
     """Return Prefect's process worker, not started yet.
 
     Told to end, it would wait for the flows it runs; `ChildProcess` tells these, too, so that they report
-    that they crashed, and their hook puts them back into the queue.
+    that they crashed, and their hook starts them again.
     """
     name = f"{socket.gethostname()}-{os.getpid()}"
     command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", name]

@@ -27,9 +27,6 @@ class Server:
     def __exit__(self, *_):
         pass
 
-    def read_flow_run(self, flow_run_id):
-        return next(run for run in self.runs if run.id == flow_run_id)
-
     def read_flow_runs(self, flow_run_filter, work_pool_filter):
         types = {each.value for each in flow_run_filter.state.type.any_}
         tags = set(flow_run_filter.tags.all_) if flow_run_filter.tags else set()
@@ -47,15 +44,19 @@ class Server:
     def set_flow_run_state(self, flow_run_id, state, force):
         self.told.append(state.name)
 
+    def create_flow_run_from_deployment(self, deployment_id, *, parameters, tags, idempotency_key):
+        assert (deployment_id, parameters) == (OURS, {"study": "housing"})
+        self.told.append(f"again: {', '.join(tags)}")
 
-def a_run(kind, *, starts=1, deployment=OURS, run_id=None, tags=()):
+
+def a_run(kind, *, deployment=OURS, run_id=None, tags=()):
     from prefect.client.schemas.objects import State, StateType
 
     return SimpleNamespace(
         id=run_id or uuid4(),
         name="a run",
-        run_count=starts,
         deployment_id=deployment,
+        parameters={"study": "housing"},
         state=State(type=StateType(kind)),
         tags=tags,
     )
@@ -87,8 +88,10 @@ def marked(monkeypatch, serve):
 
 
 @pytest.mark.parametrize("kind", ["PENDING", "RUNNING"])
-def test_an_unfinished_run_is_crashed_and_put_back(marked, kind):
-    assert marked(a_run(kind)) == (["task Crashed", "Crashed", "AwaitingRetry"], [])
+def test_an_unfinished_run_is_crashed_and_started_again(marked, kind):
+    assert marked(a_run(kind)) == (["task Crashed", "Crashed", "again: start 2"], [])
+    second = a_run(kind, tags=["nightly", "start 2"])
+    assert marked(second) == (["task Crashed", "Crashed", "again: nightly, start 3"], [])
 
 
 def test_a_run_that_was_being_canceled_is_canceled(marked):
@@ -96,7 +99,7 @@ def test_a_run_that_was_being_canceled_is_canceled(marked):
 
 
 def test_a_run_that_was_started_often_enough_stays_crashed_and_that_is_told(marked):
-    run = a_run("RUNNING", starts=dead_runs.MAX_STARTS)
+    run = a_run("RUNNING", tags=[f"start {dead_runs.MAX_STARTS}"])
     assert marked(run) == (["task Crashed", "Crashed"], [run.id])
 
 
