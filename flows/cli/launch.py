@@ -213,7 +213,7 @@ def _load(studies: Sequence[str]) -> None:
     import reports.pages.study  # noqa: F401 (what draws, too)
 
     code = {module for study in studies if study != SCORECARD for module in find_study(study).modules()}
-    code_digest(["tasks.run.run_block", "tasks.report.render", *code], of_page=True)
+    code_digest(["tasks.run.run_block", "tasks.report.write", *code], of_page=True)
 
 
 def _check_tables(studies: Sequence[str], reports: Path) -> None:

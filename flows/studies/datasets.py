@@ -26,10 +26,7 @@ class StudyTables(NamedTuple):
 
 
 def bring_tables(spec: StudySpec, profile: Profile, offline: bool, call: Callable[..., Any]) -> StudyTables:
-    """Fetch and convert the datasets of a study; a panel is left out where nothing may stand in for its data.
-
-    ``call(task, ...)`` runs a task, or its function alone.
-    """
+    """Bring the datasets of a study; a panel is left out where nothing may stand in for its data."""
     tables: Tables = {}
     not_run: dict[str, str] = {}
     for dataset in spec.datasets_at(profile):
@@ -51,7 +48,7 @@ def bring_tables(spec: StudySpec, profile: Profile, offline: bool, call: Callabl
 def bring_datasets(
     names: Sequence[str], call: Callable[..., Any], again: bool, offline: bool, *, progress: bool = False
 ) -> Iterator[DatasetRef]:
-    """Bring datasets, all if none is named; ``call(task, ...)`` runs a task, or its function alone."""
+    """Bring datasets, all if none is named."""
 
     def brought(name: str) -> Any:
         try:

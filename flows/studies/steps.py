@@ -22,9 +22,8 @@ from tasks.limits import DEFAULT_SEED, Profile
 from tasks.problems.abilities import HasExhibits, ReadsTable
 from tasks.problems.problem import modules_of
 from tasks.report.manifest import earlier_contents, now
-from tasks.report.render import render
 from tasks.report.shared_reports import share_report
-from tasks.report.write import write_index
+from tasks.report.write import render, write_index
 from tasks.run.audit_cell import audit
 from tasks.run.collect import collect
 from tasks.run.deletion_limit import data_limit

@@ -72,7 +72,7 @@ def _code_digests(spec: StudySpec) -> dict[str, str]:
     code = spec.modules()
     return {
         "computing": code_digest(["tasks.run.run_block", "tasks.run.collect", *code]),
-        "rendering": code_digest(["tasks.report.render", *code], of_page=True),
+        "rendering": code_digest(["tasks.report.write", *code], of_page=True),
     }
 
 

@@ -1,4 +1,4 @@
-"""Write a study's report, and the index over all studies."""
+"""Write a study's report, of a run or again from its stored results, and the index over all studies."""
 
 import hashlib
 import json
@@ -9,14 +9,25 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import atomic_write, read_json, read_small
+from data.store.references import DatasetRef
 from reports.analysis.results import EXHIBITS
 from reports.pages.index import Card, render_index
 from tasks.cache.keys import UNCACHED, CacheKey, cache_key
-from tasks.cache.records import Record, written
+from tasks.cache.records import Record, located, written
+from tasks.faults import guarded
 from tasks.report.build_page import build_page
+from tasks.report.manifest import build_manifest
 from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
+
+
+@guarded
+def render(
+    key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
+) -> Record:
+    """Write the report of a run next to its results table; return the manifest's record with the headline."""
+    return write_report(spec, located(results), build_manifest(spec, tables, results, context), key)
 
 
 def write_report(

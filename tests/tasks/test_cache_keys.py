@@ -15,7 +15,7 @@ from tasks.problems.problem import DatasetProblem, modules_of
 
 BLOCK, COLLECT = "tasks.run.run_block", "tasks.run.collect"
 AUDIT, PREPARE = "tasks.run.audit_cell", "tasks.run.prepare"
-PAGES = {"page": "tasks.report.render", "scorecard": "tasks.scorecard.judging"}
+PAGES = {"page": "tasks.report.write", "scorecard": "tasks.scorecard.judging"}
 
 
 def roots():
