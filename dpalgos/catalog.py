@@ -119,8 +119,8 @@ class Estimator:
     calibrations: tuple[str, ...]
     parameters: type[Params]
     function: EstimatorFunction
-    example: dict[str, Any]
-    witnesses: Witnesses | None
+    example: dict[str, Any] = field(default_factory=dict)
+    witnesses: Witnesses | None = None
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False
@@ -192,25 +192,9 @@ class Estimator:
 
 
 def register(
-    *,
-    title: str,
-    task: str,
-    reference: str,
-    summary: str,
-    relation: Relation | None = Relation.CENTRAL,
-    calibrations: tuple[str, ...] = ("tight", "paper"),
-    example: dict[str, Any] | None = None,
-    witnesses: Witnesses | None = None,
-    public: str = "",
-    check_data: DataCheck | None = None,
-    in_memory: bool = False,
-    no_interval: str = "",
-    refinable: tuple[str, ...] = (),
-    no_release: str = "",
-    order: int,
-    forms: Mapping[str, Form] | None = None,
+    *, relation: Relation | None = Relation.CENTRAL, in_memory: bool = False, **settings: Any
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
-    """Add the decorated function to the catalog; see :class:`Estimator` for the arguments.
+    """Add the decorated function to the catalog; the arguments are the fields of :class:`Estimator`.
 
     The estimator has the function's name; its keywords are the class with which ``params`` is annotated.
     """
@@ -219,26 +203,15 @@ def register(
         name, parameters = function.__name__, get_type_hints(function).get("params")
         if not isinstance(parameters, type) or not issubclass(parameters, Params):
             raise PluginError(f"params of {name} must be annotated with the class of its keywords")
+        calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
         entry = Estimator(
             name=name,
-            title=title,
-            task=task,
             relation=relation,
-            reference=reference,
-            summary=summary,
-            calibrations=calibrations if relation else (),
+            calibrations=calibrations,
             parameters=parameters,
             function=function,
-            example=example or {},
-            witnesses=witnesses,
-            public=public,
-            check_data=check_data,
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
-            no_interval=no_interval,
-            refinable=refinable,
-            no_release=no_release,
-            order=order,
-            forms=forms or {},
+            **settings,
         )
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))

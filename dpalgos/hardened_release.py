@@ -20,11 +20,12 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-_LARGEST_LOG_INFLATION = float(np.log(100.0))
+_LARGEST_LOG_INFLATION, _NOTHING = float(np.log(100.0)), Spending()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,27 +64,11 @@ def plan_release(
     n_users: int | None = None,
     streamed: bool = False,
 ) -> ReleasePlan:
-    """Plan one private answer.
+    """Plan one private answer of data of a public shape.
 
-    Parameters
-    ----------
-    name : str
-        A private estimator of the catalog.
-    n_rows, n_features : int
-        Shape of the data; public.
-    keywords : dict
-        ``epsilon``, ``delta`` and the estimator's public keywords; ``calibration`` is always ``"tight"``.
-    n_users : int, optional
-        Number of users; public, and needed by estimators that protect whole users.
-    streamed : bool
-        Whether rows will be streamed, so that an estimator that cannot take them so is refused now.
-
-    Raises
-    ------
-    StreamRefused
-        If rows will be streamed and the estimator, with these keywords, needs them in memory.
-    InputError
-        If the estimator is not private, has no hardened sampler, or a keyword is wrong.
+    ``keywords`` are ``epsilon``, ``delta`` and the estimator's public ones; ``calibration`` is always
+    ``"tight"``. ``n_users`` is public, too, and needed where whole users are protected. An estimator that
+    needs its rows in memory is refused if they will be ``streamed``.
     """
     estimator = releasable(name, keywords)
     params = build_params(estimator, {**keywords, "calibration": "tight"})
@@ -138,13 +123,7 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
 
 
 def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
-    """Refuse data that an estimator cannot take; to be called before the charge.
-
-    Raises
-    ------
-    InputError
-        Without a value of the data.
-    """
+    """Refuse data that an estimator cannot take, without a value of them; to be called before the charge."""
     check_users(estimator, sample)
     if estimator.check_data is not None:
         estimator.check_data(sample, params)
@@ -153,15 +132,24 @@ def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
 def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
     """Draw the answer of a plan that has been charged, on data that were validated before the charge.
 
-    Raises
-    ------
-    InputError
-        If the events drawn are not the events planned, or a value does not fit the grid of its noise; then
-        nothing is shown.
+    Nothing is shown where a value does not fit the grid of its noise.
     """
     transcript = SecureTranscript(plan.estimator.relation or Relation.CENTRAL, plan.inflation)
-    released = run(plan.estimator, sample, plan.params, transcript)
-    if spending(transcript.events) != plan.cost:
+    return charged_answer(plan.estimator, plan.params, sample, transcript, plan.cost, plan.epsilon)
+
+
+def charged_answer(
+    estimator: Estimator,
+    params: Params,
+    sample: Sample,
+    transcript: Transcript,
+    cost: Spending,
+    epsilon: float,
+    before: Spending = _NOTHING,
+) -> Release:
+    """Draw an answer, and withhold it if its events cost, after those ``before``, anything but ``cost``."""
+    released = run(estimator, sample, params, transcript)
+    if before + spending(transcript.events) != cost:
         raise InputError(
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
@@ -169,7 +157,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
     return Release(
         estimate=released[..., 0],
         interval=None if interval is None else interval[..., 0],
-        epsilon=plan.epsilon,
+        epsilon=epsilon,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
     )

@@ -39,12 +39,12 @@ import numpy as np
 
 from dpalgos.accounting.budget import charge_open_budgets
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.odometer import Spending, spending
+from dpalgos.accounting.odometer import Spending
 from dpalgos.accounting.risk import AttackRisk, risk_of_events
-from dpalgos.api import Result, check_users, interval_of, replicate_generators, run
+from dpalgos.api import Result, check_users, replicate_generators
 from dpalgos.catalog import get_estimator
 from dpalgos.errors import InputError
-from dpalgos.hardened_release import Release, check_data
+from dpalgos.hardened_release import Release, charged_answer, check_data
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.refining import Draws, refining_transcript
 from dpalgos.rows.sample import Sample
@@ -62,38 +62,22 @@ def draw_until(
     begin: Callable[[int], None],
     noise: Noise | None = None,
 ) -> tuple[int, bool, Release]:
-    """Draw attempts until the answer is good enough or the last was made.
+    """Return how many attempts were made, whether the last was good enough, and its answer.
 
     ``enough`` is given what was released and nothing else. ``begin`` is called with the number of each
     attempt, from 1 on, before anything of it is drawn: what it writes down stays charged whatever happens
     next. Noise is hardened, or from ``noise`` in simulations.
-
-    Returns
-    -------
-    attempts, reached, release
-        How many attempts were made, whether the last was good enough, and its answer.
     """
     relation, draws = plan.estimator.relation or Relation.CENTRAL, Draws(plan.refined)
     number, spent = 0, Spending()
-    for number, params in enumerate(plan.attempts, start=1):
+    for number, (params, cost) in enumerate(zip(plan.attempts, plan.costs, strict=True), start=1):
         begin(number)
-        transcript = refining_transcript(noise, relation, draws)
-        released = run(plan.estimator, sample, params, transcript)
-        spent = spent + spending(transcript.events)
-        if spent != plan.costs[number - 1]:
-            raise InputError(
-                "the events drawn differ from the events charged, so the answer is withheld; report this"
-            )
-        interval = interval_of(released, transcript)
-        release = Release(
-            estimate=released[..., 0],
-            interval=None if interval is None else interval[..., 0],
-            epsilon=spent_epsilon(plan.costs, number, plan.delta),
-            events=tuple(transcript.events),
-            diagnostics=transcript.diagnostics,
-        )
+        transcript = refining_transcript(draws, relation, noise)
+        epsilon = spent_epsilon(plan.costs, number, plan.delta)
+        release = charged_answer(plan.estimator, params, sample, transcript, cost, epsilon, spent)
         if enough(release):
             return number, True, release
+        spent = cost
     return number, False, release
 
 

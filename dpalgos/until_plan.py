@@ -16,7 +16,7 @@ from dpalgos.errors import InputError
 from dpalgos.hardened_release import made_up_rows, releasable
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.refining import Draws, SecureRefiningTranscript, refining_transcript
+from dpalgos.release.refining import Draws, refining_transcript
 from dpalgos.rows.sample import Sample
 
 FIRST_SHARE = 1 / 64  # of the largest budget: the first of the sequence
@@ -28,20 +28,10 @@ _CLOSE = 0.995
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UntilPlan:
-    """All attempts and their costs, before the data are used.
+    """All attempts: their keywords, what each releases (``steps``), and what those so far cost together.
 
-    Attributes
-    ----------
-    estimator : Estimator
-    attempts : tuple of Params
-        The keywords of each attempt.
-    refined : frozenset of int
-        Which Gaussian releases of a run, by their place, draw only the precision that is lacking.
-    steps : tuple of tuple of Event
-        What each attempt releases.
-    costs : tuple of Spending
-        What the attempts so far cost together.
-    delta : float
+    ``refined`` are the Gaussian releases, by their place in a run, that draw only the precision that is
+    lacking.
     """
 
     estimator: Estimator
@@ -106,21 +96,9 @@ def plan_until(
 ) -> UntilPlan:
     """Plan the attempts of one answer; no data are needed.
 
-    Parameters
-    ----------
-    name, n_rows, n_features, n_users, streamed
-        As for :func:`dpalgos.hardened_release.plan_release`.
-    keywords : dict
-        ``delta``, ``interval`` and the estimator's public keywords.
-    max_epsilon : float
-        E, the last budget.
-    first_epsilon, growth : float, optional
-        The first budget, E/64, and the factor from one to the next, before rounding to the last one.
-
-    Raises
-    ------
-    StreamRefused, InputError
-        In one sentence.
+    Arguments are those of :func:`dpalgos.hardened_release.plan_release`; ``keywords`` hold ``delta`` and
+    ``interval``, too. ``max_epsilon`` is the last budget E, ``first_epsilon`` the first (E/64), ``growth``
+    the factor from one to the next before rounding to the last one.
     """
     estimator = releasable(name, keywords)
     if keywords.get("interval") is None:
@@ -136,7 +114,7 @@ def plan_until(
         draws, found = Draws(refined), []
         noise = None if hardened else Noise([np.random.default_rng(0)])
         for params in attempts:
-            transcript = refining_transcript(noise, relation, draws)
+            transcript = refining_transcript(draws, relation, noise)
             run(estimator, made_up, params, transcript)
             found.append(tuple(transcript.events))
         return found
@@ -229,7 +207,7 @@ def _free_places(estimator: Estimator, attempts: Sequence[Params], made_up: Samp
     for params in (attempts[0], attempts[-1]):
         for loud in _LOUD:
             draws = Draws(rehearsal=True)
-            transcript = SecureRefiningTranscript(estimator.relation or Relation.CENTRAL, draws, loud)
+            transcript = refining_transcript(draws, estimator.relation or Relation.CENTRAL, inflation=loud)
             try:
                 run(estimator, made_up, params, transcript)
             except (InputError, ArithmeticError, np.linalg.LinAlgError):

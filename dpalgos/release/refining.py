@@ -26,10 +26,6 @@ class Draws:
     place: int = 0
     rehearsal: bool = False  # on made-up rows, whose values may be kept
 
-    def start(self) -> None:
-        """Begin the next attempt."""
-        self.place, self.values = 0, []
-
 
 class Refining(Transcript):
     """A transcript whose Gaussian releases refine what earlier attempts drew."""
@@ -63,28 +59,14 @@ class Refining(Transcript):
         return released
 
 
-class RefiningTranscript(Refining):
-    """Simulated noise."""
-
-    def __init__(self, noise: Noise, relation: Relation, draws: Draws) -> None:
-        super().__init__(noise, relation)
-        self.draws = draws
-        draws.start()
+class SecureRefining(Refining, SecureTranscript):
+    """The same with hardened noise."""
 
 
-class SecureRefiningTranscript(Refining, SecureTranscript):
-    """Hardened noise."""
-
-    def __init__(self, relation: Relation, draws: Draws, inflation: float = 1.0) -> None:
-        SecureTranscript.__init__(self, relation, inflation)
-        self.draws = draws
-        draws.start()
-
-
-def refining_transcript(noise: Noise | None, relation: Relation, draws: Draws) -> Refining:
-    """Return a transcript of an attempt; without a source of simulated noise, one of hardened noise."""
-    return (
-        SecureRefiningTranscript(relation, draws)
-        if noise is None
-        else RefiningTranscript(noise, relation, draws)
-    )
+def refining_transcript(
+    draws: Draws, relation: Relation, noise: Noise | None = None, inflation: float = 1.0
+) -> Refining:
+    """Return the transcript of the next attempt; without a source of simulated noise, of hardened noise."""
+    transcript = Refining(noise, relation) if noise else SecureRefining(relation, inflation)
+    transcript.draws, draws.place, draws.values = draws, 0, []
+    return transcript

@@ -9,7 +9,7 @@ from dpalgos import InputError, Sample
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.odometer import spending
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.refining import Draws, RefiningTranscript
+from dpalgos.release.refining import Draws, refining_transcript
 from dpalgos.until import draw_until, narrow_enough
 from dpalgos.until_plan import plan_until
 
@@ -62,7 +62,7 @@ def test_refined_noise_is_that_of_one_draw_of_the_whole_precision():
     noise, value = Noise([np.random.default_rng(0)]), np.full((size, 1), 7.0)
     precision = 0.0
     for multiplier in (4.0, 3.0, 2.0):
-        transcript = RefiningTranscript(noise, Relation.CENTRAL, draws)
+        transcript = refining_transcript(draws, Relation.CENTRAL, noise)
         released = transcript.gaussian(value, l2_sensitivity=0.5, noise_multiplier=multiplier, label="a")
         precision += transcript.events[0].noise_multiplier ** -2
         statistic = np.square((released - 7.0) / (0.5 * multiplier)).sum()
