@@ -6,13 +6,13 @@ If deleting one row moves the answer by Δ, then no (ε, 0)-private answer can b
 Computed from the data without noise: research only, not private.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
 
 def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence[int]) -> dict[int, float]:
@@ -26,20 +26,13 @@ def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence
     sample = Sample(X, y)
     design, response, output = sample.X, sample.response(), np.asarray(to_output, dtype=float)
     n, d = design.shape
-    if not n_deleted or min(n_deleted) < 1 or max(n_deleted) >= n - d:
-        raise InputError(f"n_deleted must lie between 1 and n - d - 1 = {n - d - 1}, got {n_deleted}")
-    kept = np.ones(n, dtype=bool)
-    start = output @ _solve(design, response)
-    shifts = {}
-    for deleted in range(1, max(n_deleted) + 1):
-        candidates = output @ _leave_one_out(design, response, kept)
-        distance = np.linalg.norm(candidates - start[:, None], axis=0)
-        distance[~kept] = -1.0
-        worst = int(np.argmax(distance))
-        kept[worst] = False
-        if deleted in n_deleted:
-            shifts[deleted] = float(distance[worst])
-    return shifts
+    start = output @ np.linalg.lstsq(design, response, rcond=None)[0]
+
+    def distances(kept: BoolArray) -> FloatArray:
+        moved = output @ _leave_one_out(design, response, kept)
+        return np.asarray(np.linalg.norm(moved - start[:, None], axis=0))
+
+    return _greedily(distances, n, n - d - 1, n_deleted)
 
 
 def difference_deletion_shifts(first: object, second: object, n_deleted: Sequence[int]) -> dict[int, float]:
@@ -48,26 +41,35 @@ def difference_deletion_shifts(first: object, second: object, n_deleted: Sequenc
     As :func:`deletion_shifts`, for numbers below the smaller group's size.
     """
     groups = [Sample(first).X, Sample(second).X]
-    smallest = min(map(len, groups))
-    if not n_deleted or min(n_deleted) < 1 or max(n_deleted) >= smallest:
-        raise InputError(f"n_deleted must lie between 1 and {smallest - 1}, got {n_deleted}")
-    kept = [np.ones(len(rows), dtype=bool) for rows in groups]
-    means = [rows.mean(axis=0) for rows in groups]
-    start = means[0] - means[1]
-    shifts = {}
+    sizes = [len(rows) for rows in groups]
+    start = groups[0].mean(axis=0) - groups[1].mean(axis=0)
+
+    def distances(kept: BoolArray) -> FloatArray:
+        left = np.split(kept, sizes[:1])
+        means = [rows[those].mean(axis=0) for rows, those in zip(groups, left, strict=True)]
+        without = [
+            mean + (mean - rows) / (those.sum() - 1)
+            for mean, rows, those in zip(means, groups, left, strict=True)
+        ]
+        moved = np.concatenate([without[0] - means[1], means[0] - without[1]])
+        return np.asarray(np.linalg.norm(moved - start, axis=1))
+
+    return _greedily(distances, sum(sizes), min(sizes) - 1, n_deleted)
+
+
+def _greedily(
+    distances: Callable[[BoolArray], FloatArray], n: int, most: int, n_deleted: Sequence[int]
+) -> dict[int, float]:
+    """Return how far deletions move an answer; ``distances`` maps the rows kept to the move without each."""
+    if not n_deleted or min(n_deleted) < 1 or max(n_deleted) > most:
+        raise InputError(f"n_deleted must lie between 1 and {most}, got {n_deleted}")
+    kept, shifts = np.ones(n, dtype=bool), {}
     for deleted in range(1, max(n_deleted) + 1):
-        distances = []
-        for rows, left, sign, mean, other in zip(groups, kept, (1, -1), means, means[::-1], strict=True):
-            without = mean + (mean - rows) / (left.sum() - 1)
-            distance = np.linalg.norm(sign * (without - other) - start, axis=1)
-            distances.append(np.where(left, distance, -1.0))
-        group = int(np.argmax([distance.max() for distance in distances]))
-        row = int(np.argmax(distances[group]))
-        kept[group][row] = False
-        means[group] = groups[group][kept[group]].mean(axis=0)
-        if deleted in n_deleted:
-            shifts[deleted] = float(distances[group][row])
-    return shifts
+        moved = np.where(kept, distances(kept), -1.0)
+        worst = int(np.argmax(moved))
+        kept[worst] = False
+        shifts[deleted] = float(moved[worst])
+    return {deleted: shifts[deleted] for deleted in shifts if deleted in n_deleted}
 
 
 def two_point_bound(shift: float, epsilon: float) -> float:
@@ -83,7 +85,3 @@ def _leave_one_out(X: FloatArray, y: FloatArray, kept: np.ndarray) -> FloatArray
     leverage = np.einsum("ij,ij->i", projected, X)
     residual = (y - X @ coef) / np.maximum(1 - leverage, np.finfo(float).tiny)
     return np.asarray(coef[:, None] - (projected * residual[:, None]).T)
-
-
-def _solve(X: FloatArray, y: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])

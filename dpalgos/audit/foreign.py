@@ -24,7 +24,7 @@ import scipy
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.audit.confidence import CONFIDENCE, epsilon_lower_bound
 from dpalgos.audit.distinguishers import Discriminant
-from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, Scores, choose_event
+from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, TestedEvent, choose_event
 from dpalgos.audit.trials import Runs
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
@@ -45,30 +45,6 @@ class TablePair:
     label: str
     first: FloatArray
     second: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForeignAudit(AuditVerdict):
-    """What runs of a mechanism prove against its claim.
-
-    ``n_trials`` is the number of runs on each of two neighbors, or of guesses in a single run;
-    ``true_positive_rate`` and ``false_positive_rate`` are those of the event, or of right and wrong guesses.
-    """
-
-    epsilon: float
-    delta: float
-    epsilon_lower_bound: float
-    confidence: float
-    n_trials: int
-    pair: str
-    distinguisher: str
-    true_positive_rate: float
-    false_positive_rate: float
-
-    @property
-    def violated(self) -> bool:
-        """Whether the runs contradict the claim."""
-        return self.epsilon_lower_bound > self.epsilon
 
 
 def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = False) -> list[TablePair]:
@@ -113,29 +89,14 @@ def audit_callable(
     seed: int = 0,
     confidence: float = CONFIDENCE,
     progress: Callable[[int], None] | None = None,
-) -> ForeignAudit:
-    """Attack a mechanism on neighbors.
+) -> AuditVerdict:
+    """Attack a mechanism on neighbors, by ``n_trials`` runs on each of two and about as many to choose them.
 
-    Parameters
-    ----------
-    mechanism : callable
-        ``(table, seed)`` → numbers of any shape. What it raises counts as an answer.
-    epsilon, delta : float
-        Its claim; δ may be 0.
-    pairs : sequence of TablePair
-    n_trials : int
-        Runs on each of two neighbors; choosing them takes about as many again.
-    seed : int
-        The first of the mechanism's seeds.
-    progress : callable, optional
-        Called with the number of runs so far.
-
-    Raises
-    ------
-    InputError
-        If there is no pair, or the mechanism fails in every run.
+    It maps a table and a seed, from ``seed`` on, to numbers of any shape; what it raises counts as an answer,
+    but for one that fails in every run. δ of the claim may be 0. ``progress`` is called with the number of
+    runs so far.
     """
-    _check_claim(epsilon, delta)
+    check_budget(epsilon, delta or 1e-12)
     seeds, done = iter(range(seed, 2**62)), 0
 
     def answers(table: FloatArray, n: int) -> "Answers":
@@ -155,7 +116,7 @@ def audit_callable(
         reasons += [each.reason for each in both]
         if all(each.failed.all() for each in both):
             continue
-        predicted = choose_event(_scores(_Lens(*both), *both), bounds).predicted
+        predicted = _chosen(both, bounds)[1].predicted
         if best is None or predicted > best[0]:
             best = predicted, pair
     if best is None:
@@ -165,11 +126,10 @@ def audit_callable(
         )
     pair = best[1]
     seen = answers(pair.first, n_trials // 2 + 1), answers(pair.second, n_trials // 2 + 1)
-    lens = _Lens(*seen)
-    event = choose_event(_scores(lens, *seen), bounds)
+    lens, event = _chosen(seen, bounds)
     counts = [event.count(lens(answers(table, n_trials))) for table in (pair.first, pair.second)]
     hits, false_hits = reversed(counts) if event.reverse else counts
-    return ForeignAudit(
+    return AuditVerdict(
         epsilon=epsilon,
         delta=delta,
         epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n_trials, delta, confidence)),
@@ -243,8 +203,10 @@ class _Lens:
         }
 
 
-def _scores(lens: _Lens, first: Answers, second: Answers) -> Scores:
-    return lens(first), lens(second)
+def _chosen(seen: tuple[Answers, Answers], bounds: EventBounds) -> tuple[_Lens, TestedEvent]:
+    """Return scores fitted on answers, and the event that promises most by them."""
+    lens = _Lens(*seen)
+    return lens, choose_event((lens(seen[0]), lens(seen[1])), bounds)
 
 
 def _atoms(values: FloatArray) -> FloatArray:
@@ -267,13 +229,13 @@ def audit_in_one_run(
     bound: float,
     seed: int = 0,
     confidence: float = CONFIDENCE,
-) -> ForeignAudit:
+) -> AuditVerdict:
     """Attack a mechanism by a single run on a table of canaries.
 
     A canary is ± a random corner of the box of ±bound; its score is its part along the answer, which must
     have as many numbers as the table has columns.
     """
-    _check_claim(epsilon, delta)
+    check_budget(epsilon, delta or 1e-12)
     rng = np.random.default_rng([seed, 1])  # coins that the mechanism's own noise does not repeat
     canaries = bound * rng.choice([-1.0, 1.0], (n_canaries, n_columns))
     coins = rng.choice([-1.0, 1.0], n_canaries)
@@ -297,7 +259,7 @@ def audit_in_one_run(
         level = 1 - (1 - confidence) / len(_GUESSES)
         results.append((_one_run_bound(right, len(guessed), n_canaries, delta, level), right, len(guessed)))
     proved, right, guesses = max(results)
-    return ForeignAudit(
+    return AuditVerdict(
         epsilon=epsilon,
         delta=delta,
         epsilon_lower_bound=proved,
@@ -326,7 +288,3 @@ def _one_run_bound(right: int, guesses: int, canaries: int, delta: float, confid
         middle = (low + high) / 2
         low, high = (middle, high) if chance(middle) <= 1 - confidence else (low, middle)
     return low
-
-
-def _check_claim(epsilon: float, delta: float) -> None:
-    check_budget(epsilon, delta or 1e-12)

@@ -18,7 +18,6 @@ source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
 """
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,13 +44,28 @@ Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditVerdict(ABC):
-    """The outcome of an audit: whether its numbers contradict a claim, in words and as plain data."""
+class AuditVerdict:
+    """Whether runs contradict a claim (ε, δ), in words and as plain data.
+
+    ``epsilon_lower_bound`` is what they prove, at ``delta`` and with ``confidence``, by how often one event
+    came up in ``n_trials`` runs (or guesses of a single run) on each of two neighbors, the ``pair``: at the
+    true and the false positive rate. The ``distinguisher`` is the score of the event.
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_lower_bound: float
+    confidence: float
+    n_trials: int
+    pair: str
+    distinguisher: str
+    true_positive_rate: float
+    false_positive_rate: float
 
     @property
-    @abstractmethod
     def violated(self) -> bool:
         """Whether the runs contradict the claim."""
+        return self.epsilon_lower_bound > self.epsilon
 
     @property
     def verdict(self) -> str:
@@ -63,41 +77,17 @@ class AuditVerdict(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult(AuditVerdict):
-    """The result of an audit.
+    """The result of an audit of an estimator.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The requested budget.
-    certified_epsilon : float
-        What the accountant proves from the events.
-    claimed_epsilon : float
-        The same, and for ``tight`` no more than ``epsilon``: what the bound is compared with.
-    epsilon_lower_bound : float
-        What the runs prove, at ``delta`` and with ``confidence``.
-    n_trials : int
-        Runs on each of two neighbors that the bound rests on.
-    pair, distinguisher : str
-        The neighbors, and the score that distinguishes them.
-    true_positive_rate, false_positive_rate : float
-        How often the event came up on one and on the other.
-    detectable_fault : float
-        The factor by which noise must be too small for n runs to see it, at the claimed ε.
+    ``certified_epsilon`` is what the accountant proves from the events, ``claimed_epsilon`` the same and for
+    ``tight`` no more than ``epsilon``: what the bound is compared with. ``detectable_fault`` is the factor by
+    which noise must be too small for so many runs to see it, at the claimed ε.
     """
 
     estimator: str
     calibration: str
-    epsilon: float
-    delta: float
     certified_epsilon: float
     claimed_epsilon: float
-    epsilon_lower_bound: float
-    confidence: float
-    n_trials: int
-    pair: str
-    distinguisher: str
-    true_positive_rate: float
-    false_positive_rate: float
     detectable_fault: float
 
     @property
@@ -118,24 +108,10 @@ def audit_estimator(
     progress: Callable[[int], None] | None = None,
     **keywords: Any,
 ) -> AuditResult:
-    """Audit an estimator of the catalog.
+    """Audit a private estimator of the catalog by ``n_trials`` runs on each of two neighbors.
 
-    Parameters
-    ----------
-    name : str
-        An estimator's name; non-private ones are refused.
-    epsilon, delta, calibration
-        As for :func:`dpalgos.estimate`.
-    rng : numpy.random.Generator
-        Required.
-    n_trials : int
-        Runs on each of two neighbors; choosing them takes about as many again.
-    n_features : int
-        Columns d of the data sets.
-    progress : callable
-        Called with the number of runs begun so far, those that choose the neighbors included.
-    **keywords
-        Public bounds and settings; what is not given is taken from the catalog's example.
+    To choose them takes about as many again; ``progress`` is called with the number of runs begun so far.
+    ``keywords`` are public bounds and settings; what is not given is taken from the catalog's example.
     """
     estimator = get_estimator(name)
     if not estimator.private:

@@ -23,8 +23,7 @@ Algorithms 3 and 4, Lemma 4.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Protocol
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -42,16 +41,12 @@ _GROWTH = 1.4  # of ρ from round to round: later rounds mend what early ones sp
 _LARGEST_GROWTH = 30.0  # from the first round to the last
 
 
-class NoisyHT(Protocol):
-    """One round's noisy hard thresholding."""
+@dataclass(frozen=True)
+class NoisyHT:
+    """One round: what selects and releases values, and their noise's standard deviation over sensitivity."""
 
-    def __call__(
-        self, transcript: Transcript, values: FloatArray, linf_sensitivity: FloatArray
-    ) -> SparseRelease:
-        """Release about the largest of ``values`` (d, R), each moved by at most the sensitivity (R,)."""
-
-    def noise_std(self, linf_sensitivity: FloatArray) -> FloatArray:
-        """Return the standard deviation of the noise on released values, (R,)."""
+    release: Callable[..., SparseRelease]
+    noise_std: float
 
 
 def noisy_iht(
@@ -66,32 +61,31 @@ def noisy_iht(
 ) -> FloatArray:
     """Return the last iterate, (d, R), from θ = 0.
 
-    Parameters
-    ----------
-    moved : callable
-        θ (d, R) → θ − η ∇L_n(θ) (d, R), private.
-    linf_sensitivity : callable
-        θ → how far a neighbor moves any entry of that point, (R,); public.
-    rounds : sequence of NoisyHT
-        :func:`tight_rounds` or :func:`printed_rounds`.
-    project : callable
-        Applied to every iterate, e.g. onto a ball, or the identity; post-processing.
-    prune : callable, optional
-        Applied to what the last round releases: values (s, R), standard deviation of their noise → values.
+    ``moved`` maps θ (d, R) to the private θ − η ∇L_n(θ), ``linf_sensitivity`` to how far a neighbor moves any
+    entry of that, (R,); ``rounds`` are :func:`tight_rounds` or :func:`printed_rounds`. ``project`` is applied
+    to every iterate; ``prune`` to the values (s, R) of the last round, given their noise's standard
+    deviation: post-processing.
     """
     coef: FloatArray = np.zeros((n_features, transcript.n_replicates))
     for t, noisy_ht in enumerate(rounds, start=1):
         sensitivity = linf_sensitivity(coef)
-        released = noisy_ht(transcript, moved(coef), sensitivity)
+        released = noisy_ht.release(transcript, moved(coef), linf_sensitivity=sensitivity)
         if prune is not None and t == len(rounds):
-            released = replace(released, values=prune(released.values, noisy_ht.noise_std(sensitivity)))
+            released = replace(released, values=prune(released.values, noisy_ht.noise_std * sensitivity))
         coef = project(released.dense())
     return coef
 
 
 def tight_rounds(planned: Iterable[tuple[float, float]], sparsity: int) -> list[NoisyHT]:
     """Return rounds of Gumbel selection and Gaussian values with :func:`planned_multipliers`."""
-    return [_GumbelHT(sparsity, selection, release) for selection, release in planned]
+    shared = partial(noisy_top_k, sparsity=sparsity, label=_LABEL)
+    return [
+        NoisyHT(
+            partial(shared, selection_multiplier=selection, release_multiplier=values),
+            float(values * np.sqrt(sparsity)),
+        )
+        for selection, values in planned
+    ]
 
 
 def printed_rounds(
@@ -103,7 +97,9 @@ def printed_rounds(
     """
     each = epsilon / n_rounds, delta / n_rounds
     transcript.note("conditions", unmet_conditions(*each, sparsity))
-    return [_PeelingHT(sparsity, excess * printed_multiplier(*each, sparsity))] * n_rounds
+    multiplier = excess * printed_multiplier(*each, sparsity)
+    release = partial(peeling, sparsity=sparsity, noise_multiplier=multiplier, label=_LABEL)
+    return [NoisyHT(release, float(np.sqrt(2) * multiplier))] * n_rounds
 
 
 @lru_cache(maxsize=4096)
@@ -123,47 +119,3 @@ def planned_multipliers(
         gaussians={f"values {t}": 1 for t in range(n_rounds)},
     )
     return tuple((2 / noise[f"selection {t}"], noise[f"values {t}"]) for t in range(n_rounds))
-
-
-@dataclass(frozen=True)
-class _GumbelHT:
-    sparsity: int
-    selection_multiplier: float
-    release_multiplier: float
-
-    def __call__(
-        self, transcript: Transcript, values: FloatArray, linf_sensitivity: FloatArray
-    ) -> SparseRelease:
-        return noisy_top_k(
-            transcript,
-            values,
-            linf_sensitivity=linf_sensitivity,
-            sparsity=self.sparsity,
-            selection_multiplier=self.selection_multiplier,
-            release_multiplier=self.release_multiplier,
-            label=_LABEL,
-        )
-
-    def noise_std(self, linf_sensitivity: FloatArray) -> FloatArray:
-        return np.asarray(self.release_multiplier * np.sqrt(self.sparsity) * linf_sensitivity)
-
-
-@dataclass(frozen=True)
-class _PeelingHT:
-    sparsity: int
-    noise_multiplier: float
-
-    def __call__(
-        self, transcript: Transcript, values: FloatArray, linf_sensitivity: FloatArray
-    ) -> SparseRelease:
-        return peeling(
-            transcript,
-            values,
-            linf_sensitivity=linf_sensitivity,
-            sparsity=self.sparsity,
-            noise_multiplier=self.noise_multiplier,
-            label=_LABEL,
-        )
-
-    def noise_std(self, linf_sensitivity: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(2) * self.noise_multiplier * linf_sensitivity)
