@@ -239,6 +239,11 @@ class Ledger:
         charge = self._charge_of(charge_id)
         return None if charge.is_held else charge.release
 
+    def answers(self, request: Request) -> list[Charge]:
+        """Return earlier charges of a request's estimator about its rows, with answers that may be shown."""
+        with self._reading() as chain:
+            return rules.answers(chain, request)
+
     def _charge_of(self, charge_id: str) -> Charge:
         with self._reading() as chain:
             return rules.charge_of(chain, charge_id)

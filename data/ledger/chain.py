@@ -281,7 +281,13 @@ class _History:
             return "charges another request than it says"
         if self._names.get(question["content"]) != entry.dataset:
             return f"charges {entry.dataset!r} for data that are not bound to it"
+        source = entry.body["accounting"].get("facts", {}).get("started_from")
+        if source and (self._charges.get(source) != entry.dataset or not self._is_shown(source)):
+            return "starts from an answer that was not released"
         return ""
+
+    def _is_shown(self, charge: str) -> bool:
+        return charge in self._released and (charge not in self._held or charge in self._approved)
 
     def _hold(self, entry: Entry) -> str:
         if self._charges.get(entry.subject) != entry.dataset or entry.subject in self._ended:

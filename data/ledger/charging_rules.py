@@ -94,6 +94,17 @@ def end_abandoned(chain: Chain, name: str, time: str) -> None:
             chain.append("lost", name, charge.id, {"reason": "its process ended", "time": time})
 
 
+def answers(chain: Chain, request: Request) -> list[Charge]:
+    """Return the answered charges of an estimator about the rows of a request that may be shown, in order."""
+    found = [
+        _with_release(chain, _at_cost(chain, _as_charge(entry)))
+        for entry in chain.entries("charge", dataset=request.dataset)
+        if entry.body["content"] == request.fingerprint.content
+        and entry.body["estimator"] == request.estimator
+    ]
+    return [charge for charge in found if charge.release is not None and not charge.is_held]
+
+
 def attempts(chain: Chain, request_id: str) -> list[Charge]:
     """Return the charges for one request, in order; more than one if answers were lost.
 

@@ -134,6 +134,8 @@ def release(
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
     typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
     typer.echo(str(answer.risk["sentence"]))
+    if answer.started_from:
+        typer.echo(f"started, at no cost, from second moments that charge {answer.started_from} released")
     if answer.until:
         typer.echo(str(answer.until["sentence"]))
     typer.echo(

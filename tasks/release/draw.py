@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from dpalgos.typing import FloatArray
 from dpalgos.until_plan import UntilPlan, plan_until
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
 from tasks.release.record import facts_at_charge, record_of
+from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
 from tasks.release.wish import Wish, draw_wish, reservation
@@ -56,6 +57,8 @@ class Answer:
         Why some have none.
     risk : dict
         What the answer's events let an attacker learn, as :class:`dpalgos.accounting.risk.AttackRisk`.
+    started_from : str
+        The charge that released the second moments which the answer starts from, if it starts from any.
     until : dict
         Of an answer by its accuracy: the largest budget, how many attempts were made, and a sentence.
     record : dict
@@ -76,6 +79,7 @@ class Answer:
     interval: dict[str, list[float | None]]
     interval_note: str
     risk: dict[str, Any]
+    started_from: str
     until: dict[str, Any]
     record: dict[str, Any]
     held: bool
@@ -120,7 +124,8 @@ def release(
     budget = ledger.budget(asked.dataset.name)
     _check_task(get_estimator(estimator), asked)
     rows = read_rows(ledger, data, asked, study.analyst_table if study else None, progress)
-    declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
+    settings = {name: value for name, value in asked.params.items() if name != REUSE}
+    declared = public_keywords(asked.bounds, settings, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
     if wish:
         wish.check_columns(rows.units)
@@ -154,6 +159,9 @@ def release(
             "facts": facts,
         },
     )
+    if REUSE in asked.params:
+        plan, facts["started_from"] = start_from_ledger(ledger, request, plan)
+        request = replace(request, accounting={**request.accounting, "facts": facts})
 
     charged_before = any(each.request_id == request.id for each in ledger.charges(budget.name))
     if confirm and study and not charged_before:
@@ -182,7 +190,7 @@ def release(
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise
-        stored = _stored(rows.units, drawn) | ({"until": made} if made else {})
+        stored = _stored(rows.units, drawn) | ({"until": made} if made else moments_to_store(drawn))
         charge = ledger.store_release(charge.id, stored)
     assert charge.release is not None
     made = {} if charge.is_held else dict(charge.release.get("until", {}))
@@ -224,6 +232,7 @@ def release(
         interval=intervals,
         interval_note=interval_note,
         risk=record.release.risk,
+        started_from=record.release.ledger.started_from,
         until=made,
         record=record.model_dump(mode="json"),
         held=charge.is_held,

@@ -139,9 +139,13 @@ class AnswerEntry(Strict):
 
 
 class LedgerEntry(Strict):
-    """The dataset's budget after the release, and the head of the ledger's chain."""
+    """The dataset's budget after the release, and the head of the ledger's chain.
+
+    ``started_from`` is the charge whose released second moments are an input of the answer, or "".
+    """
 
     charge: str
+    started_from: str = ""
     charged: str
     epsilon_charged: float
     epsilon_spent: float
@@ -282,6 +286,7 @@ def record_of(
             until=until or None,
             ledger=LedgerEntry(
                 charge=charge.id,
+                started_from=facts.get("started_from", ""),
                 charged=charge.charged,
                 epsilon_charged=promised if answer is None else charge.epsilon,
                 epsilon_spent=spent,

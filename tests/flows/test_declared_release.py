@@ -114,6 +114,16 @@ def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path
     assert other.spent_epsilon > first.spent_epsilon
 
 
+def test_moments_in_other_units_are_not_reused(tmp_path, ledger):
+    file = study(tmp_path, response="cost")
+    first = asked(tmp_path, ledger)
+    edited(tmp_path / "mine-release.toml", "[params]", '[params]\nreuse = "ledger"')
+    assert asked(tmp_path, ledger).started_from == first.charge
+    edited(file, "upper = 120", "upper = 120\ncenter = 50")
+    with pytest.raises(InputError, match="reuse"):
+        asked(tmp_path, ledger)
+
+
 def test_another_constant_for_missing_cells_is_another_question(tmp_path, ledger):
     table = people()
     table.loc[:1999, "age"] = np.nan

@@ -8,6 +8,7 @@ _CACHE_KEYS = "tests/tasks/test_cache_keys.py"
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
 _LOCAL_CLI = "tests/flows/test_local_cli.py"
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
+_REUSED = "tests/flows/test_reused_moments.py"
 _SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
 _STORED = "tests/flows/test_stored.py"
 _STREAMED_RELEASE = "tests/flows/test_streamed_release.py"
@@ -41,6 +42,14 @@ APPLICATION_FAULTS = {
         ),
         "the number of attempts of a held answer is shown": Fault(
             "_at_cost", call("_is_held", "False"), "tests/data/ledger/test_attempts.py"
+        ),
+        "a release starts from an answer that is held": Fault(
+            "answers", operation("is_held", "True"), f"{_REUSED}::test_moments_of_anything_else_are_not_taken"
+        ),
+        "a release starts from an answer about other rows": Fault(
+            "answers",
+            operation("fingerprint", "True"),
+            f"{_REUSED}::test_other_rows_under_the_same_name_are_other_rows",
         ),
         "attempts are not written down": Fault(
             "begin_attempt", without("append"), "tests/data/ledger/test_attempts.py"
@@ -180,6 +189,16 @@ APPLICATION_FAULTS = {
             "release",
             operation(".release", "False", nth=0),
             f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",
+        ),
+    },
+    "tasks/release/reuse.py": {
+        "moments of other columns are taken": Fault(
+            "_kind", returns("{{}}"), f"{_REUSED}::test_moments_of_anything_else_are_not_taken"
+        ),
+        "moments are taken although their noise is not the least": Fault(
+            "start_from_ledger",
+            call("min", "max({0}, key={key})"),
+            f"{_REUSED}::test_an_answer_starts_from_the_moments_with_the_least_noise_and_costs_no_more",
         ),
     },
     "tasks/release/table.py": {
