@@ -71,10 +71,7 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
 
 
 def reports_of_scorecard(studies: list[str], profile: str, out: Path | None) -> Path | None:
-    """Return the folder of a scorecard and the studies that it judges, and say what a small profile is for.
-
-    Reports of another profile are not replaced: next to them the run gets a folder named after its profile.
-    """
+    """Return the folder of a scorecard, one named after its profile next to reports of another."""
     if profile == "smoke":
         say(
             "note: profile smoke only checks that everything works; three repetitions decide few claims, so "

@@ -173,7 +173,6 @@ def first_message(config: Path) -> PublicMessage:
 
 
 def read_message(path: Path) -> PublicMessage:
-    """Read the public state that a server has handed out."""
     try:
         return PublicMessage.from_bytes(read_small(path, _LARGEST_MESSAGE), path)
     except OSError as error:
@@ -181,7 +180,6 @@ def read_message(path: Path) -> PublicMessage:
 
 
 def write_message(path: Path, message: PublicMessage) -> None:
-    """Write the public state for the devices of the next group."""
     atomic_write(path, message.to_bytes())
 
 
@@ -265,11 +263,7 @@ def _same_file(message: PublicMessage, data: Path, rows: FloatArray) -> dict[str
 
 
 def aggregate(paths: Sequence[Path], message: PublicMessage | None = None) -> Aggregate:
-    """Play the server: check the reports of one group, in files, and return what follows from them.
-
-    ``message`` is what the server has handed out; by default what the first file says it answers. A report
-    is refused that is a duplicate, answers another message, has another size, or numbers that are not finite.
-    """
+    """Play the server: check that reports of one group answer the (first file's) message, and estimate."""
     tables = [read_reports(path) for path in paths]
     if not tables:
         raise SpecError("reports must be named, got none; pass the files that dpcost local report wrote")

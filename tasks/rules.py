@@ -1,7 +1,4 @@
-"""Numbers of a study file that follow from its sizes: small arithmetic in n, d, s, K and T, and nothing else.
-
-``"10/n^1.1"``, ``"4*sqrt(log(n))"``, ``"2*n"``. A rule never sees data, so that what it gives is public.
-"""
+"""Rules of a study file such as ``"10/n^1.1"``: arithmetic in its sizes n, d, s, K and T, and so public."""
 
 import ast
 import math
@@ -39,11 +36,7 @@ class RuleError(ValueError):
 
 
 def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a rule") -> float:
-    """Return the value of a rule, in which ``^`` is the power; refuse all but arithmetic in given names.
-
-    ``sizes`` are the values of those among n, d, s, K (number of classes) and T (number of steps) that there
-    are; ``what`` is the key that the rule is for, for the message.
-    """
+    """Return the value of the rule of a key, ``what``; refuse all but arithmetic in the given sizes."""
     if not isinstance(rule, str):
         return rule
     try:

@@ -39,10 +39,7 @@ class Cell:
 
     @property
     def question(self) -> str:
-        """The part of the key that decides the answer: cells that differ only in an unused s have the same.
-
-        They share their answer, and the seed that it is drawn from.
-        """
+        """What decides the answer and its seed: cells that differ only in an unused s have the same."""
         return f"{self._key_at_any_s}:{json.dumps(self.params, sort_keys=True)}" if self.s else self.key
 
     @property

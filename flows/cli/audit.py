@@ -23,7 +23,6 @@ _OTHERS = {
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
     app.command()(audit)
 
 

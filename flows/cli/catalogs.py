@@ -15,7 +15,6 @@ _log = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
     for command in (studies, estimators, datasets):
         app.command()(command)
 

@@ -150,10 +150,7 @@ def launch(
 
 
 def _run_from_store(studies: Sequence[str], given: dict[str, Any]) -> tuple[str, Sequence[str]]:
-    """Finish the studies of which everything is stored; return the index page and the others.
-
-    These begin with the first of which something is missing, for later ones may depend on it.
-    """
+    """Finish studies while everything is stored; return the index page and the rest of them."""
     index = ""
     for place, study in enumerate(studies):
         done = run_from_store(study, given)

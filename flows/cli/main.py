@@ -1,7 +1,4 @@
-"""The command line: ``dpcost``.
-
-Only what every command needs is imported here: each starts at once, and understands Ctrl-C from then on.
-"""
+"""The command line, ``dpcost``; it imports only what every command needs, so that each starts at once."""
 
 import errno
 import io

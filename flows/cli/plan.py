@@ -27,10 +27,7 @@ _AROUND_BYTES = 380e6
 def plan_study(
     study: str, *, profile: Profile, reps: int | None, workers: int | None, offline: bool
 ) -> dict[str, Any]:
-    """Return the seconds and bytes that a run will take, in all and by panel and estimator.
-
-    Brings the study's data, as a run would, and runs a few replicates of its smallest and largest blocks.
-    """
+    """Return the seconds and bytes that a run will take, from short runs of some of its blocks."""
     one_blas_thread()
     around = _AROUND * time.process_time()
     workers = workers or os.cpu_count() or 1

@@ -25,7 +25,6 @@ ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of 
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
     app.command()(release)
     app.add_typer(ledger_app, name="ledger")
 
@@ -95,7 +94,7 @@ def release(
     from flows.record.progress import counter
     from tasks.release.draw import WISHED_LEVEL
     from tasks.release.draw import release as release_one
-    from tasks.release.write import write_record
+    from tasks.release.record import write_record
 
     wish, most = _wish(epsilon, half_width, relative_error, max_epsilon, growth, columns)
     answer = release_one(

@@ -27,7 +27,6 @@ from flows.record.progress import say
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
     for command in (run, plan, rerun, ingest, report, compare, status, stop):
         app.command()(command)
 

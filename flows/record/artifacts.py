@@ -1,7 +1,4 @@
-"""What a run shows on the server's pages: progress, the report, the budget spent, what drifted.
-
-A server that does not take one of them stops no run: all of it lies in the report, too.
-"""
+"""What a run shows on the server's pages, where a server takes it; the report has all of it, too."""
 
 from __future__ import annotations
 
@@ -83,10 +80,7 @@ class ProgressArtifact:
 
 @_best_effort
 def attach_report(spec: StudySpec, report: Path) -> None:
-    """Attach the report as Markdown, with a link to its page where the server shows that.
-
-    One of a table of one's own stays where it is: the server may be a team's.
-    """
+    """Attach the report, unless it is of a table of one's own: the server may be a team's."""
     if spec.analyst_table is not None:
         return
     shown = os.environ.get(REPORTS_URL) if from_server() else None
@@ -111,10 +105,7 @@ def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
 
 
 class LastResults:
-    """The results of a study's last run in a folder, kept while the next one takes their place.
-
-    `settings` are profile and replicates of the run that comes: results of others are not its last ones.
-    """
+    """The results of a study's last run in a folder, if its profile and replicates were these `settings`."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self._path = folder / "results.parquet"

@@ -20,18 +20,14 @@ _ON_ITS_WAY = 86_400.0  # seconds in which a shared file without a record may st
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A stored result of a task.
-
-    It is stale if other code made it or its report was replaced since, and damaged if its record or file is
-    not whole. ``what`` and ``where`` are empty but for a block.
-    """
+    """A stored result: stale if of other code or replaced since, damaged if record or file is not whole."""
 
     name: str  # its cache key
     state: str  # "current", "stale" or "damaged"
     bytes: int  # of the record, its file and those beside it
     path: str  # of its file; empty if the record cannot be read
     used: str  # when it was made or last found; UTC, ISO 8601
-    what: str = ""  # study, size and estimators
+    what: str = ""  # of a block: study, size and estimators
     where: str = ""  # the machine and process that computed it last
     seconds: float | None = None  # that it took, by the clock
 
@@ -40,13 +36,11 @@ class CacheEntry:
 
 
 def entries(home: Path) -> list[CacheEntry]:
-    """Return every stored result, by name."""
     records = records_folder(home)
     return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
 
 
 def totals(home: Path) -> dict[str, dict[str, int]]:
-    """Return the number of files and bytes per kind."""
     kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}
     return {kind: _total(folder) for kind, folder in kinds.items()}
 
@@ -54,11 +48,8 @@ def totals(home: Path) -> dict[str, dict[str, int]]:
 def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -> tuple[int, int]:
     """Delete what is damaged or stale (or everything) and return how many results and bytes went.
 
-    With `keep`, what is current goes as well, the least recently used first, until so many bytes are left.
-
-    Of the store go tables that other code made, raw files that were refused, and what killed runs left half
-    written; of the reports in ``out``, and where else runs wrote theirs, the latter alone. Files of the cache
-    that no record names are removed.
+    With `keep`, the least recently used go as well, until so many bytes are left. So do tables of other
+    code, raw files that were refused, files that no record names, and what killed runs left half written.
     """
     kept, removed, freed, left = set[str](), 0, 0, 0
     reports = {out}
@@ -90,9 +81,8 @@ def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -
 def prune_shared(*, everything: bool, keep: int | None = None) -> tuple[int, int]:
     """Delete shared results that are damaged or made by other code than here; return how many, and bytes.
 
-    With `keep`, what is current goes as well, the oldest first, until so many bytes are left. Files of the
-    cache that no record names go once they are a day old: another machine may be writing them. Prepared
-    tables and reports stay. A run that misses what went computes it again.
+    With `keep`, the oldest go as well, until so many bytes are left. Files that no record names go once they
+    are a day old: another machine may be writing them. Prepared tables and reports stay.
     """
     if not shared_address():
         raise SpecError(f"--store needs the address of a shared store; set {VARIABLE}, or leave it out")

@@ -1,8 +1,6 @@
 """The durable journal: which runs began, which ended, and which died without saying so.
 
-Every run has one small file, ``home/journal/<flow run id>.json``, written when the run begins and replaced
-when it ends. A run that was killed leaves its file without an end; because the file names the process by
-more than its number, the next start can tell a dead run from a slow one.
+Each run has a file ``home/journal/<flow run id>.json``, which names its process by more than its number.
 """
 
 from __future__ import annotations
@@ -59,7 +57,6 @@ class JournalEntry:
 def begin(
     home: Path, flow_run_id: UUID | str, study: str, profile: str = "", *, own_data: bool = False
 ) -> JournalEntry:
-    """Write down that this process begins a run."""
     entry = JournalEntry(
         flow_run_id=str(UUID(str(flow_run_id))),
         study=study,
@@ -72,7 +69,6 @@ def begin(
 
 
 def end(home: Path, entry: JournalEntry, status: str = COMPLETED) -> JournalEntry:
-    """Write down how a run ended."""
     return _written(home, replace(entry, ended=_now(), status=status))
 
 
@@ -130,16 +126,12 @@ def home_tag(home: Path) -> str:
 
 
 def holds_place(home: Path) -> bool:
-    """Say whether this process has the home's one place for a run."""
     return home.resolve() in _HELD
 
 
 @contextlib.contextmanager
 def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[None]:
-    """Hold the one place in `home` for a run; wait for it if another process has it, root's or its owner's.
-
-    Ctrl-C ends the wait. Inside the body the same process may ask for it again.
-    """
+    """Hold the one place in `home` for a run; wait for it if another process has it. It may be nested."""
     if holds_place(home):
         yield
         return

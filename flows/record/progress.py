@@ -14,10 +14,7 @@ _SECONDS_BETWEEN_TICKS = 1.0
 
 
 class Progress:
-    """Counts finished blocks and estimates the time left from those that were computed.
-
-    The work of a block is in any unit.
-    """
+    """Counts finished blocks and estimates the time left, from the work of those that were computed."""
 
     def __init__(
         self, n_blocks: int, total_work: int, stream: TextIO, clock: Callable[[], float] = time.monotonic
@@ -46,7 +43,6 @@ class Progress:
                 self._show(_SECONDS_BETWEEN_SIGNS)
 
     def close(self) -> None:
-        """End the live line."""
         if self._live and self._shown:
             print(file=self._stream, flush=True)
 
@@ -64,7 +60,6 @@ class Progress:
                 print(self.line(now), file=self._stream, flush=True)
 
     def line(self, now: float) -> str:
-        """Say how far the run is."""
         if self._n_found == self._n_blocks:
             return f"{blocks(self._n_blocks)}, all from the cache"
         filled = round(20 * self._n_done / self._n_blocks)
@@ -120,7 +115,6 @@ def say(sentence: str) -> None:
 
 
 def blocks(count: int) -> str:
-    """Return a number of blocks in words."""
     return f"{count} block{'' if count == 1 else 's'}"
 
 

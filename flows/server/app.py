@@ -35,8 +35,7 @@ def guarded(
 ) -> ASGIApp:
     """Return the whole application: Prefect's, the reports in a folder, and what both refuse.
 
-    `authentication` is ``name:password``; `known_as` lists other names that the server is reached by, each
-    with its port if a browser would write one; `site` is the folder of the documentation, if built.
+    `authentication` is ``name:password``; `known_as` are other names, with ports, that it is reached by.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = Starlette(

@@ -55,12 +55,7 @@ def standing_cluster(scheduler: str, when_lost: Say) -> Iterator[int]:
     """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
 
     Dask's own client may wait for good for a scheduler that is gone, or for blocks that nobody computes: then
-    `when_lost` gets one sentence, in another thread.
-
-    Raises
-    ------
-    ServerError
-        If the body failed because the scheduler is gone.
+    `when_lost` gets one sentence, in another thread, and a body that failed of it raises ServerError.
     """
     first = _identity(scheduler)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
@@ -88,10 +83,7 @@ def standing_cluster(scheduler: str, when_lost: Say) -> Iterator[int]:
 
 
 def check_workers(scheduler: str) -> None:
-    """Refuse a cluster without workers, or with one that has other code or cannot share this run's results.
-
-    Every block is checked again where it runs, for workers may come later.
-    """
+    """Refuse a cluster without workers, or with one of other code or that cannot share results."""
     marker = home() / f".cluster-{os.getpid()}-{secrets.token_hex(4)}"
     atomic_write(marker, b"")
     try:

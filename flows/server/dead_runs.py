@@ -1,7 +1,4 @@
-"""Runs whose process is gone: they are marked as crashed, and those of deployments start again.
-
-Prefect is imported inside functions: what a command reads of its settings has to be set before.
-"""
+"""Runs whose process is gone: they are marked as crashed, and those of deployments start again."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ HOOKS: Any = {"on_failure": [tell_failure], "on_crashed": [start_again]}  # of e
 
 
 def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
-    """Mark dead runs of commands as crashed, on the server at ``PREFECT_API_URL`` and in the journal.
-
-    With `own`, those of this very process, which is about to end. Runs of deployments are their worker's.
-    """
+    """Mark dead runs of commands (`own`: of this process) as crashed, on the server and in the journal."""
     from prefect.client.schemas import filters
     from prefect.states import Completed, Crashed
 
@@ -86,10 +80,7 @@ def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
 
 
 def mark_deployed_runs(say: Say) -> None:
-    """Mark the work pool's unfinished runs as crashed or canceled; only for a time without a worker.
-
-    Runs of this project's deployments start again, others stay as they are marked.
-    """
+    """Mark the pool's unfinished runs as crashed or canceled, while no worker runs, and start ours again."""
     from prefect.client.schemas import filters
     from prefect.states import Cancelled, Crashed
 

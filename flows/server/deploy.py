@@ -1,8 +1,4 @@
-"""``python -m flows.server.deploy``: puts the deployments on the server at ``PREFECT_API_URL``.
-
-They are those of ``prefect.yaml``, and every study that it does not list: a study's file is enough to be
-scheduled.
-"""
+"""``python -m flows.server.deploy``: deploys ``prefect.yaml``, and every study that it does not list."""
 
 from __future__ import annotations
 
@@ -26,7 +22,6 @@ UNLISTED_AT = "0 6 * * 1"  # when studies run that prefect.yaml does not list, U
 
 
 def listed_deployments() -> list[dict[str, Any]]:
-    """Return the deployments of ``prefect.yaml``."""
     return list(yaml.safe_load((PROJECT / "prefect.yaml").read_bytes())["deployments"])
 
 
@@ -77,7 +72,6 @@ def deploy() -> list[str]:
 
 
 def load_flow(entrypoint: str) -> Flow[..., Any]:
-    """Return the flow of an entrypoint such as ``flows/study.py:run_study``."""
     file, _, function = entrypoint.partition(":")
     flow: Flow[..., Any] = getattr(
         importlib.import_module(file.removesuffix(".py").replace("/", ".")), function
@@ -131,7 +125,6 @@ def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Deploy; return the exit status."""
     try:
         print("\n".join(deploy()))
     except MENDABLE as error:

@@ -63,10 +63,7 @@ def leave(home: Path, sentence: str) -> NoReturn:
 
 @contextlib.contextmanager
 def prompt_end(leave: Callable[[str], object], grace: float = GRACE) -> Iterator[None]:
-    """Call `leave` once Ctrl-C or SIGTERM has not ended the body within `grace` seconds, or comes again.
-
-    Which handlers are installed in the meantime, and by whom, makes no difference.
-    """
+    """Call `leave` once Ctrl-C or SIGTERM has not ended the body within `grace` seconds, or comes again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -24,11 +24,6 @@ def start_postgres(home: Path) -> tuple[ChildProcess, str]:
 
     It listens on a free loopback port, on no other address and no socket file, and asks for a password that
     only the owner of the home can read. The address holds that password: it is not for printing.
-
-    Raises
-    ------
-    ServerError
-        If PostgreSQL is missing, or cannot be started.
     """
     programs, user, password = postgres_programs(), _postgres_user(), own_secret(home / "postgres.password")
     # PostgreSQL refuses to run as root, and another account may not enter the home.

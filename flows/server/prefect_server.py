@@ -1,10 +1,8 @@
 """The Prefect server behind a command: the user's own if one answers, else a private one.
 
-A private server listens on a free port of the loopback interface, keeps its database in ``home/prefect``
-and lives as long as the process that needs it: Prefect delivers its last events and logs while Python shuts
-down, so the server ends only after that, or once its owner is gone.
-
-Prefect reads its settings when it is first imported, so this module imports it only inside functions.
+A private server listens on a free loopback port and lives as long as the process that needs it: Prefect
+delivers its last events and logs while Python shuts down. Prefect reads its settings when it is first
+imported, so this module imports it only inside functions.
 """
 
 from __future__ import annotations
@@ -66,11 +64,6 @@ def prefect_server(
 
     `meanwhile` is called while a private server starts. `when_lost` gets one sentence, in another thread,
     when the server is gone for good: from then on Prefect waits for it in vain.
-
-    Raises
-    ------
-    ServerError
-        If a private server does not answer in time, or the user's own refuses the authentication.
     """
     home, when_lost = home.resolve(), when_lost or say
     logging_level("WARNING")  # refused before anything is started
@@ -199,11 +192,7 @@ def answers(api_url: str) -> bool:
 
 
 def client_settings(home: Path, api_url: str, authentication: str) -> dict[str, str]:
-    """Return the environment of a process that runs flows against the server at `api_url`.
-
-    Where results are kept does not depend on the server, so that every server finds the same cache. The
-    user's own choice of a logging level holds.
-    """
+    """Return the environment of a process that runs flows on a server; all servers find the same results."""
     hosts = [*filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy")]), HOST, "localhost"]
     return {
         "PREFECT_API_URL": api_url,
@@ -219,13 +208,7 @@ def client_settings(home: Path, api_url: str, authentication: str) -> dict[str, 
 
 
 def logging_level(default: str) -> str:
-    """Return the user's choice of Prefect's logging level, or a default.
-
-    Raises
-    ------
-    SpecError
-        If there is no such level.
-    """
+    """Return the user's choice of Prefect's logging level, or a default; refuse an unknown one."""
     level = os.environ.get("PREFECT_LOGGING_LEVEL", default)
     if level.upper() not in LEVELS:
         raise SpecError(
@@ -236,10 +219,7 @@ def logging_level(default: str) -> str:
 
 @contextlib.contextmanager
 def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to this process and its children, then import Prefect.
-
-    Where Prefect was imported before, they apply to this thread alone.
-    """
+    """Apply settings to this process, then import Prefect; if it was imported before, to this thread."""
     before = {name: os.environ.get(name) for name in settings}
     imported = "prefect" in sys.modules
     os.environ.update(settings)
@@ -295,10 +275,7 @@ def watched(
 
 
 def wait_until_recorded(flow_run_id: str, n_task_runs: int, timeout: float = 30.0) -> int:
-    """Wait until a flow run's task runs are on record with a final state; return how many are.
-
-    A server that is ended earlier loses those that are still on their way.
-    """
+    """Wait until a flow run's task runs are on record with a final state; return how many are."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import TERMINAL_STATES
 

@@ -81,13 +81,7 @@ class ChildProcess:
     def start(
         self, ready: Callable[[], bool] = lambda: True, meanwhile: Callable[[], object] = lambda: None
     ) -> None:
-        """Start the child and wait until it is ready; if it ends or takes too long, nothing is left running.
-
-        Raises
-        ------
-        ServerError
-            If so.
-        """
+        """Start the child and wait until it is ready; if it never is, nothing is left running."""
         try:
             self._spawn()
             deadline = time.monotonic() + START_TIMEOUT
@@ -211,13 +205,7 @@ def end_own_processes() -> None:
 
 
 def stop_all(home: Path, say: Say = print) -> int:
-    """End the standing server and the runs of a home; return how many processes were told to.
-
-    Raises
-    ------
-    ServerError
-        If something is still there, another user's process for example.
-    """
+    """End the standing server and the runs of a home; return how many processes were told to."""
     here = ProcessIdentity.of(os.getpid())
     owners = [found.owner for found in started_processes(home)]
     running = [entry.process for entry in journal.history(home) if entry.ended is None]

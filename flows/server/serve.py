@@ -61,11 +61,6 @@ def serving(
 
     With `postgres` a private PostgreSQL cluster is started, too; `server_url` is the API of a server that
     runs elsewhere, which is used in place of one of our own.
-
-    Raises
-    ------
-    ServerError
-        If a part could not be started; those that were are ended.
     """
     home, started = home.resolve(), list[ChildProcess]()
     level = logging_level("INFO")  # refused before anything is started
@@ -197,7 +192,6 @@ def _alone(home: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _wait_for(api_url: str) -> None:
-    """Wait until a server elsewhere answers."""
     deadline = time.monotonic() + START_TIMEOUT
     while not answers(api_url):
         if time.monotonic() > deadline:

@@ -1,7 +1,4 @@
-"""Bringing data: the datasets of a study, or any by name.
-
-``call(task, ...)`` runs a task, or calls its function alone.
-"""
+"""Bringing data: the datasets of a study, or any by name; ``call(task, ...)`` runs a task or its function."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple

@@ -116,10 +116,7 @@ def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_studies(*studies: str) -> None:
-    """Refuse a study that is not offered here, if this is a run of a deployment.
-
-    The server refuses it already, unless it was told not to look; a study's own deployment runs that one.
-    """
+    """Refuse a study that this deployment does not offer, in case the server was told not to look."""
     if not from_server():
         return
     own = runtime.deployment.name
@@ -144,10 +141,7 @@ def reports_folder(out: str | None, study: str = "") -> Path:
 
 
 def run_name() -> str:
-    """Return what the server's pages call a run, e.g. ``housing · standard · 2026-11-20``.
-
-    A run that a person started on the pages keeps the name that the form had.
-    """
+    """Return what the server's pages call a run that nobody named: ``housing · standard · 2026-11-20``."""
     context: Any = get_run_context()
     if from_server() and not context.flow_run.auto_scheduled:
         return str(context.flow_run.name)

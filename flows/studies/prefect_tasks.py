@@ -1,8 +1,7 @@
 """The tasks of a run as Prefect runs them: names on its pages, retries, and the cache.
 
-A result is found by the key that the flow computed for it. The key's name is the name of the record file in
-the result store, so that it serves to look a result up or to delete it. There is no lock: one run at a time
-uses a home folder. Prefect's settings say that the store is the home's folder of records.
+A result is found by the key that the flow computed, the name of its record file in the home's folder of
+records. There is no lock: one run at a time uses a home.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,10 +46,7 @@ class ByKey(CachePolicy):
     def compute_key(
         self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any
     ) -> str | None:
-        """Return the name of the argument ``key``; what is stored under it is plain JSON from here on.
-
-        A record that is in the shared store alone is written in the form in which Prefect looks for it.
-        """
+        """Return the key's name; write a record of the shared store so that Prefect finds it."""
         key = str(inputs["key"])
         if find_record(key) is None and (record := shared_record(key)):
             task_ctx.result_store.write(record, key=key)
@@ -64,11 +60,9 @@ class PrefectTasks:
         self.n_runs = 0
 
     def say(self, sentence: str) -> None:
-        """Say what the user should know."""
         say(sentence)
 
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Run a task whose results are in the store, which is verified on every use."""
         self.n_runs += 1
         return as_task(function)(*arguments, **options)
 
@@ -79,10 +73,7 @@ class PrefectTasks:
         return record if again or at_hand(record) else self.run(function, *arguments, again=True)
 
     def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
-        """Run a task with each of the arguments, in parallel, the longest first; return the records in order.
-
-        Progress is shown if a study is named.
-        """
+        """Run a task with each of the arguments in parallel, the longest first; return records in order."""
         records: dict[int, Record] = {}
         with _shown(study, jobs) as advance:
             order = sorted(range(len(jobs)), key=lambda place: -jobs[place].work)

@@ -1,7 +1,4 @@
-"""The steps of a run of a study: the tasks of each, whose results are found in the cache or computed.
-
-Prefect is not imported here: a run of which everything is stored needs none, see `flows.studies.stored`.
-"""
+"""The steps of a run of a study. Prefect is not imported here: see `flows.studies.stored`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -107,10 +104,7 @@ class RunOptions:
 
 
 class StudySteps:
-    """The steps of one run; `reports` is the folder of all reports.
-
-    Its `spec` loses the panels whose data cannot be had.
-    """
+    """The steps of one run; its `spec` loses the panels whose data cannot be had."""
 
     def __init__(self, spec: StudySpec, reports: Path, options: RunOptions, tasks: Tasks) -> None:
         self.spec, self.options = spec, options
@@ -118,7 +112,6 @@ class StudySteps:
         self._tasks, self._context = tasks, options.for_the_record()
 
     def run(self) -> Outcome:
-        """Go from the data to the report."""
         self.clear_folders()
         tables = self.bring_tables()
         designs = self.prepare_panels(tables)
@@ -167,12 +160,10 @@ class StudySteps:
         return tables
 
     def prepare_panels(self, tables: Tables) -> Designs:
-        """Prepare the data of each panel."""
         panels = self.spec.panels_at(self.options.profile)
         return {panel.name: self._design(tables, panel) for panel in panels}
 
     def divide_into_blocks(self, tables: Tables) -> list[Block]:
-        """Return the blocks of cells to be run."""
         return self.spec.blocks(
             self.options.profile,
             replicates=self.options.replicates,
@@ -219,7 +210,6 @@ class StudySteps:
         return self._tasks.run_all(audit, jobs)
 
     def collect_results(self, parts: list[Record], audits: list[Record]) -> Record:
-        """Collect the rows of all parts and the results of audits in one table."""
         contents = [[part["sha256"], part.get("beside")] for part in (*parts, *audits)]
         key = cache_key("results", [collect.__module__], contents, str(self.folder))
         return self._run(collect, key, parts, audits, str(self.folder))

@@ -1,7 +1,7 @@
 """A run of which everything is stored: it ends at once, without Prefect and without its server.
 
-The same steps are taken, and each result is looked up under its key and its files are checked, as in any run.
-At the first one that is missing, damaged or made by other code the run begins anew, with a server.
+The same steps are taken; at the first result that is missing, damaged or made by other code the run begins
+anew, with a server.
 """
 
 import os
@@ -27,16 +27,12 @@ class NotStored(Exception):
 
 
 class StoredResults:
-    """Stands for the tasks of a run: finds what they would find, and runs none that computes.
-
-    What there is to say waits in `notes` until all has been found.
-    """
+    """Finds what the tasks of a run would, and computes nothing; `notes` wait until all is found."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def say(self, sentence: str) -> None:
-        """Keep a sentence."""
         self.notes.append(sentence)
 
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -55,14 +51,12 @@ class StoredResults:
         return raw
 
     def run(self, function: Callable[..., Record], *arguments: Any, again: bool) -> Record:
-        """Return the record that is stored under a key, the first of the arguments."""
         record = None if again else find_record(str(arguments[0]))
         if record is None or not at_hand(record):
             raise NotStored
         return record
 
     def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
-        """Return the records that are stored under the keys of several jobs."""
         found = [self.run(function, *job.arguments, again=job.again) for job in jobs]
         if study:
             self.say(f"{blocks(len(jobs))}, all from the cache")

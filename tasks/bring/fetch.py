@@ -11,11 +11,7 @@ from tasks.faults import guarded
 def fetch(
     dataset: str, offline: bool = False, progress: bool = False, again: bool = False, last_try: bool = True
 ) -> RawFile:
-    """Return the raw file's record: from the store, the mirror or the official address, else a stand-in.
-
-    With ``again`` the store is not looked at, and keeps what it has where no other place delivers. Unless
-    this is the last try, a fault that may pass is raised.
-    """
+    """Return the raw file's record: from the store, the mirror or the official address, else a stand-in."""
     entry, mirror = get_dataset(dataset), mirror_from_environment()
     if again:
         return fetch_raw(entry, home=home(), mirror=mirror, offline=offline, progress=progress, again=True)

@@ -14,10 +14,7 @@ from tasks.problems.analyst_table import AnalystTable
 
 @guarded
 def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None) -> DatasetRef:
-    """Return the table's reference; a table stored before by the same code is reused if whole.
-
-    With ``again`` it is made once more all the same. ``stand_in_rows`` are those of a simulated flock.
-    """
+    """Return the table's reference; a table stored before by the same code is reused if whole."""
     return to_parquet(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows, again=again)
 
 
@@ -28,10 +25,7 @@ def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
 
 
 def stored_analyst_table(name: str, analyst_table: AnalystTable) -> DatasetRef:
-    """Check a table against its declarations and store it, unless it is stored already.
-
-    What the home keeps of it, and of answers without noise, is from then on its owner's alone.
-    """
+    """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
     close_home()
     return declared_to_parquet(
         name, Path(analyst_table.path), analyst_table.declaration(analyst_table.columns), home=home()

@@ -1,8 +1,4 @@
-"""The key of a cached result: a digest of its inputs, and of all the code that it depends on.
-
-The code is found from the imports of the task that makes the result (`data.store.code_digest`), and from what
-is found by name: a problem's module, the estimators of a block's cells, a simulation's model.
-"""
+"""The key of a cached result: a digest of its inputs, and of all the code that it depends on."""
 
 import hashlib
 import json
@@ -66,5 +62,4 @@ def is_current(record: dict[str, Any]) -> bool:
 
 
 def is_key(name: str) -> bool:
-    """Whether a name is one that `cache_key` makes."""
     return re.fullmatch(r"[a-z]+-[0-9a-f]{32}", name) is not None

@@ -47,10 +47,7 @@ _log = logging.getLogger(__name__)
 def written(
     key: CacheKey, path: Path, content: bytes, beside: Mapping[str, bytes] | None = None, **facts: Any
 ) -> Record:
-    """Write a file whole and return its record: path, sha256, the code that made it, facts.
-
-    Files ``beside`` it, in its folder, are written before, and are a part of the record.
-    """
+    """Write a file whole, after those ``beside`` it in its folder; return path, sha256, code and facts."""
     digests = {}
     for name, other in (beside or {}).items():
         atomic_write(path.parent / name, other)

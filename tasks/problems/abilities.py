@@ -28,7 +28,6 @@ class UsesModules(Protocol):
 
     def modules(self) -> tuple[str, ...]:
         """Return the names of the modules."""
-        ...
 
 
 @runtime_checkable
@@ -39,15 +38,12 @@ class ReadsTable(Protocol):
 
     def columns(self) -> tuple[Column, ...]:
         """Return the dataset's columns that the problem reads."""
-        ...
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
         """Prepare the dataset, and return the suffix and content of the file."""
-        ...
 
     def load(self, path: Path) -> Any:
         """Read a file of `prepare`."""
-        ...
 
 
 @runtime_checkable
@@ -56,7 +52,6 @@ class ChoosesSmokeSizes(Protocol):
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the sizes."""
-        ...
 
 
 @runtime_checkable
@@ -65,7 +60,6 @@ class ChecksEstimators(Protocol):
 
     def check_estimator(self, name: str) -> None:
         """Raise ValueError for an estimator that does not suit the problem."""
-        ...
 
 
 @runtime_checkable
@@ -74,7 +68,6 @@ class PredictsErrors(Protocol):
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the predictions: label → value in the units of the metric."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +77,6 @@ class DrawsFromPopulation(Protocol):
     @property
     def population(self) -> tuple[int, str]:
         """How many there are, and whether they are ``"rows"`` or ``"users"``."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +85,6 @@ class MakesUpRows(DrawsFromPopulation, Protocol):
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> Any:
         """Return made-up data in the form that `load` has; ValueError where that cannot be."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +105,6 @@ class HasExhibits(Protocol):
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return name of a module of `reports.exhibits` → its content."""
-        ...
 
 
 @runtime_checkable
@@ -123,7 +113,6 @@ class HasFindings(Protocol):
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple[Finding, ...]:
         """Return the numbers, from what `HasExhibits.exhibits` returned."""
-        ...
 
 
 @runtime_checkable
@@ -133,11 +122,9 @@ class DeletesRows(Protocol):
     @property
     def can_delete_rows(self) -> bool:
         """Whether it does with these settings."""
-        ...
 
     def deletion_shifts(self, prepared: Any, n_deleted: Sequence[int]) -> tuple[str, dict[int, float]]:
         """Return a non-private estimator, and how far deleting k influential rows moves it, for each k."""
-        ...
 
 
 @runtime_checkable
@@ -147,16 +134,13 @@ class FindsMembers(Protocol):
     @property
     def false_positive_rates(self) -> dict[str, float]:
         """The metrics that are true positive rates, ascending by the false positive rate that each is at."""
-        ...
 
     @property
     def separation_is_known(self) -> bool:
         """Whether theory predicts an attack's AUC from the estimate's error alone."""
-        ...
 
     def claimed_sum(self, n: int) -> float | None:
         """Return what the paper claims of the sum of scores, over what an unbiased estimate gives.
 
         NaN where it claims no more than a constant; None where the truth is not known.
         """
-        ...

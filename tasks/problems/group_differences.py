@@ -103,7 +103,6 @@ class GroupDifferences(GenotypeProblem):
         return {**super().sizes(n), "s": self.s}
 
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
-        """Choose the SNPs and code the calls of both groups."""
         assert isinstance(table, GenotypeRef)
         group = read_genotypes(table, snps=np.array([0])).group
         choice = self._choice(table, group)
@@ -137,7 +136,6 @@ class GroupDifferences(GenotypeProblem):
     def deletion_shifts(
         self, prepared: GroupDifference, n_deleted: Sequence[int]
     ) -> tuple[str, dict[int, float]]:
-        """Return how far deleting the most influential people moves the difference of the means."""
         counts = prepared.X / 2  # undoes the coding of the rows, ±2(g − 1)
         first = prepared.sizes[0]
         return "sample_mean", difference_deletion_shifts(counts[:first], -counts[first:], n_deleted)

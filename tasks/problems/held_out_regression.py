@@ -56,7 +56,6 @@ class HeldOutRegression(TrainTestSplit):
 
     @property
     def measured(self) -> str:
-        """How rows are left out, and in which units coefficients are compared."""
         return (
             "In every repetition n of the rows are drawn without return, the same for all estimators, and "
             "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
@@ -82,7 +81,6 @@ class HeldOutRegression(TrainTestSplit):
         super().check_data(n)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[HeldOutEstimation]:
-        """Yield the one draw of all the block's replicates."""
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=False)
         yield HeldOutEstimation(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),

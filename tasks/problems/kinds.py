@@ -1,7 +1,4 @@
-"""The kinds of problems there are: every class with a ``kind`` in a module of this package.
-
-A module with a broken kind is left out and named; the others work.
-"""
+"""The kinds of problems: each class here with a ``kind``; a module with a broken one is left out."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -33,7 +30,6 @@ def kinds() -> Kinds:
 
 
 def _problems(module: ModuleType) -> Iterator[type[Problem]]:
-    """Yield the subclasses of Problem that a module defines."""
     for each in vars(module).values():
         if isinstance(each, type) and issubclass(each, Problem) and each.__module__ == module.__name__:
             yield each

@@ -43,7 +43,6 @@ class SimulatedPeople(SimulatedProblem):
         return n * d * (d + 3) // 4  # reports have up to d (d + 3)/2 numbers
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of one data set, and of its rows in their groups."""
         return 3 * 8 * n * self.sizes(n)["d"]
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:

@@ -79,10 +79,7 @@ class _FindingMembers(Problem):
         return 2 * super().elements(n)
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return AUCs, true positive rates where resolved, sums of scores, and errors, of each replicate.
-
-        Thresholds are those of all replicates' non-members together.
-        """
+        """Return each replicate's AUCs, rates at thresholds of all non-members, sums and errors."""
         columns = np.concatenate(measured, axis=1)
         members, outsiders, (sums, errors) = columns[:n], columns[n:-2], columns[-2:]
         found = {

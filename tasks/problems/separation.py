@@ -24,7 +24,6 @@ class ReferenceAnswer:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every column and class has a coefficient."""
         return bool(self.columns.all() and self.classes.all())
 
 

@@ -39,7 +39,6 @@ class SimulatedProblem(Problem):
 
     @property
     def measured(self) -> str:
-        """How rows are drawn and errors measured."""
         return (
             "In every repetition rows are drawn anew, the same for all estimators, and private ones draw new "
             "noise. An error compares an answer with the parameter that the rows were drawn with."

@@ -90,7 +90,6 @@ class Subsamples(RegisteredTableProblem):
 
     @property
     def measured(self) -> str:
-        """How rows are drawn, and in which units answers are compared."""
         units = self.population[1]
         if not self.response:
             answer, scale = "mean", "each column counted in its standard deviations"
@@ -164,7 +163,6 @@ class Subsamples(RegisteredTableProblem):
     def deletion_shifts(
         self, prepared: PreparedTable, n_deleted: Sequence[int]
     ) -> tuple[str, dict[int, float]]:
-        """Return how far deleting the most influential rows moves the regression."""
         assert prepared.y is not None
         return "ols", deletion_shifts(prepared.X, prepared.y, prepared.to_standard, n_deleted)
 

@@ -138,7 +138,6 @@ class TrainTestSplit(RegisteredTableProblem):
         return (min(SMOKE_ROWS // 2, *sizes),)
 
     def stand_in_rows(self, profile: Profile) -> int | None:
-        """Return how many rows of a stand-in profile ``smoke`` needs."""
         return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
 
     def n_bytes(self, n: int) -> int:
@@ -153,7 +152,6 @@ class TrainTestSplit(RegisteredTableProblem):
         return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        """Yield the one draw of all the block's replicates."""
         assert prepared.y is not None
         whole = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)

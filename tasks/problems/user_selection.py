@@ -49,7 +49,6 @@ class UserSelection(Problem):
         return 20 * self.users * self.candidates
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of one data set and its losses."""
         return 40 * self.users * self.candidates
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:

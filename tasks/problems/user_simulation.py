@@ -31,15 +31,11 @@ class SimulatedUsers(Problem):
         return whole(self.users, {"n": n}, what="users")
 
     def n_samples(self, n: int) -> int:
-        """Return the number of rows of a user."""
         return whole(self.samples, {"n": n}, what="samples")
 
 
 class GaussianUsers(SimulatedUsers):
-    """Users whose rows are N(μ, I), every entry of μ the same.
-
-    A user's mean is drawn as one row, whose law it has.
-    """
+    """Users of rows N(μ, I), all entries of μ the same; a user's mean is drawn, whose law is known."""
 
     center: float = 0.5  # every entry of μ
     value_bound: float = 10.0  # what is known of it beforehand: it lies in ± this

@@ -49,15 +49,7 @@ Config = TypeVar("Config", bound=Strict)
 def read_release(
     config: Path, estimator: str, interval: float | None = None
 ) -> tuple[ReleaseConfig, StudySpec | None]:
-    """Read a release file: its request with its columns and settings, and the study that it names, if any.
-
-    ``interval`` is the level of intervals, where the command line gives one.
-
-    Raises
-    ------
-    SpecError
-        In one sentence.
-    """
+    """Read a release file: its request with its columns and settings, and the study that it names, if any."""
     asked, study = read_config(config, ReleaseConfig), None
     if asked.dataset.study:
         study = load_study(config.parent / asked.dataset.study)
@@ -111,13 +103,7 @@ def _completed(asked: ReleaseConfig, study: StudySpec, table: AnalystTable, esti
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
-    """Read and check a TOML file of a user's: that of a release, or of a local protocol.
-
-    Raises
-    ------
-    SpecError
-        In one sentence.
-    """
+    """Read and check a TOML file of a user's: that of a release, or of a local protocol."""
     try:
         text = read_small(path).decode()
         plain = tomllib.loads(text)
@@ -137,10 +123,7 @@ def read_config(path: Path, kind: type[Config]) -> Config:
 def public_keywords(
     bounds: dict[str, Any], params: dict[str, Any], estimator: str, instead: str
 ) -> dict[str, Any]:
-    """Return bounds and settings as keywords; a bound must be declared where it counts as public.
-
-    ``instead`` says what decides the budget, for the message.
-    """
+    """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
     faults = []
     for table, settings in (("bounds", bounds), ("params", params)):
         check_settings(table, settings, instead)

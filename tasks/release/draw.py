@@ -35,54 +35,24 @@ _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing e
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The answer of a release, as shown.
-
-    Attributes
-    ----------
-    estimate : dict
-        Column → coefficient or mean.
-    epsilon, delta : float
-        What this answer was charged.
-    replayed : bool
-        Whether it is the stored answer to the same request, which cost nothing.
-    charge : str
-        Its number in the ledger.
-    spent_epsilon, budget_epsilon, budget_delta : float
-        The dataset's total, and its budget.
-    spent_note : str
-        Why the total is more than the sum of the charges, if it is.
-    interval : dict
-        Column → lower and upper end, if the request has a level; null ends where no honest one exists.
-    interval_note : str
-        Why some have none.
-    risk : dict
-        What the answer's events let an attacker learn, as :class:`dpalgos.accounting.risk.AttackRisk`.
-    started_from : str
-        The charge that released the second moments which the answer starts from, if it starts from any.
-    until : dict
-        Of an answer by its accuracy: the largest budget, how many attempts were made, and a sentence.
-    record : dict
-        What can be published of the release: :class:`tasks.release.record.ReleaseRecord`, as plain data.
-    held : bool
-        Whether the answer waits for the approval of a second person; then it is not here.
-    """
+    """The answer of a release, as shown."""
 
     estimate: dict[str, float]
-    epsilon: float
+    epsilon: float  # what this answer was charged, as delta
     delta: float
-    replayed: bool
-    charge: str
-    spent_epsilon: float
+    replayed: bool  # the stored answer to the same request, which cost nothing
+    charge: str  # its number in the ledger
+    spent_epsilon: float  # the dataset's total
     budget_epsilon: float
     budget_delta: float
-    spent_note: str
-    interval: dict[str, list[float | None]]
-    interval_note: str
-    risk: dict[str, Any]
-    started_from: str
-    until: dict[str, Any]
-    record: dict[str, Any]
-    held: bool
+    spent_note: str  # why the total is more than the sum of the charges, if it is
+    interval: dict[str, list[float | None]]  # where the request has a level; null where none is honest
+    interval_note: str  # why some have none
+    risk: dict[str, Any]  # what the events let an attacker learn: `dpalgos.accounting.risk.AttackRisk`
+    started_from: str  # the charge that released the second moments which the answer starts from, if any
+    until: dict[str, Any]  # of an answer by its accuracy: largest budget, number of attempts, a sentence
+    record: dict[str, Any]  # what can be published: see `tasks.release.record`
+    held: bool  # the answer waits for the approval of a second person, and is not here
 
 
 def release(
@@ -105,18 +75,13 @@ def release(
 
     The order is what protects: everything that can be wrong is checked and the cost is known before the
     charge; the charge is on the disk before the noise is drawn; the answer is in the ledger before it is
-    shown.
+    shown. Refusals (SpecError, InputError, DataError) show no value of the data.
 
     ``interval`` is the confidence level of an interval per column, which the same ε pays for; None: none.
     ``progress`` is called with the number of rows read so far. ``confirm`` is called before a charge with
     the study that the file names, the columns and the public keywords; it raises to charge nothing. With a
     ``wish`` the smallest of a sequence of budgets up to ``epsilon`` that fulfills it is charged. ``hold_by``
     is the person who asks, if a second one has to approve the answer: it is stored, and not shown before.
-
-    Raises
-    ------
-    SpecError, InputError, DataError
-        In one sentence, without a value of the data.
     """
     asked, study = read_release(config, estimator, interval)
     if wish and "interval" not in asked.params:
@@ -231,10 +196,10 @@ def release(
         spent_note=why_more(charges, budget.delta),
         interval=intervals,
         interval_note=interval_note,
-        risk=record.release.risk,
-        started_from=record.release.ledger.started_from,
+        risk=record["release"]["risk"],
+        started_from=record["release"]["ledger"]["started_from"],
         until=made,
-        record=record.model_dump(mode="json"),
+        record=record,
         held=charge.is_held,
     )
 

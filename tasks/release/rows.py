@@ -18,34 +18,18 @@ from tasks.release.table import FileUnits, table_as_declared
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleaseRows:
-    """A file that was read and checked.
-
-    Attributes
-    ----------
-    content : Fingerprint
-    n_rows : int
-    X : (n, k) array or StreamedTable
-        In public units where a study file declares them. A stream brings the responses as well.
-    y : (n,) array or None
-    users : (n,) int array or None
-        A code per row for the user it belongs to, where users are protected.
-    units : FileUnits
-        The way back to the units of the file.
-    moved : (n, k) or (n, k + 1) array or None
-        The cells that were moved to a bound.
-    """
+    """A file that was read and checked."""
 
     content: Fingerprint
     n_rows: int
-    X: FloatArray | StreamedTable
+    X: FloatArray | StreamedTable  # (n, k), in public units where declared; a stream brings responses, too
     y: FloatArray | None
-    users: np.ndarray | None
-    units: FileUnits
-    moved: np.ndarray | None
+    users: np.ndarray | None  # (n,) a code per row for the user it belongs to, where users are protected
+    units: FileUnits  # the way back to the units of the file
+    moved: np.ndarray | None  # (n, k) or (n, k + 1): the cells that were moved to a bound
 
     @property
     def n_users(self) -> int | None:
-        """Number of users, if they are protected."""
         return None if self.users is None else int(self.users.max()) + 1
 
 
@@ -56,10 +40,7 @@ def read_rows(
     analyst_table: AnalystTable | None,
     progress: Callable[[int], None] | None,
 ) -> ReleaseRows:
-    """Read and check the file once; of a Parquet file without users keep no number.
-
-    ``progress`` is called with the number of rows read so far, unless that is private: users are protected.
-    """
+    """Read and check the file once; of a Parquet file without users keep no number."""
     x, y, user_id = asked.columns.x, asked.columns.y, asked.columns.user_id
     ids = UserIds(data, user_id) if user_id and not analyst_table else None
     reader: Fingerprinter | None = None
@@ -72,7 +53,7 @@ def read_rows(
         if ids:
             ids.add(batch)
         n_rows += batch.num_rows
-        if progress and not user_id:
+        if progress and not user_id:  # how many rows users have is private
             progress(n_rows)
 
     X: FloatArray | StreamedTable
@@ -101,10 +82,7 @@ def read_rows(
 
 
 def known_as(ledger: Ledger, data: Path) -> str:
-    """Return the name under which the ledger has charged a file's rows, or "": no value of them is kept.
-
-    The file is read only where the ledger knows any data.
-    """
+    """Return the name under which the ledger has charged a file's rows, or "": no value of them is kept."""
     if not any(dataset["contents"] for dataset in ledger.show()):
         return ""
     with opened_table(data) as (names, batches):

@@ -28,22 +28,12 @@ AT_CENTERS = "at the centers"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileUnits:
-    """The way from an estimator's answer to the units of the file.
+    """The way from an estimator's answer to the units of the file."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the k coordinates of the answer.
-    factor, offset : (k,) array
-        ``factor * answer + offset`` is in the units of the file; factors are positive.
-    declared : dict
-        Units, categories, clipping bounds and imputed constants: part of the question that the ledger knows.
-    """
-
-    names: tuple[str, ...]
-    factor: FloatArray
+    names: tuple[str, ...]  # of the k coordinates of the answer
+    factor: FloatArray  # (k,), positive: ``factor * answer + offset`` is in the units of the file
     offset: FloatArray
-    declared: dict[str, Any] = field(default_factory=dict)
+    declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
 
     @classmethod
     def unchanged(cls, names: Sequence[str]) -> "FileUnits":
@@ -57,17 +47,13 @@ class FileUnits:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableInUnits:
-    """Rows in public units: X (n, k), y (n,) or None, codes of users (n,) or None, and the way back.
-
-    ``moved`` (n, k), or (n, k + 1) with a response, says which cells were moved to a bound, as
-    :class:`dpalgos.Sample` takes it; None: none.
-    """
+    """Rows in public units, and the way back."""
 
     X: FloatArray
     y: FloatArray | None
-    users: np.ndarray | None
+    users: np.ndarray | None  # codes
     units: FileUnits
-    moved: np.ndarray | None
+    moved: np.ndarray | None  # which cells of X and y were moved to a bound, as `dpalgos.Sample` takes it
 
 
 def table_as_declared(
@@ -80,27 +66,10 @@ def table_as_declared(
     family: str,
     watch: Watch,
 ) -> TableInUnits:
-    """Return columns as a study file declares them, in public units.
+    """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-    analyst_table : AnalystTable
-        The declarations.
-    x, y : sequence of str, str or None
-        Names of declared columns.
-    user_id : str or None
-        As declared.
-    family : str
-        Of a generalized linear model, whose responses stay as they are; empty for others.
-    watch : callable
-        Is shown every piece of the file.
-
-    Raises
-    ------
-    SpecError, DataError
-        A column is not declared, or the file is not as declared; a cell is missing where rows of zeros would
-        not do: they would move a mean, or a user's.
+    A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
+    responses of a generalized linear model (``family``) stay as they are.
     """
     known = {column.name: column for column in analyst_table.columns}
     for name in (*x, *([y] if y else [])):

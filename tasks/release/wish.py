@@ -20,17 +20,13 @@ from tasks.release.table import FileUnits
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """How narrow intervals have to be, in the units of the file, and which budgets may be tried.
+    """How narrow intervals have to be, in the units of the file, and which budgets may be tried."""
 
-    One of ``half_width`` and ``relative_error`` is given; the others have defaults. ``columns`` are those of
-    which it is wanted, by default all.
-    """
-
-    half_width: float | None = None
+    half_width: float | None = None  # or relative_error, one of the two
     relative_error: float | None = None
     first_epsilon: float | None = None
     growth: float | None = None
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # of which it is wanted; all by default
 
     def __post_init__(self) -> None:
         check_wish(self.half_width, self.relative_error)

@@ -17,11 +17,10 @@ MAX_BYTES = 1_000_000  # of all figures together
 
 
 def standalone_markdown(report: Path, address: str = "") -> str:
-    """Return a report's ``report.md`` with its figures embedded.
+    """Return a report's ``report.md`` with its figures embedded, up to `MAX_BYTES`.
 
-    Figures that would make it larger than `MAX_BYTES` are left out; their description stays. Links lead to
-    ``address``, of the report's folder on a server. Without one they become plain text, since no browser
-    follows a link from a server's page to a file.
+    Links lead to ``address``, of the report's folder on a server, or become plain text: no browser follows a
+    link from a server's page to a file.
     """
     folder, left = report.parent, MAX_BYTES
 

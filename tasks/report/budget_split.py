@@ -1,7 +1,4 @@
-"""What private estimators of a study release, and how they split their budget.
-
-Both follow from the parameters alone, never from data: estimators are run on made-up numbers.
-"""
+"""What private estimators release and how they split their budget, on made-up numbers: no data are read."""
 
 import numpy as np
 
@@ -16,10 +13,7 @@ _ROWS = 50
 
 
 def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
-    """Return the share of the budget per kind of release, for each estimator and form.
-
-    Where panels share an estimator, it is that of the headline's panel.
-    """
+    """Return each estimator's and form's shares of the budget, in the headline's panel if it is there."""
     split: dict[tuple[str, str], dict[str, float]] = {}
     delta = delta_at(spec.headline.delta, spec.headline.n)
     for panel in sorted(spec.panels, key=lambda panel: panel.name != spec.headline.panel):

@@ -187,7 +187,6 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
 
 
 def _each(values: Iterable[str], between: str) -> str:
-    """Join the different values that are not empty."""
     return between.join(dict.fromkeys(value for value in values if value))
 
 

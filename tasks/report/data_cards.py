@@ -9,7 +9,6 @@ from tasks.study.spec import StudySpec
 
 
 def data_cards(spec: StudySpec, manifest: dict[str, Any]) -> tuple[DataCard, ...]:
-    """Return a card per dataset that was read."""
     return tuple(_card(spec, spec.about(one["name"]), one) for one in manifest["data"])
 
 

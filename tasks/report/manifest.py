@@ -28,12 +28,7 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "a
 def build_manifest(
     spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the manifest as plain data.
-
-    ``context`` holds ``study`` and ``out`` as they were given, ``profile``, ``replicates``, ``seed``,
-    ``command`` and ``started`` of the run; ``not_run``, panel → why, where some did not;
-    ``blocks``, how many were computed and how many were stored; and ``earlier_contents``.
-    """
+    """Return the manifest as plain data."""
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
     cell = _example_cell(spec, context["profile"])
@@ -77,11 +72,7 @@ def _code_digests(spec: StudySpec) -> dict[str, str]:
 
 
 def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
-    """Return which other contents of a dataset's file earlier reports in a folder were made from.
-
-    ``content`` is the sha256 of the raw file now. Each is its ``source_sha256``, and when the last run that
-    read it ``finished``; the latest comes last.
-    """
+    """Return which other contents of a dataset's file earlier reports in a folder were made from."""
     try:
         last = read_json(folder / "manifest.json")
         sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
@@ -94,7 +85,6 @@ def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str,
 
 
 def now() -> str:
-    """Return the time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

@@ -27,11 +27,8 @@ _log = logging.getLogger(__name__)
 def share_report(folder: Path) -> None:
     """Copy a study's results and report to the shared store, if there is one, and write the index there.
 
-    Those of ``reports/out`` lie at the same place below `FOLDER`, others below the name of their folder.
-    Every file appears whole, and the page is one file. The manifest that lies there goes first and the new
-    one comes last: while there is none, the files beside a page may be of two runs. Links are left out. A
-    report that is not for publication, of a table of one's own, stays. A store that cannot be used is a
-    warning, since the run has finished and its report lies here.
+    While there is no manifest, the files beside a page may be of two runs: the old one goes first, the new
+    one comes last. A report that is not for publication stays. A store that cannot be used is a warning.
     """
     if not shared_address() or "warning" in read_json(folder / MANIFEST):
         return

@@ -61,10 +61,7 @@ def load_exhibits(folder: Path) -> dict[str, Any]:
 
 
 def write_index(out: Path) -> Path:
-    """Write the index page from the cards of all reports, unless it is of these cards already.
-
-    It is its owner's alone while a study's folder is: cards tell what came out.
-    """
+    """Write the index page unless it is of these cards; its owner's alone while a study's folder is."""
     paths, index = sorted(out.glob("*/card.json")), out / "index.html"
     private = any(not path.parent.stat().st_mode & 0o077 for path in paths)
     contents = {str(path): _content(path) for path in paths}

@@ -15,10 +15,7 @@ from tasks.work_units import Cell, derive_seed
 
 @guarded
 def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
-    """Return the record of an empirical lower bound on the ε of a cell's estimator.
-
-    The audit brings worst-case data of its own; of the study it takes the public settings only.
-    """
+    """Return the record of a lower bound on the ε of a cell's estimator, from data of the audit's own."""
     return computed(_stored_audit, key, cell, n_features, n_trials, seed, path)
 
 

@@ -28,12 +28,7 @@ def compute_block(
     selected: Selected | None = None,
     timings: list[pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows of the results table of every cell of a block, or of ``only`` one.
-
-    ``prepared`` is what a problem on a dataset has loaded. ``selected`` is filled with how often each column
-    was selected, where the problem has columns to tell of; ``timings`` with tables of measured times, which
-    no results depend on.
-    """
+    """Return the results of a block's cells, or of ``only`` one; fill ``selected`` and ``timings``."""
     problem, replicates = block.problem, block.replicates
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
@@ -54,19 +49,16 @@ def compute_block(
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """The result of a cell on a draw; ``measured`` is None where there is no answer.
-
-    ``beside`` are metrics that the estimator tells of itself.
-    """
+    """The result of a cell on a draw."""
 
     draw: Draw
-    measured: np.ndarray | None
+    measured: np.ndarray | None  # None where there is no answer
     certified: float
     seconds: float
     status: str
     message: str
     selected: dict[str, int]
-    beside: dict[str, float]
+    beside: dict[str, float]  # metrics that the estimator tells of itself
 
 
 def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome"]:
@@ -159,7 +151,6 @@ def _dtype(value: object) -> type:
 
 
 def _table(parts: list[dict[str, np.ndarray]]) -> pd.DataFrame:
-    """Concatenate the rows of all cells."""
     return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 

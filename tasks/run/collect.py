@@ -14,10 +14,7 @@ _SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "
 
 @guarded
 def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) -> Record:
-    """Write ``results.parquet`` from the parts, in their order, and the audits; return its record.
-
-    The measured times go into ``timings.parquet``: they alone differ between two runs.
-    """
+    """Write ``results.parquet`` from parts and audits, and apart the times, which alone vary."""
     files = [brought(part) for part in parts]
     rows = pd.concat(map(pd.read_parquet, files), ignore_index=True)
     rows = validate_results(_with_audits(rows, audits))

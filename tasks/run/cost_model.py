@@ -35,7 +35,6 @@ class PerReplicate:
     first: float = 0.0
 
     def of(self, replicates: int, *, first: bool = False) -> float:
-        """Return the cost of some replicates in one block."""
         return self.once + self.each * replicates + (self.first if first else 0.0)
 
 
@@ -59,11 +58,7 @@ class BlockCost:
 def costs_of(
     blocks: Sequence[Block], load: Callable[[Block], Any], earlier: Mapping[str, float]
 ) -> list[BlockCost]:
-    """Return the forecast for each block of a study.
-
-    ``load`` returns what a block's problem has prepared, None where data are simulated; ``earlier`` are a
-    cell's seconds of a replicate in earlier runs (:func:`earlier_seconds`).
-    """
+    """Forecast each block's cost; ``earlier`` are cells' seconds of a replicate in earlier runs."""
     found = []
     for panel in dict.fromkeys(block.replicates.panel for block in blocks):
         of_panel = [block for block in blocks if block.replicates.panel == panel]

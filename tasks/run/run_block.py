@@ -22,12 +22,7 @@ from tasks.study.block import Block
 def run_block(
     key: CacheKey, block: Block, design: Record | None, path: str, only: str | None = None
 ) -> Record:
-    """Write a block's rows to ``path`` below the home and return their record; simulated data need no design.
-
-    With ``only``, the one cell of that key is computed and takes its place among the rows stored there.
-    Beside the rows lie measured times and, where the problem tells, which columns were selected how often.
-    The record says what ran, where and for how long.
-    """
+    """Write a block's rows to ``path`` below the home, or ``only`` one cell's among those stored there."""
     return computed(_stored_block, key, block, design, path, only)
 
 

@@ -25,16 +25,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part o
 
 
 class Headline(Strict):
-    """The setting that the report's first sentence is about; ``steps`` where that is the horizontal axis.
-
-    ``paper_delta`` is the δ of the paper, at which its claims are judged, where that is another one.
-    """
+    """The setting that the report's first sentence is about."""
 
     n: Count
-    steps: Count | None = None
+    steps: Count | None = None  # where that is the horizontal axis
     epsilon: Number
     delta: DeltaRule
-    paper_delta: DeltaRule | None = None
+    paper_delta: DeltaRule | None = None  # δ of the paper, at which its claims are judged
     panel: str
     s: Count | None = None
 
@@ -266,7 +263,6 @@ class StudySpec(Strict):
         return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
 
     def without_panels(self, names: Collection[str]) -> "StudySpec":
-        """Return the study without some panels."""
         return self.model_copy(update={"panels": tuple(p for p in self.panels if p.name not in names)})
 
     def modules(self) -> list[str]:
@@ -277,7 +273,6 @@ class StudySpec(Strict):
         return sorted(found)
 
     def panel(self, name: str) -> Panel:
-        """Return a panel by name."""
         return next(panel for panel in self.panels if panel.name == name)
 
     def task_of(self, panel: Panel) -> str:
@@ -328,10 +323,7 @@ class StudySpec(Strict):
     def blocks(
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
     ) -> list[Block]:
-        """Return the study's blocks: by panel and size, and by replicates where a block would last long.
-
-        ``data_sources`` says which datasets are not the real ones.
-        """
+        """Return the study's blocks: by panel and size, and by replicates where a block would last long."""
         found = []
         for panel in self.panels_at(profile):
             grid, problem = self.grid_at(panel, profile), panel.problem

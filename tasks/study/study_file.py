@@ -149,11 +149,7 @@ def _nearest_key(place: tuple[int | str, ...]) -> str:
 
 
 def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
-    """Return a study file's content, its own table (if any) copied into the problems.
-
-    Problems without a dataset read that table: all its columns but the response, if they name no covariates;
-    a column of categories stands for its columns of 0 and 1.
-    """
+    """Return a study file's content, its own table (if any) copied into the problems without a dataset."""
     if not isinstance(plain.get("data"), dict):
         return plain
     refuse_unfinished(path.name, text)
