@@ -106,7 +106,7 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
 
 
 def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
-    from tasks.results import read_results
+    from tasks.run.collect import read_results
 
     manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"

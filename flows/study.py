@@ -9,22 +9,8 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.record.artifacts import LastResults, attach_budget, attach_report
 from flows.record.journal import from_server, recorded
 from flows.server.dead_runs import HOOKS
+from flows.studies import parameters
 from flows.studies.find_study import check_cell, find_study
-from flows.studies.parameters import (
-    CellKey,
-    Command,
-    Offline,
-    OutFolder,
-    ProfileChoice,
-    RefreshTask,
-    Replicates,
-    Seed,
-    StudyChoice,
-    Workers,
-    check_studies,
-    reports_folder,
-    run_name,
-)
 from flows.studies.prefect_tasks import PrefectTasks
 from flows.studies.steps import RunOptions, StudySteps
 from tasks.faults import guarded
@@ -34,26 +20,26 @@ from tasks.run.resources import run_at_most
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
 
 
-@flow(name="study", flow_run_name=run_name, task_runner=THREADS, persist_result=False, **HOOKS)
+@flow(name="study", flow_run_name=parameters.run_name, task_runner=THREADS, persist_result=False, **HOOKS)
 @guarded
 def run_study(
-    study: StudyChoice,
-    profile: ProfileChoice = "standard",
-    reps: Replicates = None,
-    seed: Seed = DEFAULT_SEED,
-    offline: Offline = False,
-    out: OutFolder = None,
-    workers: Workers = None,
-    refresh_task: RefreshTask = None,
-    refresh_cell: CellKey = None,
-    command: Command = "",
+    study: parameters.StudyChoice,
+    profile: parameters.ProfileChoice = "standard",
+    reps: parameters.Replicates = None,
+    seed: parameters.Seed = DEFAULT_SEED,
+    offline: parameters.Offline = False,
+    out: parameters.OutFolder = None,
+    workers: parameters.Workers = None,
+    refresh_task: parameters.RefreshTask = None,
+    refresh_cell: parameters.CellKey = None,
+    command: parameters.Command = "",
 ) -> dict[str, Any]:
     """Run one study from ingest to report, and return the path of the report.
 
     The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study`
     may also be the path of a study's file and `out` any folder, and `command` is what was typed.
     """
-    check_studies(study)
+    parameters.check_studies(study)
     run_at_most(workers)
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)
@@ -70,7 +56,7 @@ def run_study(
         command=command,
     )
     tasks = PrefectTasks()
-    steps = StudySteps(spec, reports_folder(out, spec.name), options, tasks)
+    steps = StudySteps(spec, parameters.reports_folder(out, spec.name), options, tasks)
     last = LastResults(steps.folder, {"profile": profile, "replicates": options.replicates})
     with recorded(study, profile, own_data=spec.analyst_table is not None):
         done = steps.run()

@@ -38,8 +38,8 @@ from flows.server.deploy import deployments
 from flows.studies.find_study import find_study, study_names
 from data.store.folders import REPORTS
 from tasks.cache.keys import UNCACHED
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from tasks.bring import fetch
+from tasks.bring import parquet
 from tasks.problems.abilities import HasExhibits
 from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from tasks.bring import fetch, parquet
 from tasks.run.block import compute_block
 from tasks.run.deletion_limit import deletion_limit
 

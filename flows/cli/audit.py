@@ -22,10 +22,6 @@ _OTHERS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(audit)
-
-
 def audit(
     context: typer.Context,
     estimator: Annotated[

@@ -14,11 +14,6 @@ _FLOWS = Path(__file__).resolve().parents[1]
 _log = logging.getLogger(__name__)
 
 
-def register(app: typer.Typer) -> None:
-    for command in (studies, estimators, datasets):
-        app.command()(command)
-
-
 def studies(as_json: AsJson = False) -> None:
     """List the studies."""
     files = {path.stem: path for path in sorted((_FLOWS / "studies").glob("*.toml"))}

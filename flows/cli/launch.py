@@ -216,14 +216,14 @@ def _load(studies: Sequence[str]) -> None:
 def _check_tables(studies: Sequence[str], reports: Path) -> None:
     """Read the analyst's tables, so that their faults are reported at once."""
     from data.ledger import open_ledger
-    from tasks.bring.parquet import stored_analyst_table
+    from tasks.bring import analyst_parquet
     from tasks.release.rows import known_as
 
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
         if spec is not None and spec.analyst_table is not None:
             check_table_is_no_output(Path(spec.analyst_table.path), reports / spec.name)
-            spec.check_rows(stored_analyst_table(spec.name, spec.analyst_table))
+            spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
             known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
             if known not in ("", spec.name):
                 say(

@@ -15,12 +15,14 @@ import typer
 
 from data.errors import StoreError
 from data.store.folders import home
-from flows.cli import audit, catalogs, privacy, runs
+from flows.cli import catalogs, runs
 from flows.cli.advise import advise
+from flows.cli.audit import audit
 from flows.cli.cache import cache_app
 from flows.cli.init import init
 from flows.cli.local import local_app
 from flows.cli.options import help_or_version
+from flows.cli.privacy import ledger_app, release
 from flows.record.progress import say
 from flows.server.processes import ServerError
 
@@ -30,12 +32,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(help_or_version)
-for group in (runs, catalogs, privacy, audit):
-    group.register(app)
-app.command()(init)
-app.command()(advise)
-app.add_typer(cache_app, name="cache")
-app.add_typer(local_app, name="local")
+for command in (
+    *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status, runs.stop),
+    *(catalogs.studies, catalogs.estimators, catalogs.datasets),
+    *(release, audit, init, advise),
+):
+    app.command()(command)
+for name, group in {"ledger": ledger_app, "cache": cache_app, "local": local_app}.items():
+    app.add_typer(group, name=name)
 
 # Faults of a named file that the user can mend.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -24,11 +24,6 @@ Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(release)
-    app.add_typer(ledger_app, name="ledger")
-
-
 def release(
     estimator: Annotated[
         str, typer.Argument(help="A private estimator; see dpcost estimators. Or: approve, with a charge.")

@@ -11,35 +11,19 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import (
-    AsJson,
-    Engine,
-    LastProfile,
-    Offline,
-    Out,
-    ProfileOption,
-    Reps,
-    Seed,
-    StudyArgument,
-    Workers,
-)
+from flows.cli import options as given
 from flows.record.progress import say
-
-
-def register(app: typer.Typer) -> None:
-    for command in (run, plan, rerun, ingest, report, compare, status, stop):
-        app.command()(command)
 
 
 def run(
     studies: Annotated[list[str], typer.Argument(help="Study names, or paths of study files.")],
-    profile: ProfileOption = "standard",
-    reps: Reps = None,
-    seed: Seed = None,
-    workers: Workers = None,
-    engine: Engine = "local",
-    out: Out = None,
-    offline: Offline = False,
+    profile: given.ProfileOption = "standard",
+    reps: given.Reps = None,
+    seed: given.Seed = None,
+    workers: given.Workers = None,
+    engine: given.Engine = "local",
+    out: given.Out = None,
+    offline: given.Offline = False,
 ) -> None:
     """Run studies, ingest to report."""
     command = shlex.join(["dpcost", *sys.argv[1:]])
@@ -48,12 +32,12 @@ def run(
 
 
 def plan(
-    study: StudyArgument,
-    profile: ProfileOption = "standard",
-    reps: Reps = None,
-    workers: Workers = None,
-    offline: Offline = False,
-    as_json: AsJson = False,
+    study: given.StudyArgument,
+    profile: given.ProfileOption = "standard",
+    reps: given.Reps = None,
+    workers: given.Workers = None,
+    offline: given.Offline = False,
+    as_json: given.AsJson = False,
 ) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
     from flows.cli.plan import described, plan_study
@@ -63,16 +47,16 @@ def plan(
 
 
 def rerun(
-    study: StudyArgument,
+    study: given.StudyArgument,
     task: Annotated[
         str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, audit, collect or render.")
     ],
     cell: Annotated[str | None, typer.Option(help="Key of one cell, with --task run_block.")] = None,
-    profile: LastProfile = None,
-    reps: Reps = None,
-    seed: Seed = None,
-    out: Out = None,
-    offline: Offline = False,
+    profile: given.LastProfile = None,
+    reps: given.Reps = None,
+    seed: given.Seed = None,
+    out: given.Out = None,
+    offline: given.Offline = False,
 ) -> None:
     """Run one task, or one cell of it, again; everything else comes from the cache."""
     from flows.last_run import rerun_options
@@ -83,7 +67,7 @@ def rerun(
 
 def ingest(
     datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
-    offline: Offline = False,
+    offline: given.Offline = False,
     again: Annotated[
         bool, typer.Option("--again", help="Anew, whatever is stored; it stays if nothing else is found.")
     ] = False,
@@ -104,7 +88,7 @@ def ingest(
 
 def report(
     studies: Annotated[list[str] | None, typer.Argument(help="All that have results by default.")] = None,
-    out: Out = None,
+    out: given.Out = None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
     from flows.last_run import rebuild_reports
@@ -116,18 +100,18 @@ def report(
 def compare(
     first: Annotated[Path, typer.Argument(help="Folder of a study's report, or its results.parquet.")],
     second: Annotated[Path, typer.Argument(help="Another such folder, e.g. of another --out.")],
-    as_json: AsJson = False,
+    as_json: given.AsJson = False,
 ) -> None:
     """Compare two runs, beyond their error bars."""
     from reports.analysis.compare import compare_results, describe
-    from tasks.results import read_results
+    from tasks.run.collect import read_results
 
     tables = read_results(first), read_results(second)
     differences = compare_results(*tables)
     typer.echo(json.dumps(differences, indent=1) if as_json else describe(differences))
 
 
-def status(as_json: AsJson = False) -> None:
+def status(as_json: given.AsJson = False) -> None:
     """Show the last runs and the stored results."""
     from flows.record.inventory import totals
     from flows.record.journal import recent_runs

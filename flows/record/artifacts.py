@@ -28,7 +28,7 @@ from flows.record.webhook import tell_drift
 from reports.analysis.compare import compare_results
 from tasks.faults import SpecError
 from tasks.report.artifact import spent_budget, standalone_markdown
-from tasks.results import read_results
+from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
 

@@ -22,23 +22,11 @@ from pathlib import Path
 
 from data.store import folders as store
 from flows.record.journal import locked
+from flows.server import prefect_server
 from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs
 from flows.server.deploy import POOL, PROJECT
 from flows.server.interruption import termination_as_exit
 from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.prefect_server import (
-    HOST,
-    answers,
-    authentication_file,
-    authentication_for,
-    client_environment,
-    client_settings,
-    logging_level,
-    own_authentication,
-    require_access,
-    server_process,
-    wrong_setting,
-)
 from flows.server.processes import (
     START_TIMEOUT,
     ChildProcess,
@@ -63,26 +51,26 @@ def serving(
     runs elsewhere, which is used in place of one of our own.
     """
     home, started = home.resolve(), list[ChildProcess]()
-    level = logging_level("INFO")  # refused before anything is started
+    level = prefect_server.logging_level("INFO")  # refused before anything is started
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone(home))
         end_leftovers(home, say)
         stack.callback(end_own_processes)
-        api_url = server_url or f"http://{HOST}:{port}/api"
+        api_url = server_url or f"http://{prefect_server.HOST}:{port}/api"
         if server_url:
             _wait_for(api_url)
-            authentication = authentication_for(home, server_url)
-            require_access(api_url, authentication)
+            authentication = prefect_server.authentication_for(home, server_url)
+            prefect_server.require_access(api_url, authentication)
         else:
             _require_free(port)
             environment = dict(os.environ)
             if postgres:
                 database, environment[DATABASE_URL] = start_postgres(home)
                 started.append(database)
-            started.append(server_process(home, port, environment))
-            started[-1].start(partial(answers, api_url))
-            authentication = own_authentication(home)
-        settings = client_settings(home, api_url, authentication) | {
+            started.append(prefect_server.server_process(home, port, environment))
+            started[-1].start(partial(prefect_server.answers, api_url))
+            authentication = prefect_server.own_authentication(home)
+        settings = prefect_server.client_settings(home, api_url, authentication) | {
             "DPCOST_HOME": str(home),
             "PREFECT_HOME": str(home / "prefect"),
             "PREFECT_LOGGING_LEVEL": level,
@@ -90,7 +78,7 @@ def serving(
             # Tells runs where the reports are shown.
             "DPCOST_REPORTS_URL": os.environ.get("DPCOST_REPORTS_URL") or f"{_pages(api_url)}/reports",
         }
-        stack.enter_context(client_environment(settings))
+        stack.enter_context(prefect_server.client_environment(settings))
         _deploy_all()
         mark_deployed_runs(say)
         mark_dead_runs(home, say)
@@ -136,7 +124,7 @@ def _require_free(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((prefect_server.HOST, port))
         except (OSError, OverflowError) as error:
             raise ServerError(
                 f"port {port} cannot be used ({last_lines(str(error))}); stop what listens there, "
@@ -172,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         explained = isinstance(error, (ServerError, OSError, *MENDABLE))
-        sentence = wrong_setting(error) or (str(error) if explained else "")
+        sentence = prefect_server.wrong_setting(error) or (str(error) if explained else "")
         if not sentence:
             raise
         print(sentence, file=sys.stderr)
@@ -193,7 +181,7 @@ def _alone(home: Path) -> contextlib.AbstractContextManager[None]:
 
 def _wait_for(api_url: str) -> None:
     deadline = time.monotonic() + START_TIMEOUT
-    while not answers(api_url):
+    while not prefect_server.answers(api_url):
         if time.monotonic() > deadline:
             raise ServerError(
                 f"no Prefect server answers at {api_url}; --server takes the address of its API, "
@@ -203,9 +191,10 @@ def _wait_for(api_url: str) -> None:
 
 
 def _welcome(api_url: str, home: Path, *, own: bool) -> str:
-    program, file = Path(sys.executable).with_name("prefect"), shlex.quote(str(authentication_file(home)))
+    program = Path(sys.executable).with_name("prefect")
+    file = shlex.quote(str(prefect_server.authentication_file(home)))
     here = f'PREFECT_API_URL={api_url} PREFECT_API_AUTH_STRING="$(cat {file})"'
-    password = own_authentication(home) if sys.stdout.isatty() else f"the line in {file}"
+    password = prefect_server.own_authentication(home) if sys.stdout.isatty() else f"the line in {file}"
     if not own:
         here, password = f"PREFECT_API_URL={api_url}", "the one that PREFECT_API_AUTH_STRING holds"
     pages = _pages(api_url)

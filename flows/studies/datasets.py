@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from data.errors import Unreachable
 from data.registry import get_dataset, load_registry
 from data.store.references import DatasetRef
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import analyst_parquet, parquet
+from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.limits import Profile
 from tasks.study.spec import StudySpec
 

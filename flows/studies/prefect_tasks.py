@@ -19,8 +19,7 @@ from data.fetch.raw_files import RawFile
 from flows.record.artifacts import ProgressArtifact
 from flows.record.progress import progress, say
 from flows.studies.steps import Job
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import analyst_parquet, parquet
+from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache.records import Record, at_hand, find_record, shared_record
 from tasks.study.block import Block
 

@@ -12,7 +12,7 @@ from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from flows.record.inventory import clear_leftovers
 from flows.studies.datasets import Tables, bring_tables
-from tasks.bring.parquet import analyst_parquet
+from tasks.bring import analyst_parquet
 from tasks.cache.keys import CacheKey, cache_key
 from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
 from tasks.limits import DEFAULT_SEED, Profile

@@ -1,13 +1,14 @@
-"""The results table of a study, collected from all blocks."""
+"""The results table of a study: collected from all blocks, and read again."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from reports.analysis.results import timings_path, to_parquet_bytes, validate_results
+from data.store.folders import open_regular
+from reports.analysis.results import ResultsError, timings_path, to_parquet_bytes, validate_results
 from tasks.cache.keys import CacheKey
 from tasks.cache.records import Record, brought, written
-from tasks.faults import guarded
+from tasks.faults import SpecError, guarded
 
 _SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "delta_rule", "n", "s"]
 
@@ -36,3 +37,21 @@ def _with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
     bound = cells["cell"].map(found).astype("float64").groupby(alike).transform("max")
     audited = rows["cell"].map(dict(zip(cells["cell"], bound, strict=True)))
     return rows.assign(audited_epsilon=audited.where(rows["calibration"] != "none"))
+
+
+def read_results(run: Path) -> pd.DataFrame:
+    """Return the results table of a run: its folder, or the Parquet file itself."""
+    path = run / "results.parquet" if run.is_dir() else run
+    try:
+        with open_regular(path) as file:
+            return validate_results(pd.read_parquet(file))
+    except (FileNotFoundError, NotADirectoryError):
+        reason = f"{run} holds no results.parquet; pass a folder such as reports/out/housing"
+    except ResultsError as error:
+        reason = f"{path} is not a results table of this version: {error}; run the study again"
+    except Exception as error:  # whatever a reader of damaged files raises
+        reason = (
+            f"{path} is not a readable Parquet file ({type(error).__name__}); "
+            "write it anew with dpcost run, or pass another"
+        )
+    raise SpecError(reason)

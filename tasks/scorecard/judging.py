@@ -16,8 +16,8 @@ from reports.words.tables import summary_csv
 from tasks.cache.keys import UNCACHED, CacheKey
 from tasks.cache.records import Record, written
 from tasks.faults import guarded
-from tasks.results import read_results
 from tasks.rules import delta_at
+from tasks.run.collect import read_results
 from tasks.scorecard.claims import OPEN, Claim, Judgment, Scorecard, load_scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.study.spec import StudySpec

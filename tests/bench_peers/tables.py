@@ -10,8 +10,7 @@ import numpy as np
 import dpalgos
 from data.registry import get_dataset
 from flows.studies.find_study import find_study
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from tasks.bring import fetch, parquet
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from data.errors import DataError
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
-from tasks.bring.parquet import analyst_parquet
+from tasks.bring import analyst_parquet
 from tasks.cache.keys import UNCACHED
 from tasks.faults import SpecError
 from tasks.report.manifest import build_manifest

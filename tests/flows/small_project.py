@@ -1,10 +1,18 @@
 """A small study with a home and reports of its own, and ``dpcost`` on them in processes of its own."""
 
+import base64
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+
+from flows.server.prefect_server import free_port, own_authentication
+from flows.server.processes import started_processes
 
 PROJECT = Path(__file__).resolve().parents[2]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
@@ -49,6 +57,94 @@ name = "adassp"
 calibrations = ["tight"]
 params = { covariate_bound = 3.0, response_bound = 2.0 }
 """
+
+
+def until(condition, timeout=60.0):
+    """Wait until something is true, and return what it is."""
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def server_of(pid, home):
+    """Return the server that a process has started, if it runs; the other is its watcher."""
+    found = [each.process for each in started_processes(home) if each.owner.pid == pid]
+    return max(found, key=lambda each: each.pid) if len(found) > 1 else None
+
+
+class Standing:
+    """``python -m flows.server.serve`` in a folder with the project's code, until Ctrl-C."""
+
+    def __init__(self, folder, environment, *options):
+        self.folder, self.home, self.port = folder, Path(environment["DPCOST_HOME"]), free_port()
+        self.api_url = f"http://127.0.0.1:{self.port}/api"
+        self.environment, self.said = environment, ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "flows.server.serve", "--port", str(self.port), *options],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_until_up(self):
+        for line in self.process.stdout:
+            self.said += line
+            if "deployment run" in line:
+                return
+        raise AssertionError(f"it ended before it was up: {self.said}")
+
+    @property
+    def password(self):
+        return self.environment.get("PREFECT_API_AUTH_STRING") or own_authentication(self.home)
+
+    @property
+    def client(self):
+        """The environment of its clients."""
+        named = {"PREFECT_API_URL": self.api_url, "PREFECT_API_AUTH_STRING": self.password}
+        return self.environment | named
+
+    def run_deployment(self, name="study/housing", *options, **parameters):
+        """Start a run of a deployment; return how the command ended."""
+        given = [word for key, value in parameters.items() for word in ("-p", f"{key}={json.dumps(value)}")]
+        return subprocess.run(
+            [sys.executable, "-m", "prefect", "deployment", "run", name, *given, *options],
+            env=self.client,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+
+    def request(self, path, *, method="GET", body=None, **headers):
+        """Send a request; return the status and what was answered."""
+        request = urllib.request.Request(f"{self.api_url}/{path}", body, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def ask(self, path, body=None):
+        """Ask the API as its owner: for a list of things, or with a body."""
+        token = base64.b64encode(self.password.encode()).decode()
+        known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
+        place, content = path if body else f"{path}/filter", json.dumps(body or {}).encode()
+        status, answered = self.request(place, method="POST", body=content, **known)
+        assert status < 300, answered
+        return json.loads(answered)
+
+    def running_children(self):
+        return [found.name for found in started_processes(self.home)]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.said += self.process.communicate(timeout=60)[0]
+        return self.process.returncode
 
 
 class Project:

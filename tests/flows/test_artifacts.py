@@ -10,6 +10,7 @@ from flows.record.artifacts import LastResults, ProgressArtifact
 from flows.studies.find_study import find_study
 from reports.analysis.results import to_parquet_bytes
 from tasks.report.artifact import spent_budget
+from tests.tasks.blocks import results_table
 
 HOUSING = find_study("housing")
 
@@ -31,30 +32,12 @@ def shown(monkeypatch):
     return told
 
 
-def table(values, cell="ols:public:n=100"):
-    n = len(values)
-    row = {"study": "housing", "dataset": "housing", "data_source": "real", "estimator": "ols"}
-    row |= {
-        "panel": "public",
-        "form": "",
-        "steps": pd.NA,
-        "delta_rule": "",
-        "cell": cell,
-        "calibration": "none",
-        "privacy_model": "none",
-    }
-    privacy = ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon")
-    row |= dict.fromkeys(privacy, np.nan) | {"n": n, "d": 6, "s": pd.NA, "replicate": np.arange(n), "seed": 1}
-    row |= {"metric": "l2_error", "value": values, "status": "ok", "message": ""}
-    return to_parquet_bytes(pd.DataFrame(row))
-
-
 SETTINGS = {"profile": "standard", "replicates": 30}
 
 
 def left(folder, values, settings=SETTINGS):
     """Leave the results of a run."""
-    (folder / "results.parquet").write_bytes(table(values))
+    (folder / "results.parquet").write_bytes(to_parquet_bytes(results_table(values)))
     (folder / "manifest.json").write_text(json.dumps({**settings, "seed": 1}))
 
 

@@ -272,7 +272,11 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
     import subprocess
 
     modules = ("flows.cli.runs", "flows.cli.launch", "flows.last_run", "flows.studies.find_study")
-    modules += ("tasks.report.write", "tasks.report.shared_reports", "tasks.results")  # of `dpcost report`
+    modules += (
+        "tasks.report.write",
+        "tasks.report.shared_reports",
+        "tasks.run.collect",
+    )  # of `dpcost report`
     code = f"import sys, {', '.join(modules)}; print('prefect' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -14,7 +14,7 @@ from data.ledger import open_ledger
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from reports.pages.study import render_study
-from tasks.bring.parquet import analyst_parquet
+from tasks.bring import analyst_parquet
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.config import ReleaseConfig, read_config

@@ -128,12 +128,6 @@ def test_random_inputs_get_an_answer_or_one_sentence(command_line, monkeypatch, 
 
 # Surroundings in which a command was seen to end in a traceback: a line of the shell, and what it has to say.
 SURROUNDINGS = {
-    "another user's home": ("DPCOST_HOME='~nosuchuser/x' dpcost status", 2, "DPCOST_HOME must be a folder"),
-    "a loop of links": (
-        "ln -s loop loop; DPCOST_HOME=loop/x dpcost status",
-        2,
-        "DPCOST_HOME must be a folder",
-    ),
     "a folder that is gone": (
         "mkdir gone; cd gone; rmdir ../gone; DPCOST_HOME=x dpcost status",
         2,
@@ -159,9 +153,7 @@ SURROUNDINGS = {
         "more than 1 MB",
     ),
     "a study without an end": ("ln -s /dev/zero mine.toml; dpcost run mine.toml", 2, "more than 1 MB"),
-    "a negative seed": ("dpcost audit dp_mean --trials 1000 --seed -1", 2, "--seed must be a whole number"),
     "too little to account for": ("dpcost audit dp_mean --epsilon 1e-300", 2, "epsilon must lie between"),
-    "too much to account for": ("dpcost audit dp_mean --epsilon 1e300", 2, "epsilon must lie between"),
     "a chance of nothing": ("dpcost audit dp_mean --delta 1e-320", 2, "delta must lie between"),
     "a number of 5000 digits": (
         "dpcost audit dp_mean --epsilon $(printf '9%.0s' $(seq 5000))",

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from uuid import uuid4
 
 import pytest
+from small_project import until
 
 from data.store.processes import ProcessIdentity
 from flows.record import journal
@@ -18,13 +19,6 @@ def sleeper():
     yield process
     process.kill()
     process.wait()
-
-
-def until(condition, timeout=10.0):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 LOCKER = """

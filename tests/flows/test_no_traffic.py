@@ -1,13 +1,9 @@
 """Nothing leaves the machine except requests for the files of a run."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from small_project import PROJECT, Project
-
-from flows.server.prefect_server import free_port
+from small_project import PROJECT, Project, Standing
 
 TRAP = Path(__file__).parent / "trap"
 TOLD_NOT_TO = ("DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED", "CI", "GITHUB_ACTIONS")
@@ -110,20 +106,8 @@ def test_only_what_does_not_ship_with_the_package_is_asked_for(trapped, tmp_path
 @pytest.mark.server
 def test_the_standing_server_asks_nobody(trapped):
     project, notes = trapped
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.server.serve", "--port", str(free_port())],
-        cwd=PROJECT,
-        env=project.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if "deployment run" in line:
-            break
-    process.terminate()
-    said += process.communicate(timeout=60)[0]
-    assert "Ctrl-C stops everything" in "".join(said)
+    server = Standing(PROJECT, project.environment)
+    server.wait_until_up()
+    server.stop()
+    assert "Ctrl-C stops everything" in server.said
     assert notes.read_text() == ""

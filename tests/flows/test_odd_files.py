@@ -7,14 +7,11 @@ import stat
 
 import pytest
 from analyst_tables import completed, edited
-from small_project import STUDY
 from test_local_cli import write_config
 
 from data.errors import StoreError
 from data.store.folders import check_output
 from flows.cli.init import init_study
-from flows.studies.find_study import find_study
-from tasks.faults import SpecError
 from tasks.report.write import write_index
 
 ROWS = "a,b,c,cost\n" + "1,-1,1,0.5\n" * 20
@@ -160,12 +157,6 @@ def test_deep_json_beside_a_report_is_no_internal_error(command_line, folder, na
     assert command_line("report", "housing", "--out", "out")[0] == 2
 
 
-def test_repetitions_without_end_are_refused(tmp_path):
-    (tmp_path / "mine.toml").write_text(STUDY.replace("paper = 200", "paper = 100_001"))
-    with pytest.raises(SpecError, match=r"replicates.*100000, got"):
-        find_study(str(tmp_path / "mine.toml"))
-
-
 def test_a_null_character_in_a_path_is_told(command_line, folder):
     edited(analyst_study(folder), f"{folder}/rows.csv", "\\u0000.csv")
     status, _, err = command_line("run", "own.toml")
@@ -178,15 +169,3 @@ def test_a_table_that_no_study_file_can_declare_is_refused(command_line, folder)
     status, _, err = command_line("init", "mine", "--data", "wide.csv")
     assert (status, "1,001 columns" in err) == (2, True)
     assert not (folder / "mine.toml").exists()
-
-
-@pytest.mark.parametrize("level", ["nan", "1"])
-def test_an_interval_at_no_level_is_refused(command_line, folder, level):
-    (folder / "release.toml").write_text(
-        '[dataset]\nname = "people"\n[columns]\nx = ["a"]\n[bounds]\nvalue_bound = 1.0\n'
-    )
-    command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
-    command = "release dp_mean --data rows.csv --config release.toml --epsilon 0.5 --delta 1e-7 --interval"
-    status, _, err = command_line(*command.split(), level)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "interval" in err

@@ -104,6 +104,8 @@ def test_a_coordinate_without_an_honest_interval_is_told(dpcost, data, config):
     [
         ("interval = 0.9", 0.95, "params.interval must agree with --interval 0.95"),
         ("", 95, "interval must be a confidence level above 0 and below 1, got 95"),
+        ("", 1, "interval must be a confidence level above 0 and below 1, got 1"),
+        ("", "nan", "interval must be a confidence level above 0 and below 1, got nan"),
     ],
 )
 def test_wrong_intervals_are_refused_before_the_charge(dpcost, data, config, params, level, message):

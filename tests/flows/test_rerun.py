@@ -1,7 +1,5 @@
 import json
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from data.store.folders import sha256_file
@@ -10,7 +8,8 @@ from flows.studies.find_study import TASKS, check_cell, find_study
 from reports.analysis.compare import compare_results, describe
 from reports.analysis.results import to_parquet_bytes
 from tasks.faults import SpecError
-from tasks.results import read_results
+from tasks.run.collect import read_results
+from tests.tasks.blocks import results_table as table
 
 ASKED = {"profile": None, "reps": None, "seed": None}
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
@@ -21,39 +20,6 @@ def out(tmp_path):
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text(json.dumps(LAST))
     return tmp_path
-
-
-def table(values, *, status="ok", cell="ols:public:n=100"):
-    n = len(values)
-    return pd.DataFrame(
-        {
-            "study": "housing",
-            "dataset": "housing",
-            "data_source": "real",
-            "estimator": "ols",
-            "panel": "public",
-            "form": "",
-            "steps": pd.NA,
-            "delta_rule": "",
-            "cell": cell,
-            "calibration": "none",
-            "privacy_model": "none",
-            "epsilon": np.nan,
-            "delta": np.nan,
-            "certified_epsilon": np.nan,
-            "estimator_epsilon": np.nan,
-            "audited_epsilon": np.nan,
-            "n": 100,
-            "d": 6,
-            "s": pd.NA,
-            "replicate": np.arange(n),
-            "seed": 1,
-            "metric": "l2_error",
-            "value": np.array(values) if status == "ok" else np.nan,
-            "status": status,
-            "message": "" if status == "ok" else "it failed",
-        }
-    )
 
 
 def test_a_rerun_repeats_the_last_run(out):

@@ -8,12 +8,11 @@ import pickle
 import pty
 import signal
 import sqlite3
-import time
 from pathlib import Path
 
 import pytest
 from random_kills import TARGETS, kill_at_random
-from small_project import DPCOST
+from small_project import DPCOST, server_of, until
 
 from data.store.folders import sha256_file
 from flows.server.processes import started_processes
@@ -59,17 +58,8 @@ def logged(project):
     return "\n".join(str(message) for (message,) in rows)
 
 
-def server_of(project, process):
-    found = [p.process for p in started_processes(project.home) if p.owner.pid == process.pid]
-    return max(found, key=lambda each: each.pid) if len(found) > 1 else None  # the other is its watcher
-
-
-def wait_for(condition, process, timeout=60.0):
-    deadline = time.monotonic() + timeout
-    while not (found := condition()) and process.poll() is None:
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-    return found
+def wait_for(condition, process):
+    return until(lambda: condition() or process.poll() is not None) and condition()
 
 
 def blocks(project):
@@ -218,7 +208,7 @@ def finish(project):
 def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     process = start_long(project)
     wait_for(lambda: blocks(project), process)
-    server = server_of(project, process)
+    server = server_of(process.pid, project.home)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
@@ -240,7 +230,7 @@ def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
 
 def test_ctrl_c_before_anything_ran_says_so(project):
     process = start_long(project)
-    wait_for(lambda: server_of(project, process), process)
+    wait_for(lambda: server_of(process.pid, project.home), process)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -284,7 +274,7 @@ def test_a_run_killed_between_the_server_and_the_journal_is_marked_crashed(proje
 def test_a_run_whose_server_dies_says_so_and_the_same_command_goes_on(project, long):
     process = start_long(project)
     wait_for(lambda: blocks(project), process)
-    os.kill(server_of(project, process).pid, signal.SIGKILL)
+    os.kill(server_of(process.pid, project.home).pid, signal.SIGKILL)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "the server ended with exit status" in err
@@ -303,7 +293,7 @@ def test_a_second_run_waits_for_the_first(project, long):
     wait_for(lambda: list((project.home / "journal").glob("*.json")), first)
     second = start_long(project)
     assert f"another run (process {first.pid} of " in second.stderr.readline()
-    assert server_of(project, second) is None
+    assert server_of(second.pid, project.home) is None
     assert first.wait(timeout=120) == 0
     _, err = second.communicate(timeout=120)
     assert second.returncode == 0

@@ -13,7 +13,7 @@ from flows.studies import stored
 from flows.studies.find_study import find_study
 from flows.studies.steps import RunOptions, StudySteps
 from flows.studies.stored import NotStored, StoredResults, run_from_store
-from tasks.bring.fetch import fetch
+from tasks.bring import fetch
 from tests.plain_tasks import PlainTasks
 
 SMOKE = {"profile": "smoke", "offline": True}

@@ -17,8 +17,7 @@ from dpalgos.accounting.events import (
     SampledGaussianEvent,
 )
 from flows.studies.find_study import find_study, study_names
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from tasks.bring import fetch, parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import located
 from tasks.problems.problem import DatasetProblem

@@ -1,9 +1,12 @@
 """Cells, blocks and reports for tests of what is computed in them."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpalgos
 from flows.studies.find_study import find_study
+from reports.analysis.results import COLUMNS
 from tasks.cache.keys import UNCACHED
 from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
@@ -36,6 +39,16 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
     )
     source = "real" if isinstance(problem, DatasetProblem) else "simulated"
     return Block(replicates=drawn, problem=problem, data_source=source, work=1, cells=cells)
+
+
+def results_table(values, *, status="ok", cell="ols:public:n=100"):
+    """Return the results of one cell of the housing study, a repetition for each value."""
+    row = dict.fromkeys(COLUMNS, np.nan) | dict.fromkeys(("form", "delta_rule"), "")
+    row |= {"study": "housing", "dataset": "housing", "data_source": "real", "estimator": "ols"}
+    row |= {"panel": "public", "cell": cell, "calibration": "none", "privacy_model": "none", "n": 100, "d": 6}
+    row |= {"replicate": np.arange(len(values)), "seed": 1, "metric": "l2_error", "status": status}
+    row |= {"steps": pd.NA, "s": pd.NA, "message": "" if status == "ok" else "it failed"}
+    return pd.DataFrame(row | {"value": np.array(values) if status == "ok" else np.nan})
 
 
 def context(study, **given):

@@ -99,6 +99,7 @@ WRONG = {
     "deleted rows": ("[1, 5, 10, 20]", "[0]", "deleted_rows.0 must be at least 1, got 0"),
     "all rows deleted": ("[1, 5, 10, 20]", "[99999]", "deleted_rows must be at most the 20,640 rows"),
     "no replicates": ("smoke = 3", "smoke = 0", "replicates.smoke must be at least 1, got 0"),
+    "replicates without end": ("smoke = 3", "smoke = 100_001", "replicates.smoke must be at most 100000"),
     "a profile less": ("smoke = 3\n", "", "replicates.smoke is missing; add e.g. smoke = 3"),
     "a profile more": ("smoke = 3", "smoke = 3\nlong = 9", "replicates must be 'smoke', 'standard' or"),
     "headline size": ("n = 20000\n", "n = 777\n", "headline.n must be one of the study's (100, 200"),

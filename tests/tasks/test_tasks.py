@@ -11,13 +11,11 @@ import pytest
 
 from data.errors import CorruptSource, Unreachable
 from data.prepare.table_design import read_prepared_table
-from data.store.folders import store_dir
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import timings_path
 from reports.pages.index import Card
-from tasks.bring.fetch import fetch
-from tasks.bring.parquet import parquet
+from tasks.bring import fetch, parquet
 from tasks.cache.keys import UNCACHED
 from tasks.cache.records import intact, located
 from tasks.report.manifest import build_manifest
@@ -46,17 +44,6 @@ def ready(raw, tmp_path):
     """Return the record of a prepared design."""
     problem = find_study("housing").panel("public").problem
     return prepare(UNCACHED, problem, parquet(raw))
-
-
-def test_fetching_again_replaces_what_the_store_has(raw, home):
-    stored = store_dir(home) / "raw" / "housing" / "cal_housing.tgz"
-    inode = stored.stat().st_ino
-    assert fetch("housing", offline=True).origin == "store"
-    again = fetch("housing", offline=True, again=True)
-    assert again.origin in ("mirror", "embedded")
-    assert again.path == str(stored)
-    assert stored.stat().st_ino != inode
-    assert [path.name for path in home.iterdir()] == ["store"]
 
 
 def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):

@@ -7,25 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from small_project import server_of, until
 
-from data.store.processes import ProcessIdentity
 from flows.record import journal
 from flows.server import prefect_server as client
 from flows.server.dead_runs import mark_dead_runs
 from flows.server.interruption import termination_as_exit
 from flows.server.prefect_server import RECORDER_SETTINGS, WITHOUT_SCHEDULES, prefect_server
 from flows.server.processes import ServerError, end_own_processes, started_processes
-
-
-def until(condition, timeout=30.0):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def as_in_a_terminal():
@@ -199,11 +191,6 @@ with prefect_server(Path(sys.argv[1])):
 """
 
 
-def the_server_of(process, home):
-    found = [p.process for p in started_processes(home) if p.owner.pid == process.pid]
-    return max(found, key=lambda each: each.pid)  # the other is its watcher
-
-
 @contextlib.contextmanager
 def a_client():
     from prefect.client.orchestration import get_client
@@ -218,7 +205,7 @@ def test_a_server_is_there_and_then_is_not(home):
     with prefect_server(home) as api_url:
         assert client.answers(api_url)
         assert os.environ["PREFECT_API_URL"] == api_url
-        process = the_server_of(ProcessIdentity.of(os.getpid()), home)
+        process = server_of(os.getpid(), home)
     assert dict(os.environ) == before
     assert client.answers(api_url)  # until Prefect has delivered its last events, at the end of the process
     end_own_processes()
@@ -259,7 +246,7 @@ def test_a_server_that_does_not_answer_is_replaced_and_that_is_said(home, monkey
 def test_an_interrupted_run_takes_its_server_down(home, number):
     owner = python(OWNER, home)
     owner.stdout.readline()
-    process = the_server_of(owner, home)
+    process = server_of(owner.pid, home)
     owner.send_signal(number)
     owner.wait(timeout=20)
     assert not process.is_alive()
@@ -270,7 +257,7 @@ def test_the_server_of_a_killed_run_ends_and_others_stay(home):
     living, killed = python(OWNER, home), python(OWNER, home)
     its_url = living.stdout.readline().strip()
     killed.stdout.readline()
-    leftover = the_server_of(killed, home)
+    leftover = server_of(killed.pid, home)
     killed.kill()
     killed.wait()
     until(lambda: not leftover.is_alive())
@@ -317,7 +304,7 @@ def test_a_server_that_dies_is_told_and_one_that_is_stopped_is_not(home):
     lost = []
     for kill in (False, True):
         with prefect_server(home, when_lost=lost.append):
-            process = the_server_of(ProcessIdentity.of(os.getpid()), home)
+            process = server_of(os.getpid(), home)
             if kill:
                 os.kill(process.pid, signal.SIGKILL)
                 until(lambda: lost)

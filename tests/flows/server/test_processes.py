@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, replace
 
 import pytest
+from small_project import until
 
 from data.store.processes import ProcessIdentity
 from flows.server import processes
@@ -17,13 +18,6 @@ from flows.server.processes import (
     end_own_processes,
     started_processes,
 )
-
-
-def until(condition, timeout=30.0):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def child(home, *command, **settings):

@@ -8,12 +8,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from small_project import Standing, until
 
 from flows.server import postgres, serve
 from flows.server.prefect_server import answers, free_port, own_authentication, server_process
@@ -94,90 +94,14 @@ def project():
         yield folder
 
 
-class Serving:
-    """``python -m flows.server.serve`` in a project, until Ctrl-C."""
-
-    def __init__(self, project, *options, **environment):
-        self.project = project
-        self.port = free_port()
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
-        self.environment = inherited | {
-            "PREFECT_HOME": str(project / "client"),
-            "DPCOST_HOME": str(self.home),
-            **environment,
-        }
-        self.api_url = f"http://127.0.0.1:{self.port}/api"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.server.serve", "--port", str(self.port), *options],
-            cwd=project,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def wait_until_up(self):
-        for line in self.process.stdout:
-            if "deployment run" in line:
-                return
-        raise AssertionError("it ended before it was up")
-
-    @property
-    def home(self):
-        return self.project / ".dpcost"
-
-    @property
-    def password(self):
-        return self.environment.get("PREFECT_API_AUTH_STRING") or own_authentication(self.home)
-
-    def run_deployment(self, *options):
-        command = [sys.executable, "-m", "prefect", "deployment", "run", "study/housing", *options]
-        environment = self.environment | {
-            "PREFECT_API_URL": self.api_url,
-            "PREFECT_API_AUTH_STRING": self.password,
-        }
-        return subprocess.run(
-            command,
-            env=environment,
-            cwd=self.project,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
-    def stop(self):
-        self.process.send_signal(signal.SIGINT)
-        self.said = self.process.communicate(timeout=60)[0]
-        return self.process.returncode
-
-    def running_children(self):
-        return [found.name for found in started_processes(self.home)]
-
-    def ask(self, path, *, method="GET", body=None, **headers):
-        """Send a request; return the status and what was answered."""
-        request = urllib.request.Request(f"{self.api_url}/{path}", body, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-
-    def flow_runs(self):
-        token = base64.b64encode(self.password.encode()).decode()
-        known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
-        status, answered = self.ask("flow_runs/filter", method="POST", body=b"{}", **known)
-        if status != 200:
-            raise ValueError(f"status {status}")
-        return json.loads(answered)
-
-
 @pytest.fixture
 def start(project):
     started = []
 
     def start(*options, **environment):
-        started.append(Serving(project, *options, **environment))
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
+        own = {"PREFECT_HOME": str(project / "client"), "DPCOST_HOME": str(project / ".dpcost")}
+        started.append(Standing(project, inherited | own | environment, *options))
         return started[-1]
 
     yield start
@@ -194,13 +118,6 @@ def require_postgres():
         pytest.skip(str(missing))
 
 
-def until(condition, timeout=60.0):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
-
-
 @pytest.mark.server
 @pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, options):
@@ -209,7 +126,7 @@ def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project
     for profile in ("standard", "smoke"):
         serving = start(*options)
         serving.wait_until_up()
-        done = serving.run_deployment("-p", f"profile={profile}", "--watch")
+        done = serving.run_deployment("study/housing", "--watch", profile=profile)
         assert done.returncode == 0, done.stdout + done.stderr
         assert (project / "report.txt").read_text() == f"housing {profile} 3"
         assert serving.stop() == 0
@@ -227,7 +144,7 @@ def test_a_worker_works_for_a_server_elsewhere(project, start):
         serving = start(*("--server", api_url), PREFECT_API_AUTH_STRING=own_authentication(folder))
         serving.wait_until_up()
         serving.api_url = api_url
-        done = serving.run_deployment("--watch")
+        done = serving.run_deployment("study/housing", "--watch")
         assert done.returncode == 0, done.stdout + done.stderr
         assert (project / "report.txt").read_text() == "housing standard 3"
         assert set(serving.running_children()) == {"worker"}
@@ -262,7 +179,7 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
     serving.wait_until_up()
     done = serving.run_deployment()
     assert done.returncode == 0, done.stdout + done.stderr
-    until(lambda: [run["state_type"] for run in serving.flow_runs() if run["start_time"]] == ["RUNNING"])
+    until(lambda: [run["state_type"] for run in serving.ask("flow_runs") if run["start_time"]] == ["RUNNING"])
     assert serving.stop() == 0
     assert serving.running_children() == []
 
@@ -278,7 +195,7 @@ def test_one_command_ends_everything(project, start, options, monkeypatch):
     serving = start(*options)
     serving.wait_until_up()
     assert serving.run_deployment().returncode == 0
-    until(lambda: [run["state_type"] for run in serving.flow_runs() if run["start_time"]] == ["RUNNING"])
+    until(lambda: [run["state_type"] for run in serving.ask("flow_runs") if run["start_time"]] == ["RUNNING"])
     other = subprocess.Popen(
         [sys.executable, "-c", OTHER_RUN, str(serving.home)], cwd=project, env=serving.environment
     )
@@ -313,16 +230,16 @@ def test_the_server_answers_its_owner_alone(project, start):
     wrong = {"Authorization": f"Basic {base64.b64encode(b'dpcost:wrong').decode()}"}
     asking = {"method": "POST", "body": b"{}", "Content-Type": "application/json"}
     assert stat.S_IMODE((serving.home / "prefect.authentication").stat().st_mode) == 0o600
-    assert serving.ask("deployments/filter", **asking, **known)[0] == 200
-    assert serving.ask("deployments/filter", **asking)[0] == 401
-    assert serving.ask("deployments/filter", **asking, **wrong)[0] == 401
-    assert serving.ask("deployments/filter", **asking, **known, Host="example.org")[0] == 400
+    assert serving.request("deployments/filter", **asking, **known)[0] == 200
+    assert serving.request("deployments/filter", **asking)[0] == 401
+    assert serving.request("deployments/filter", **asking, **wrong)[0] == 401
+    assert serving.request("deployments/filter", **asking, **known, Host="example.org")[0] == 400
     for path in ("openapi.json", "docs", "reports/", "api/openapi.json"):
-        assert serving.ask(f"../{path}")[0] == 401, path
-    assert serving.ask("../reports/", **known)[0] in (200, 404)
+        assert serving.request(f"../{path}")[0] == 401, path
+    assert serving.request("../reports/", **known)[0] in (200, 404)
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser
         assert page.status == 200
-    until(lambda: [run["auto_scheduled"] for run in serving.flow_runs()][:1] == [True])  # Monday's run
+    until(lambda: [run["auto_scheduled"] for run in serving.ask("flow_runs")][:1] == [True])  # Monday's run
 
 
 @pytest.mark.server
@@ -337,7 +254,9 @@ def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project
     told = receiver.bodies[0]
     assert told["event"] == "failed"
     assert told["text"].endswith(": the scheduled run failed")
-    assert told["run"]["id"] in {run["id"] for run in serving.flow_runs() if run["state_type"] == "FAILED"}
+    assert told["run"]["id"] in {
+        run["id"] for run in serving.ask("flow_runs") if run["state_type"] == "FAILED"
+    }
     assert "42.5" not in json.dumps(receiver.bodies)
     assert serving.stop() == 0
     assert "token" not in serving.said
@@ -351,18 +270,16 @@ def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
     (project / "flows" / "study.py").write_text(STUDY.replace("reps or 3", "200"))
     serving = start(*options)
     serving.wait_until_up()
-    client = serving.environment | {
-        "PREFECT_API_URL": serving.api_url,
-        "PREFECT_API_AUTH_STRING": serving.password,
-    }
     code = "from flows.study import run_study; run_study('housing')"
     running = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=project, env=client, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=project, env=serving.client, stderr=subprocess.PIPE
+        )
         for _ in range(4)
     ]
     said = [process.communicate(timeout=240)[1].decode() for process in running]
     assert [process.returncode for process in running] == [0] * 4, said
-    started = [run for run in serving.flow_runs() if run["start_time"]]
+    started = [run for run in serving.ask("flow_runs") if run["start_time"]]
     assert [run["state_type"] for run in started] == ["COMPLETED"] * 4
     assert serving.stop() == 0
 
@@ -380,7 +297,7 @@ def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_
     (project / "flows" / "study.py").write_text(study)
 
     def states():
-        return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
+        return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
 
     serving = start("--postgres")
     serving.wait_until_up()
@@ -415,7 +332,7 @@ def test_a_run_whose_process_dies_starts_again(project, start):
     (project / "flows" / "study.py").write_text(f"from flows.server.dead_runs import HOOKS\n{hooked}")
 
     def states():
-        return [run["state_type"] for run in serving.flow_runs() if not run["auto_scheduled"]]
+        return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
 
     serving = start()
     serving.wait_until_up()

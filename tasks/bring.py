@@ -1,15 +1,29 @@
-"""Turn a raw file, or an analyst's own file, into a checked Parquet table in the store."""
+"""Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
 
 from pathlib import Path
 
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile
+from data.fetch.raw_files import RawFile, fetch_or_stand_in, mirror_from_environment
+from data.fetch.raw_files import fetch as fetch_raw
 from data.registry import get_dataset
 from data.store.folders import close_home, home
 from data.store.references import DatasetRef
 from data.tables.declared import declared_to_parquet
 from tasks.faults import guarded
 from tasks.problems.analyst_table import AnalystTable
+
+
+@guarded
+def fetch(
+    dataset: str, offline: bool = False, progress: bool = False, again: bool = False, last_try: bool = True
+) -> RawFile:
+    """Return the raw file's record: from the store, the mirror or the official address, else a stand-in."""
+    entry, mirror = get_dataset(dataset), mirror_from_environment()
+    if again:
+        return fetch_raw(entry, home=home(), mirror=mirror, offline=offline, progress=progress, again=True)
+    return fetch_or_stand_in(
+        entry, home=home(), mirror=mirror, offline=offline, progress=progress, last_try=last_try
+    )
 
 
 @guarded
@@ -20,11 +34,6 @@ def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None)
 
 @guarded
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
-    """Return the table's reference; a table stored before from the same content is reused if whole."""
-    return stored_analyst_table(name, analyst_table)
-
-
-def stored_analyst_table(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
     close_home()
     return declared_to_parquet(
