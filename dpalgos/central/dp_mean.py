@@ -40,7 +40,7 @@ from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import RelativeSquares, TruncatedEntries
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.tails import TAIL
+from dpalgos.intervals.tails import TAIL, Unseen
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -57,6 +57,8 @@ from dpalgos.tuning.truncation import (
     truncation_choice,
 )
 from dpalgos.typing import FloatArray
+
+_UNSEEN = Unseen(near=1.5, far=5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         released = james_stein(released, (multiplier * sensitivity) ** 2)
     if params.interval is not None:
         ends = np.full((sample.n_features, 1), bound)
-        entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
+        entries = TruncatedEntries(lower=-ends, upper=ends, mean=released, unseen=_UNSEEN)
         squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
         entries.note_interval(
             transcript,

@@ -23,7 +23,8 @@ The answer is truncated to the intervals: free.
 ``interval`` reserves a share of ρ for per column the mean of squared offsets from the middle of its I_j,
 relative to half of the width, √d/n in ℓ2, and the shares of rows by size, √2/n
 (:mod:`dpalgos.intervals.entries`). A column whose bin was missed, or whose rare values lie beyond I_j, is
-flagged.
+flagged; so is one whose pairs mostly differ by less than the least standard deviation lets normal ones, for
+then it has its spread from rare values.
 
 Reference: Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang &
 Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates share ε.
@@ -44,7 +45,7 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.entries import TruncatedEntries
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.tails import TAIL
+from dpalgos.intervals.tails import TAIL, Unseen
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
@@ -133,10 +134,11 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatAr
 def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     d, (low, high) = sample.n_features, params.std_bounds
-    std = np.full((d, sample.n_replicates), high)
+    std, rare = np.full((d, sample.n_replicates), high), np.zeros((d, sample.n_replicates))
     if not params.std_known:
         counts = _pair_counts(sample, _spread_levels(params))
-        std = _spread_of(params, _choose(transcript, counts, None, params, d, "spread"))
+        chosen = _choose(transcript, counts, None, params, d, "spread")
+        std, rare = _spread_of(params, chosen), np.where(chosen == 0, np.inf, 0.0)
     last = np.ceil(params.mean_bound / std)
     # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
     most = int(np.ceil(params.mean_bound / low))
@@ -151,7 +153,9 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     if params.interval is not None:
         n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
         moved = interval_sensitivity(2 * half, n)
-        entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean, unseen=0.0)
+        entries = TruncatedEntries(
+            lower=center - half, upper=center + half, mean=mean, unseen=Unseen(near=rare)
+        )
         entries.note_interval(
             transcript,
             params.interval,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, note_mean_interval
-from dpalgos.intervals.tails import FAR, LEVELS, TAIL, counts, release_tail
+from dpalgos.intervals.tails import FAR, LEVELS, TAIL, Unseen, counts, release_tail
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import unit_mean_sensitivity
@@ -27,19 +27,17 @@ from dpalgos.typing import FloatArray
 INTERVAL = "interval"
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _SQUARES_SHARE = 0.25  # of that
+_UNSEEN = Unseen(near=1.5)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TruncatedEntries:
-    """Intervals to which entries were truncated, (d, R) or (d, 1), and the released mean (d, R).
-
-    ``unseen``: how far beyond, in lengths of the ends, outliers are taken to lie that the noise hides.
-    """
+    """Intervals to which entries were truncated, (d, R) or (d, 1), and the released mean (d, R)."""
 
     lower: FloatArray
     upper: FloatArray
     mean: FloatArray
-    unseen: float = 1.5
+    unseen: Unseen = _UNSEEN
 
     @property
     def center(self) -> FloatArray:

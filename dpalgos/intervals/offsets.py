@@ -18,11 +18,13 @@ from dpalgos.intervals.half_widths import (
     reach_along,
     release_score_moments,
 )
-from dpalgos.intervals.tails import LEVELS, TAIL, UNSEEN, counts_by_level
+from dpalgos.intervals.tails import LEVELS, TAIL, Unseen, counts_by_level
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import FloatArray
+
+_UNSEEN = Unseen(near=2.5, far=6.5)
 
 
 def _one() -> FloatArray:
@@ -106,7 +108,7 @@ def note_offset_interval(
         squares_std=ball.unit**2 * scores.std,
         offset=ball.unit * offset,
         noise_std=ball.unit * noise_std,
-        clipping=ball.unit * scores.tail.moved(along * ball.radius, unseen=UNSEEN),
+        clipping=ball.unit * scores.tail.moved(along * ball.radius, unseen=_UNSEEN),
         n_rows=sample.n_rows,
     )
 

@@ -21,7 +21,7 @@ bound the slope beyond, and T(1) by extrapolation. Against the answer count
   surely larger than those before let one expect replace what those say;
 - steepness: none above 3 is extrapolated, and the mean excess is at least two thirds of a level (p = 1);
 - outliers that the noise hides: T(1), where it is below two standard deviations, and one more of them, lie
-  ``unseen`` levels beyond.
+  ``unseen.near`` levels beyond, and of T(2) and a standard deviation at most a thousandth ``unseen.far``.
 
 A released T(1) or T(2) two and a half standard deviations above what remains, as outliers make it, has no
 bound. Where it is that of rows, a column without visible outliers of its own is taken to have T(1) and two
@@ -30,6 +30,7 @@ standard deviations of them, four levels away. More, or farther, outliers than t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,11 +42,25 @@ TAIL = "shares by size"
 LEVELS = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2])
 
 FAR = 4.0  # size of a row of which a cell was moved to a bound
-UNSEEN = 2.5  # levels beyond the first, where the level is that of a mean
+_RARE = 1e-3  # of the rows, at most, are outliers that lie far away and that the noise hides
 _DEVIATIONS, _COLUMN_DEVIATIONS, _VISIBLE, _IRREGULAR, _CLEAR = 1.0, 2.0, 2.0, 2.5, 3.0  # standard deviations
 _STEEPEST, _STEEPEST_BEYOND = 3.0, 1.5  # the latter more than p
 _INNER, _CLIP = 2, 4  # sizes 1/4 and 1
 _TINY = 1e-12
+
+
+class Unseen(NamedTuple):
+    """How many levels beyond the first outliers are taken to lie that the noise hides.
+
+    ``near``, a number or one for each column, is for as many as it may hide; ``far`` for a thousandth of the
+    rows at most.
+    """
+
+    near: FloatArray | float = 0.0
+    far: float = 0.0
+
+
+NONE_UNSEEN = Unseen()
 
 
 def tail_sensitivity(n_rows: FloatArray, columns: bool = False) -> FloatArray:
@@ -103,17 +118,14 @@ class Tail:
     above: FloatArray
     std: FloatArray
 
-    def moved(self, reach: FloatArray, power: float = 1.0, unseen: float = 0.0) -> FloatArray:
+    def moved(self, reach: FloatArray, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
         """Return how far clipping moved a mean at most, (…, R): by (t^p − 1)₊ ``reach`` for each row."""
         excess = np.broadcast_to(self.excess(power, unseen), np.shape(reach))
         unbounded = np.isinf(excess)
         return np.where(unbounded, np.inf, np.where(unbounded, 0.0, excess) * reach)
 
-    def excess(self, power: float = 1.0, unseen: float = 0.0) -> FloatArray:
-        """Return a bound on E (t^p − 1)₊ for sizes t, (R,), or (d, R) by columns; infinite if there is none.
-
-        ``unseen``: how many levels beyond the first outliers are taken to lie that the noise hides.
-        """
+    def excess(self, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
+        """Return a bound on E (t^p − 1)₊ for sizes t, (R,) or by columns (d, R); infinite without one."""
         if self.above.ndim == 2:
             return self._bound(power, unseen, _DEVIATIONS)[0]
         rows, columns = (Tail(above=self.above[:, k], std=self.std[:, k]) for k in (0, slice(1, None)))
@@ -123,7 +135,7 @@ class Tail:
         own = np.where(irregular, np.maximum(own, FAR * most), own)
         return np.minimum(bound, own)
 
-    def _bound(self, power: float, unseen: float, deviations: float) -> tuple[FloatArray, BoolArray]:
+    def _bound(self, power: float, unseen: Unseen, deviations: float) -> tuple[FloatArray, BoolArray]:
         """Return the bound, and whether outliers stand out."""
         above, unsure = self.above, self.std
         low, high = above - deviations * unsure, above + deviations * unsure
@@ -146,7 +158,8 @@ class Tail:
         most = np.where(visible, high[_CLIP], np.maximum(most, low[_CLIP]))
         bound = power * most / np.maximum(slope - power, _TINY)
         hidden = np.where(visible, 0.0, np.maximum(above[_CLIP], 0)) + unsure[_CLIP]
-        bound = np.maximum(bound, unseen * hidden)
+        rare = np.minimum(np.maximum(above[-1], 0) + unsure[-1], _RARE)
+        bound = np.maximum(bound, np.maximum(unseen.near * hidden, unseen.far * rare))
         return np.where(irregular | (slope <= power), np.inf, bound), irregular
 
 

@@ -89,6 +89,12 @@ CLIPPED = {  # estimator, rows, their mean, keywords
         0.01,
         {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)},
     ),
+    "rare values that the noise hides": (
+        "karwa_vadhan_mean",
+        lambda rng: (rng.random((20_000, 2)) < 0.001).astype(float),
+        0.001,
+        {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)},
+    ),
     "a skewed column beyond its bound": (
         "dp_mean",
         lambda rng: np.exp(1.5 * rng.standard_normal((10_000, 2))),
@@ -116,6 +122,16 @@ def test_a_mean_that_clipping_moves_is_covered_or_has_no_interval(case):
     hits, _ = covered(name, lambda rng: (rows(rng), None), truth, 40, 1.0, **keywords)
     assert np.isnan(hits).mean() > 0.6
     assert (hits == 0).mean() < 0.05
+
+
+@pytest.mark.parametrize("name", ["dp_mean", "coinpress_mean"])
+def test_an_interval_counts_outliers_that_the_noise_may_hide(name):
+    def rows(rng):
+        return np.where(rng.random((20_000, 2)) < 0.001, 30.0, rng.standard_normal((20_000, 2))), None
+
+    hits, _ = covered(name, rows, 0.03, 40, 1.0, **{**MEANS[name], "delta": 20_000.0**-2})
+    assert np.isfinite(hits).mean() > 0.5
+    assert (hits == 0).mean() < 0.06
 
 
 def test_a_regression_with_a_heavy_nonlinear_tail_is_covered_or_has_no_interval():

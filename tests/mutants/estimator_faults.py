@@ -330,6 +330,9 @@ ESTIMATOR_FAULTS = {
         "the noise is subtracted from the shares of clipped rows": Fault(
             "Tail._bound", name("high", "low", every=True), _INTERVALS
         ),
+        "outliers that the noise hides are left out": Fault(
+            "Tail._bound", operation("rare", "0.0"), _INTERVALS
+        ),
         "cells that were moved to a bound are not counted": Fault(
             "counts_by_level", condition("FAR", "False"), _INTERVALS
         ),
