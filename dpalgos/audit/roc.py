@@ -57,16 +57,6 @@ def pooled_auc_parts(members: FloatArray, outsiders: FloatArray) -> FloatArray:
     return np.asarray(below + above - below.mean())
 
 
-def pooled_auc(members: FloatArray, outsiders: FloatArray, *, confidence: float = 0.95) -> Interval:
-    """Return the AUC of the pooled scores with an interval that counts data sets, not candidates."""
-    parts = pooled_auc_parts(members, outsiders)
-    if len(parts) < 2:
-        raise InputError(f"an interval needs at least 2 data sets, got {len(parts)}; repeat the experiment")
-    reach = scipy.special.ndtri((1 + confidence) / 2) * np.std(parts, ddof=1) / np.sqrt(len(parts))
-    value = float(parts.mean())
-    return Interval(value, max(0.0, value - reach), min(1.0, value + reach))
-
-
 def threshold(outsiders: FloatArray, false_positive_rate: float) -> float | None:
     """Return the lowest score that at most this share of all non-members exceeds.
 

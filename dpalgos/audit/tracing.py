@@ -165,11 +165,6 @@ def standardized(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: 
     return np.where(spread > 0, scores / np.where(spread > 0, spread, 1.0), 0.0)
 
 
-def sum_ratio(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-    """Return the sum of the members' scores over what an unbiased estimate gives, (R,)."""
-    return np.asarray(attack.scores(X, y, estimate).sum(axis=0) / attack.unbiased_sum)
-
-
 def _columns(estimate: FloatArray) -> FloatArray:
     return estimate[:, None] if estimate.ndim == 1 else estimate
 

@@ -16,3 +16,8 @@ def silent(name, X, y=None, **keywords):
     budget = {"epsilon": 1.0, "delta": 1e-6} if estimator.private else {}
     transcript = Transcript(NoNoise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
     return run(estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript)[..., 0]
+
+
+def estimated(name, X, y=None, seed=0, **keywords):
+    """Return the result of an estimator with the noise of a seed."""
+    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords)

@@ -20,6 +20,7 @@ from data.formats.row_groups import RowBlocks, read_ahead
 from dpalgos.rows.blocks import HeldRows, StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
+from tests.dpalgos.silence import estimated
 
 PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
 LINEAR = {"epsilon": 2.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.5}
@@ -62,9 +63,7 @@ def test_a_stream_gives_the_numbers_of_an_array(name, dtype):
     X, y = logistic(1500, 60, dtype)
     mask = np.random.default_rng(1).random((1500, 3)) < 0.7
     answers = [
-        dpalgos.estimate(
-            name, rows, y, rng=np.random.default_rng(2), replicates=3, row_mask=mask, **ESTIMATORS[name]
-        ).estimate
+        estimated(name, rows, y, seed=2, replicates=3, row_mask=mask, **ESTIMATORS[name]).estimate
         for rows in (X, stream(X))
     ]
     assert answers[0].any()
@@ -75,8 +74,7 @@ def test_a_stream_gives_the_numbers_of_an_array(name, dtype):
 def test_single_precision_changes_next_to_nothing(name):
     X, y = logistic(3000, 300, np.float32)
     single, double = (
-        dpalgos.estimate(name, rows, y, rng=np.random.default_rng(2), **ESTIMATORS[name]).estimate
-        for rows in (X, X.astype(float))
+        estimated(name, rows, y, seed=2, **ESTIMATORS[name]).estimate for rows in (X, X.astype(float))
     )
     np.testing.assert_array_equal(single != 0, double != 0)
     # The noise of the private ones is larger by the factor that rounding costs, in every step.
@@ -111,10 +109,7 @@ def test_rounding_stays_within_its_factor():
 def test_who_does_not_count_rounding_gets_double_precision():
     X, y = logistic(500, 10, np.float32)
     keywords = {**LINEAR, "coef_bound": 1.0}
-    single, double = (
-        dpalgos.estimate("dp_linear_regression", rows, y, rng=np.random.default_rng(0), **keywords)
-        for rows in (X, X.astype(float))
-    )
+    single, double = (estimated("dp_linear_regression", rows, y, **keywords) for rows in (X, X.astype(float)))
     np.testing.assert_allclose(single.estimate, double.estimate, rtol=1e-9)
     assert single.events[0].l2_sensitivity == double.events[0].l2_sensitivity
 
@@ -123,9 +118,7 @@ def test_who_does_not_count_rounding_gets_double_precision():
 def test_sensitivities_count_the_rounding(name):
     X, y = logistic(500, 10, np.float32)
     single, double = (
-        dpalgos.estimate(name, rows, y, rng=np.random.default_rng(0), **PRIVATE_ESTIMATORS[name])
-        .events[0]
-        .sensitivity
+        estimated(name, rows, y, **PRIVATE_ESTIMATORS[name]).events[0].sensitivity
         for rows in (X, X.astype(float))
     )
     assert single == pytest.approx(double * HeldRows(X).rounding, rel=1e-12)
@@ -181,14 +174,7 @@ def test_a_stream_must_be_the_same_in_every_pass():
 
 def test_other_estimators_refuse_a_stream():
     with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
-        dpalgos.estimate(
-            "l1_glm",
-            stream(np.ones((5, 2))),
-            np.ones(5),
-            rng=np.random.default_rng(0),
-            family="gaussian",
-            l1_penalty=0.1,
-        )
+        estimated("l1_glm", stream(np.ones((5, 2))), np.ones(5), family="gaussian", l1_penalty=0.1)
 
 
 @pytest.mark.parametrize("sizes", [(64,), (100, 1, 333)])
@@ -221,7 +207,7 @@ def test_a_stream_of_known_length_is_checked_in_every_pass(pieces, message):
     task = "ols" if isinstance(pieces[0], tuple) else "sample_mean"
     for _ in range(2):
         with pytest.raises(dpalgos.InputError, match=message):
-            dpalgos.estimate(task, StreamedRows(lambda: pieces, 6), rng=np.random.default_rng(0))
+            estimated(task, StreamedRows(lambda: pieces, 6))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -395,7 +381,7 @@ def test_a_streamed_fit_of_ten_times_its_memory(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     found = json.loads(run.stdout)
-    held = dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
+    held = estimated("dp_sparse_glm", X, y, **keywords).estimate
     np.testing.assert_allclose(found["coef"], held, atol=1e-10)
     assert found["grown"] <= allowed
 

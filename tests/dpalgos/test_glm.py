@@ -13,7 +13,7 @@ from dpalgos.accounting.odometer import spending
 from dpalgos.central.dp_glm import printed_multiplier
 from dpalgos.hardened_release import plan_release
 from dpalgos.models.families import family_names, get_family
-from tests.dpalgos.silence import silent
+from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 FAMILIES = {
@@ -46,7 +46,7 @@ def responses(family, u, rng):
 
 
 def answer(name, X, y, seed=0, **keywords):
-    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords).estimate
+    return estimated(name, X, y, seed=seed, **keywords).estimate
 
 
 def classes(family):
@@ -173,9 +173,7 @@ def test_an_l1_penalty_balances_more_columns_than_it_starts_with_in_every_replic
     X, y, _ = problem(family, n=600, d=150, scale=2.0)
     mask = np.random.default_rng(2).random((600, 3)) < 0.7
     keywords = {"family": family, "l1_penalty": 0.005}
-    batch = dpalgos.estimate(
-        "l1_glm", X, y, rng=np.random.default_rng(0), replicates=3, row_mask=mask, **keywords
-    ).estimate
+    batch = estimated("l1_glm", X, y, replicates=3, row_mask=mask, **keywords).estimate
     assert (np.count_nonzero(batch, axis=0) > 60).all()
     for r in range(3):
         rows = mask[:, r]
@@ -264,16 +262,7 @@ def test_a_response_beyond_its_bound_counts_as_its_bound(family):
 
 def test_first_and_later_sensitivities_of_logistic_regression():
     X, y, _ = problem("logistic")
-    result = dpalgos.estimate(
-        "dp_glm",
-        X,
-        y,
-        rng=np.random.default_rng(0),
-        family="logistic",
-        covariate_bound=1.5,
-        n_iterations=6,
-        **BUDGET,
-    )
+    result = estimated("dp_glm", X, y, family="logistic", covariate_bound=1.5, n_iterations=6, **BUDGET)
     sensitivities = np.array([event.l2_sensitivity for event in result.events])
     assert sensitivities[0] == pytest.approx(1.5 / len(y))
     assert (sensitivities[1:] > sensitivities[0]).all()
@@ -290,11 +279,10 @@ def test_printed_noise():
     multiplier = printed_multiplier(get_family("logistic"), epsilon, delta, T)
     assert multiplier * 2 * sigma_x * np.sqrt(d) / n == pytest.approx(printed)
     X, y, _ = problem("logistic")
-    result = dpalgos.estimate(
+    result = estimated(
         "dp_glm",
         X,
         y,
-        rng=np.random.default_rng(0),
         family="logistic",
         covariate_bound=1.0,
         n_iterations=T,

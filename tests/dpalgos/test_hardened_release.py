@@ -9,6 +9,7 @@ from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.release.hardened_noise import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-6}
 RELEASABLE = {
@@ -78,7 +79,7 @@ def test_hardened_noise_is_little_more_than_needed():
     plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
     draws = np.array([draw_release(plan, Sample(X)).estimate for _ in range(15)])
     std = np.std(draws - X.mean(axis=0))
-    seeded = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(0), **BUDGET, value_bound=1.0)
+    seeded = estimated("dp_mean", X, **BUDGET, value_bound=1.0)
     exact = seeded.events[0].noise_multiplier * seeded.events[0].l2_sensitivity
     assert 0.97 * plan.inflation < std / exact < 1.03 * plan.inflation
     assert 1 < plan.inflation < 1.3

@@ -12,6 +12,7 @@ from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import coordinate_quantile, coordinate_std, normal_equivalent
+from tests.dpalgos.silence import estimated
 
 MEANS = {
     "dp_mean": {"value_bound": 5.0},
@@ -73,9 +74,7 @@ def test_noise_in_a_cube_reaches_as_far_as_is_counted(size):
 def test_an_interval_of_one_column_counts_the_tails_of_its_noise():
     """Laplace noise, of which 1.96 standard deviations cover 93.7 %."""
     n, asked = 500, {"epsilon": 0.2, "delta": 1e-6, "lower": 0.0, "upper": 1.0}
-    found = dpalgos.estimate(
-        "box_mean", np.full((n, 1), 0.3), rng=np.random.default_rng(0), replicates=400, interval=0.95, **asked
-    )
+    found = estimated("box_mean", np.full((n, 1), 0.3), replicates=400, interval=0.95, **asked)
     lower, upper = found.interval[:, 0]
     assert np.isfinite(lower).any()  # most have none: the noise hides whether entries were cut
     scale = 1 / (n * (1 - CUBE_SHARE) * asked["epsilon"])
@@ -156,10 +155,7 @@ def test_cells_that_were_moved_to_a_bound_count_as_clipped(name):
     if name == "preconditioned_regression":
         y = X @ [1.0, 1.0] + rng.standard_normal(len(X))
     ask = {"epsilon": 3.0, "delta": 1e-6, "interval": 0.95, **keywords}
-    plain, told = (
-        dpalgos.estimate(name, dpalgos.Sample(X, y, moved=one), rng=np.random.default_rng(1), **ask)
-        for one in (None, moved)
-    )
+    plain, told = (estimated(name, dpalgos.Sample(X, y, moved=one), seed=1, **ask) for one in (None, moved))
     np.testing.assert_array_equal(plain.estimate, told.estimate)
     assert np.isfinite(plain.interval).all()
     assert np.isnan(told.interval).all()
@@ -225,7 +221,7 @@ def test_objective_perturbation_takes_the_bias_of_its_ridge_away():
     y = rng.binomial(1, expit(X @ [1.0, -1.0]))
     asked = {"family": "logistic", "covariate_bound": 9.0, "delta": 1e-6, "epsilon": 0.3}
     plain, told = (
-        dpalgos.estimate("objective_perturbation_glm", X, y, rng=np.random.default_rng(1), **asked, **more)
+        estimated("objective_perturbation_glm", X, y, seed=1, **asked, **more)
         for more in ({}, {"interval": 0.95})
     )
     assert np.abs(plain.estimate).mean() < 0.95
@@ -251,8 +247,7 @@ def test_what_an_interval_would_be_without_noise_is_at_the_level_that_was_asked(
         estimator = dpalgos.get_estimator(name)
         keywords = {**estimator.example, "epsilon": 5.0, "delta": 1e-5}
         narrow, wide = (
-            dpalgos.estimate(name, X, y, rng=np.random.default_rng(1), **keywords, interval=level).diagnostics
-            for level in (0.5, 0.99)
+            estimated(name, X, y, seed=1, **keywords, interval=level).diagnostics for level in (0.5, 0.99)
         )
         ratio = wide["half_width_without_noise"] / narrow["half_width_without_noise"]
         np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
@@ -421,7 +416,7 @@ def test_intervals_of_regressions_over_users_cover_and_count_the_users(epsilon):
 def test_a_regression_whose_users_are_clipped_has_no_interval(bound):
     X, y, ids = users_of_signs(np.random.default_rng(0), 4000, np.array([0.6, 0.0, -0.4]))
     asked = {"epsilon": 20.0, "delta": 1e-6, "user_ids": ids, "interval": 0.95, **USERS, bound: 0.4}
-    result = dpalgos.estimate("user_level_regression", X, y, rng=np.random.default_rng(1), **asked)
+    result = estimated("user_level_regression", X, y, seed=1, **asked)
     assert np.isnan(result.interval).all()
     assert "clipping" in result.diagnostics[NOTE]
 
@@ -432,9 +427,7 @@ def test_an_interval_over_users_is_paid_for_by_the_steps(columns, steps):
     X, y, ids = users_of_signs(np.random.default_rng(0), 300, np.full(columns, 0.3))
     asked = {"epsilon": 1.0, "delta": 1e-6, "user_ids": ids, **USERS, "n_iterations": steps}
     for interval in (None, 0.95):
-        result = dpalgos.estimate(
-            "user_level_regression", X, y, rng=np.random.default_rng(1), interval=interval, **asked
-        )
+        result = estimated("user_level_regression", X, y, seed=1, interval=interval, **asked)
         assert 0.97 < result.certified_epsilon <= 1.0
 
 
@@ -446,9 +439,7 @@ def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
         "clipped_mean": {"center": 0.0, "clip_norm": 1.5},
         "box_mean": {"lower": 0.0, "upper": 1.0},
     }[name]
-    result = dpalgos.estimate(
-        name, X, epsilon=2.0, delta=1e-9, rng=np.random.default_rng(1), interval=0.9, **keywords
-    )
+    result = estimated(name, X, epsilon=2.0, delta=1e-9, seed=1, interval=0.9, **keywords)
     assert np.isnan(result.interval).all()
     assert "clipping" in result.diagnostics[NOTE]
 
@@ -468,14 +459,12 @@ def test_the_interval_is_around_the_answer_and_grows_with_the_level():
     X, ask = np.random.default_rng(0).standard_normal((20_000, 2)), {"epsilon": 3.0, "delta": 1e-5}
     half = {}
     for level in (0.5, 0.95, 0.99):
-        result = dpalgos.estimate(
-            "dp_mean", X, rng=np.random.default_rng(1), value_bound=4.0, interval=level, **ask
-        )
+        result = estimated("dp_mean", X, seed=1, value_bound=4.0, interval=level, **ask)
         np.testing.assert_allclose(result.interval.mean(axis=0), result.estimate)
         half[level] = result.interval[1] - result.estimate
     assert (half[0.5] < half[0.95]).all()
     assert (half[0.95] < half[0.99]).all()
-    plain = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(1), value_bound=4.0, **ask)
+    plain = estimated("dp_mean", X, seed=1, value_bound=4.0, **ask)
     assert plain.interval is None
 
 

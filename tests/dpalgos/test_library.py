@@ -24,6 +24,7 @@ from dpalgos.sklearn import (
     PublicScaler,
 )
 from dpalgos.stubs import stubs
+from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6}
 UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
@@ -93,7 +94,7 @@ def test_a_budget_refuses_what_it_cannot_sum(settings, budget, named):
 def test_answers_that_are_not_private_cost_nothing():
     X, y, *_ = raw_table(100)
     with Budget(epsilon=0.1, delta=1e-6) as budget:
-        dpalgos.estimate("ols", X, y, rng=np.random.default_rng(0))
+        estimated("ols", X, y)
     assert budget.spent_epsilon == 0
 
 
@@ -241,7 +242,7 @@ def test_a_result_is_shown_in_one_short_line():
     assert len(shown) < 120
     assert "\n" not in shown
     assert "ε = 1" in shown
-    plain = dpalgos.estimate("sample_mean", np.zeros((5, 500)), rng=np.random.default_rng(0))
+    plain = estimated("sample_mean", np.zeros((5, 500)))
     assert "not private" in repr(plain)
     assert len(repr(plain)) < 120
 

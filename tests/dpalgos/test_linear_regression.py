@@ -10,7 +10,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
-from tests.dpalgos.silence import silent
+from tests.dpalgos.silence import estimated, silent
 
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
 GRADIENT = {**BOUNDS, "n_iterations": 12, "step_size": 0.7}
@@ -27,7 +27,7 @@ def test_ols_equals_statsmodels(collinear):
     X, y = problem()
     if collinear:
         X = np.column_stack([X, X[:, 0] + 1e-3 * np.sin(np.arange(len(X)))])
-    ours = dpalgos.estimate("ols", X, y, rng=np.random.default_rng(0)).estimate
+    ours = estimated("ols", X, y).estimate
     theirs = sm.OLS(y, X).fit().params
     assert np.max(np.abs(ours - theirs) / np.abs(theirs)) <= 1e-9
 
@@ -36,7 +36,7 @@ def test_ols_replicates_on_ill_conditioned_subsets():
     X, y = problem(60, 3)
     X[:30, 2] = X[:30, 1]  # the first replicate cannot tell two columns apart
     mask = np.column_stack([np.arange(60) < 30, np.arange(60) >= 20])
-    both = dpalgos.estimate("ols", X, y, rng=np.random.default_rng(0), replicates=2, row_mask=mask).estimate
+    both = estimated("ols", X, y, replicates=2, row_mask=mask).estimate
     for replicate in range(2):
         rows = mask[:, replicate]
         np.testing.assert_allclose(
@@ -72,16 +72,7 @@ def test_exact_gradient_sensitivity(a, response, expected):
 def test_printed_noise_proves_what_the_digest_says():
     X, y = problem()
     keywords = {**GRADIENT, **dict.fromkeys(BOUNDS, 1.0), "n_iterations": 50}
-    result = dpalgos.estimate(
-        "dp_linear_regression",
-        X,
-        y,
-        rng=np.random.default_rng(0),
-        epsilon=0.5,
-        delta=1e-5,
-        calibration="paper",
-        **keywords,
-    )
+    result = estimated("dp_linear_regression", X, y, epsilon=0.5, delta=1e-5, calibration="paper", **keywords)
     # By composition alone, with the printed sensitivity 4(R + C c_x)c_x: the digest's .0347.
     printed = 50 * np.sqrt(2 * np.log(2 * 50 / 1e-5)) / 0.5
     assert gaussian_epsilon(1e-5, np.sqrt(50) / printed) == pytest.approx(0.0347, abs=2e-4)
@@ -91,9 +82,7 @@ def test_printed_noise_proves_what_the_digest_says():
 
 def test_tight_noise_adapts_to_the_iterate():
     X, y = problem()
-    result = dpalgos.estimate(
-        "dp_linear_regression", X, y, rng=np.random.default_rng(0), epsilon=0.5, delta=1e-5, **GRADIENT
-    )
+    result = estimated("dp_linear_regression", X, y, epsilon=0.5, delta=1e-5, **GRADIENT)
     first, last = result.events[0], result.events[-1]
     assert first.l2_sensitivity == pytest.approx(2 * 1.0 * 1.5 / 500)
     assert last.l2_sensitivity > first.l2_sensitivity
@@ -103,10 +92,9 @@ def test_tight_noise_adapts_to_the_iterate():
 @pytest.mark.parametrize(("epsilon", "certified"), [(0.5, 0.419), (1.0, 0.893), (2.0, 1.92)])
 def test_adassp_as_printed(epsilon, certified):
     # Digest 6.4: the true ε under replace-one of noise made for adding or removing a row.
-    result = dpalgos.estimate(
+    result = estimated(
         "adassp",
         *problem(),
-        rng=np.random.default_rng(0),
         epsilon=epsilon,
         delta=1e-5,
         calibration="paper",
@@ -155,14 +143,8 @@ def test_preconditioned_regression_survives_bad_scaling(clip):
     y = X @ coef + rng.standard_normal(n)
     errors = [
         np.linalg.norm(
-            dpalgos.estimate(
-                "preconditioned_regression",
-                X,
-                y,
-                rng=np.random.default_rng(seed),
-                epsilon=1.0,
-                delta=1e-6,
-                clip=clip,
+            estimated(
+                "preconditioned_regression", X, y, seed=seed, epsilon=1.0, delta=1e-6, clip=clip
             ).estimate
             - coef
         )
@@ -174,11 +156,11 @@ def test_preconditioned_regression_survives_bad_scaling(clip):
 def test_james_stein_only_shrinks():
     X, y = problem(300)
     answers = [
-        dpalgos.estimate(
+        estimated(
             "preconditioned_regression",
             X,
             y,
-            rng=np.random.default_rng(1),
+            seed=1,
             epsilon=0.3,
             delta=1e-5,
             clip=(3.0, 3.0),

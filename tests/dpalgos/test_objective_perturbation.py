@@ -21,6 +21,7 @@ from dpalgos.models.ridge import RidgeRisk, minimize_by_products
 from dpalgos.models.risk import Risk, minimize
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 NAME = "objective_perturbation_glm"
 
@@ -114,16 +115,7 @@ def test_printed_noise_is_enough():
 
 def test_without_noise_it_is_the_ridge_minimum():
     X, y, _ = logistic_problem(400, 3)
-    result = dpalgos.estimate(
-        NAME,
-        X,
-        y,
-        rng=np.random.default_rng(0),
-        family="logistic",
-        covariate_bound=2.0,
-        epsilon=1e5,
-        delta=0.5,
-    )
+    result = estimated(NAME, X, y, family="logistic", covariate_bound=2.0, epsilon=1e5, delta=0.5)
     ridge = tight_noise(1e5, 0.5, one_sided=True).ridge * 0.25 * 2.0**2 / len(y)
     expected = scipy_minimize(
         lambda b: np.mean(np.logaddexp(0, X @ b) - y * (X @ b)) + ridge / 2 * b @ b, np.zeros(3), tol=1e-12
@@ -136,9 +128,7 @@ def test_noise_is_as_large_as_said(calibration):
     """θ − E θ is about −H⁻¹ b: its covariance in the Hessian's units gives the standard deviation of b."""
     X, y, _ = logistic_problem(5000, 3)
     keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
-    answers = dpalgos.estimate(
-        NAME, X, y, rng=np.random.default_rng(1), replicates=300, calibration=calibration, **keywords
-    ).estimate
+    answers = estimated(NAME, X, y, seed=1, replicates=300, calibration=calibration, **keywords).estimate
     noise = tight_noise(1.0, 1e-5, one_sided=True) if calibration == "tight" else printed_noise(1.0, 1e-5)
     rows = X * np.minimum(1, 1.5 / np.linalg.norm(X, axis=1, keepdims=True))
     u = rows @ answers.mean(axis=1)
@@ -166,7 +156,7 @@ def test_nothing_is_released_if_the_solver_does_not_arrive():
     with pytest.raises(
         dpalgos.InputError, match="n_iterations must let the solver reach the public tolerance"
     ):
-        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), n_iterations=1, **keywords)
+        estimated(NAME, X, y, n_iterations=1, **keywords)
 
 
 def test_it_arrives_on_hard_data():
@@ -190,7 +180,7 @@ def test_utility():
         "delta": 1 / 80_000,
         "covariate_bound": 1.2 * np.sqrt(10 / 3),
     }
-    answers = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), replicates=20, **keywords).estimate
+    answers = estimated(NAME, X, y, replicates=20, **keywords).estimate
     assert np.mean(np.linalg.norm(answers - coef[:, None], axis=0)) < 0.1
 
 
@@ -254,9 +244,7 @@ def test_many_columns():
     X, y, coef = logistic_problem(3000, 300)
     mask = np.random.default_rng(0).random((3000, 3)) < 0.8
     keywords = {"family": "logistic", "epsilon": 20.0, "delta": 1e-3, "covariate_bound": 10.0}
-    answers = dpalgos.estimate(
-        NAME, X, y, rng=np.random.default_rng(3), replicates=3, row_mask=mask, **keywords
-    ).estimate
+    answers = estimated(NAME, X, y, seed=3, replicates=3, row_mask=mask, **keywords).estimate
     single = dpalgos.estimate(
         NAME, X[mask[:, 1]], y[mask[:, 1]], rng=np.random.default_rng(3).spawn(3)[1], **keywords
     ).estimate
@@ -267,12 +255,9 @@ def test_many_columns():
 def test_the_largest_entries_of_what_is_released():
     X, y, _ = logistic_problem(500, 6)
     keywords = {"family": "logistic", "epsilon": 1.0, "delta": 1e-4, "covariate_bound": 2.0}
-    whole, sparse = (
-        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(3), sparsity=s, **keywords).estimate
-        for s in (None, 2)
-    )
+    whole, sparse = (estimated(NAME, X, y, seed=3, sparsity=s, **keywords).estimate for s in (None, 2))
     kept = np.argsort(-np.abs(whole))[:2]
     np.testing.assert_array_equal(np.sort(np.flatnonzero(sparse)), np.sort(kept))
     np.testing.assert_array_equal(sparse[kept], whole[kept])
     with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to 6"):
-        dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(3), sparsity=7, **keywords)
+        estimated(NAME, X, y, seed=3, sparsity=7, **keywords)

@@ -14,7 +14,7 @@ from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.mechanisms.coinpress_covariance import whitening
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import silent
+from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COEF = np.array([0.5, -0.5, 0.5, 0.5])
@@ -27,14 +27,12 @@ def regression(n, seed=0):
 
 
 def typical_error(name, X, y, truth, **keywords):
-    answers = dpalgos.estimate(
-        name, X, y, rng=np.random.default_rng(1), replicates=40, **BUDGET, **keywords
-    ).estimate
+    answers = estimated(name, X, y, seed=1, replicates=40, **BUDGET, **keywords).estimate
     return float(np.linalg.norm(answers - truth[:, None], axis=0).mean())
 
 
 def certified(name, X, y=None, **keywords):
-    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(0), **BUDGET, **keywords)
+    return estimated(name, X, y, **BUDGET, **keywords)
 
 
 def test_without_noise_clipped_gradient_descent_is_the_papers_loop():
@@ -63,15 +61,8 @@ def test_clipped_gradient_descent_is_about_as_far_off_as_its_noise():
 def test_printed_noise_of_clipped_gradient_descent_is_a_guarantee():
     X, y = regression(50)
     for epsilon in (0.1, 1.0, 5.0):
-        result = dpalgos.estimate(
-            "clipped_gradient_descent",
-            X,
-            y,
-            rng=np.random.default_rng(0),
-            epsilon=epsilon,
-            delta=1e-6,
-            calibration="paper",
-            clip_norm=1.0,
+        result = estimated(
+            "clipped_gradient_descent", X, y, epsilon=epsilon, delta=1e-6, calibration="paper", clip_norm=1.0
         )
         assert 0.5 * epsilon < result.certified_epsilon <= epsilon
 
@@ -259,9 +250,9 @@ def test_random_batches_are_the_whole_gradient_on_average():
         coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300
     answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
-    answers = dpalgos.estimate(
-        "dp_sgd_glm", X, y, rng=np.random.default_rng(0), replicates=300, epsilon=100.0, delta=1e-6,
-        n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC,
+    answers = estimated(
+        "dp_sgd_glm", X, y, replicates=300, epsilon=100.0, delta=1e-6,
+        n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC
     ).estimate  # fmt: skip
     spread = answers.std(axis=1) / np.sqrt(300)
     assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()

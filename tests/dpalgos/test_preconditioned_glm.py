@@ -11,6 +11,7 @@ from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 NAME = "preconditioned_glm"
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -50,16 +51,14 @@ def record(family, X, y, seed=0, script=None, noise=None, **keywords):
 @pytest.mark.parametrize("clip", ["private", "rule", (3.0, 2.0)])
 def test_the_whole_budget_is_spent(family, clip):
     X, y = problem(family)
-    result = dpalgos.estimate(
-        NAME, X, y, rng=np.random.default_rng(0), family=family, clip=clip, **classes(family), **BUDGET
-    )
+    result = estimated(NAME, X, y, family=family, clip=clip, **classes(family), **BUDGET)
     assert 0.499 <= result.certified_epsilon <= 0.5
 
 
 @every
 def test_with_a_vast_budget_it_is_the_maximum_of_the_likelihood(family):
     X, y = problem(family, n=20_000)
-    best = dpalgos.estimate("glm", X, y, rng=np.random.default_rng(0), family=family, **classes(family))
+    best = estimated("glm", X, y, family=family, **classes(family))
     ours, _, _ = record(family, X, y, epsilon=200.0)
     assert ours.shape == best.estimate.shape
     np.testing.assert_allclose(ours, best.estimate, atol=0.01)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import dpalgos
 from dpalgos.theory.rates import (
     explicit_mean_lower,
     linear_regression_lower,
@@ -17,6 +16,7 @@ from dpalgos.theory.rates import (
     user_floor,
     user_mean_rate,
 )
+from tests.dpalgos.silence import estimated
 
 
 def slope(rate, first, second):
@@ -56,15 +56,7 @@ def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
     # Rows N(0, I); dp_mean with R far out is unbiased up to nothing, and its δ is far below 1/n.
     n, d, epsilon, delta = 2000, 50, 1.0, 1e-9
     X = np.random.default_rng(0).standard_normal((n, d))
-    result = dpalgos.estimate(
-        "dp_mean",
-        X,
-        value_bound=6.0,
-        epsilon=epsilon,
-        delta=delta,
-        rng=np.random.default_rng(1),
-        replicates=50,
-    )
+    result = estimated("dp_mean", X, value_bound=6.0, epsilon=epsilon, delta=delta, seed=1, replicates=50)
     error = np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))
     bound = explicit_mean_lower(n, d, epsilon)
     assert bound == pytest.approx(np.sqrt(np.pi / 2) * d / (n * np.sinh(epsilon)))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-import dpalgos
 from dpalgos.accounting.events import (
     DiscreteGaussianEvent,
     FailureEvent,
@@ -17,6 +16,7 @@ from dpalgos.accounting.events import (
 )
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events, risk_of_profile
+from tests.dpalgos.silence import estimated
 
 
 def test_a_pure_release_multiplies_odds_by_e_to_epsilon():
@@ -87,14 +87,12 @@ def test_the_sentence_names_the_unit(relation):
 
 def test_a_result_has_its_risk():
     X = np.random.default_rng(0).uniform(0, 1, (100, 1))
-    result = dpalgos.estimate(
-        "box_mean", X, epsilon=1, delta=1e-6, lower=0.0, upper=1.0, rng=np.random.default_rng(1)
-    )
+    result = estimated("box_mean", X, epsilon=1, delta=1e-6, lower=0.0, upper=1.0, seed=1)
     assert 0.5 < result.risk.posterior(0.5) < 1
 
 
 def test_an_answer_that_is_not_private_bounds_nothing():
-    open_answer = dpalgos.estimate("sample_mean", np.ones((5, 2)), rng=np.random.default_rng(0))
+    open_answer = estimated("sample_mean", np.ones((5, 2)))
     assert open_answer.risk.log_odds == np.inf
     assert "nothing bounds" in open_answer.risk.sentence
     assert set(open_answer.risk.true_positive_rate.values()) == {1.0}

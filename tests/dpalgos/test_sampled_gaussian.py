@@ -16,6 +16,7 @@ from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 
 def sampled(multiplier, rate, count):
@@ -82,9 +83,7 @@ def test_losses_whose_exponentials_overflow_are_counted(multiplier, rate):
 @pytest.mark.parametrize("epsilon", [30.0, 1e4])
 def test_a_large_epsilon_of_few_rows_is_answered(n, epsilon):
     keywords = {**dpalgos.get_estimator("dp_sgd_glm").example, "epsilon": epsilon, "delta": 1e-6}
-    result = dpalgos.estimate(
-        "dp_sgd_glm", np.ones((n, 2)), np.ones(n), rng=np.random.default_rng(0), **keywords
-    )
+    result = estimated("dp_sgd_glm", np.ones((n, 2)), np.ones(n), **keywords)
     assert result.certified_epsilon <= epsilon
 
 
@@ -181,9 +180,9 @@ def test_random_batches_need_less_noise_than_batches_in_turn():
     X, y = np.random.default_rng(0).uniform(-1, 1, (300, 2)), np.zeros(300)
     noise = {}
     for batches in ("poisson", "in_turn"):
-        result = dpalgos.estimate(
-            "dp_sgd_glm", X, y, rng=np.random.default_rng(0), epsilon=0.5, delta=1e-6, batches=batches,
-            **{**PARAMS, "n_batches": 25, "n_epochs": 4},
+        result = estimated(
+            "dp_sgd_glm", X, y, epsilon=0.5, delta=1e-6, batches=batches,
+            **{**PARAMS, "n_batches": 25, "n_epochs": 4}
         )  # fmt: skip
         assert 0.99 * 0.5 <= result.certified_epsilon <= 0.5
         noise[batches] = result.events[0].noise_multiplier

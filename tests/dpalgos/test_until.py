@@ -12,6 +12,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.refining import Draws, refining_transcript
 from dpalgos.until import draw_until, narrow_enough
 from dpalgos.until_plan import plan_until
+from tests.dpalgos.silence import estimated
 
 BOX = {"delta": 1e-6, "interval": 0.95, "lower": 0.0, "upper": 1.0}
 ROWS = np.random.default_rng(0).uniform(0.2, 0.6, (1000, 2))
@@ -39,9 +40,9 @@ def test_budgets_increase_and_the_last_is_the_largest(refining, anew):
 
 
 def test_refined_attempts_cost_together_what_the_last_alone_would(refining):
-    alone = dpalgos.estimate(
-        "box_mean", ROWS, rng=np.random.default_rng(0), epsilon=refining.params.epsilon,
-        **{**BOX, "noise": "gaussian"},
+    alone = estimated(
+        "box_mean", ROWS, epsilon=refining.params.epsilon,
+        **{**BOX, "noise": "gaussian"}
     )  # fmt: skip
     for label, refined in (("mean", True), ("score moments", True), ("shares by size", False)):
         spent, once = (

@@ -310,3 +310,8 @@ def test_bad_arguments_are_refused_by_name(transcripts, changes):
             gumbel_top_k(transcripts.seeded(), scores, **good)
         with pytest.raises(dpalgos.InputError, match="values must"):
             MECHANISMS["peeling"](transcripts.seeded(), scores, 0.1)
+    for epsilon in (0, None):
+        with pytest.raises(dpalgos.InputError, match="epsilon"):
+            exponential_mechanism(
+                transcripts.seeded(), np.zeros((3, 1)), sensitivity=1.0, epsilon=epsilon, label="x"
+            )

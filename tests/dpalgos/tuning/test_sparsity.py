@@ -11,6 +11,7 @@ from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.choices import cross_validation
 from dpalgos.tuning.sparsity import LABEL, N_FOLDS, ResponseLoss, fold
+from tests.dpalgos.silence import estimated
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 CHOICES = ("noise_level", "holdout", "cross_validation")
@@ -103,10 +104,8 @@ def test_the_noise_level_costs_nothing(name):
     rng = np.random.default_rng(0)
     X, y, _ = sparse_problem(name, 300, 20, rng)
     options = {**BUDGET, **BOUNDS[name]}
-    plain = dpalgos.estimate(name, X, y, rng=np.random.default_rng(1), **options)
-    pruned = dpalgos.estimate(
-        name, X, y, rng=np.random.default_rng(1), sparsity_choice="noise_level", **options
-    )
+    plain = estimated(name, X, y, seed=1, **options)
+    pruned = estimated(name, X, y, seed=1, sparsity_choice="noise_level", **options)
     assert pruned.certified_epsilon == plain.certified_epsilon
     survivors = pruned.estimate != 0
     assert survivors.sum() < (plain.estimate != 0).sum()

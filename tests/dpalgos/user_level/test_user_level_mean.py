@@ -7,6 +7,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -17,12 +18,8 @@ def radius(d, n, m, failure=0.01):
 
 
 def mean_of(X, user_ids, seed=0, **keywords):
-    return dpalgos.estimate(
-        "user_level_mean",
-        X,
-        user_ids=user_ids,
-        rng=np.random.default_rng(seed),
-        **{**SETTINGS, "value_bound": 10.0, **keywords},
+    return estimated(
+        "user_level_mean", X, user_ids=user_ids, seed=seed, **{**SETTINGS, "value_bound": 10.0, **keywords}
     )
 
 

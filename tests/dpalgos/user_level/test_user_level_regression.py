@@ -9,6 +9,7 @@ from dpalgos.accounting.odometer import spending
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import Scheme
 from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from tests.dpalgos.silence import estimated
 
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
 BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
@@ -29,9 +30,7 @@ def linear(n, m, replicates, seed=0, d=D):
 
 
 def fitted(name, sample, **keywords):
-    return dpalgos.estimate(
-        name, sample, rng=np.random.default_rng(1), replicates=sample.n_replicates, **{**SETTINGS, **keywords}
-    )
+    return estimated(name, sample, seed=1, replicates=sample.n_replicates, **{**SETTINGS, **keywords})
 
 
 def excess(result):

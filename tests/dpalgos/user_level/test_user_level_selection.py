@@ -5,6 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import estimated
 
 K = 20
 COINS = np.linspace(0.3, 0.7, K)
@@ -19,12 +20,8 @@ def coins(n, m, replicates, chances=COINS):
 
 def excess(sample, **keywords):
     settings = {"candidates": np.eye(sample.n_features), "loss": "squared", "loss_bound": 1.0, "delta": 1e-6}
-    result = dpalgos.estimate(
-        "user_level_selection",
-        sample,
-        rng=np.random.default_rng(2),
-        replicates=sample.n_replicates,
-        **{**settings, **keywords},
+    result = estimated(
+        "user_level_selection", sample, seed=2, replicates=sample.n_replicates, **{**settings, **keywords}
     )
     risk = (sample.X**2 / 2).mean(axis=0)
     return float((risk[result.estimate.argmax(axis=0)] - risk.min()).mean())
@@ -73,12 +70,11 @@ def test_a_number_of_candidates_stands_for_the_columns():
 def test_the_cost_is_pure_and_the_asked_epsilon():
     settings = {"epsilon": 0.5, "delta": 1e-9, "concentration_radius": 0.3, "range_failure": 1.0}
     options = {"candidates": [[0.0], [1.0]], "loss": "huber", "loss_bound": 1.0}
-    result = dpalgos.estimate(
+    result = estimated(
         "user_level_selection",
         np.ones((40, 1)),
         np.ones(40),
         user_ids=np.arange(40) // 2,
-        rng=np.random.default_rng(0),
         **settings,
         **options,
     )
