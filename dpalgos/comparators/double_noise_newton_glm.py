@@ -48,7 +48,7 @@ from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray
@@ -147,10 +147,12 @@ def _least_curvature(trace: FloatArray, z: float, curvature_bound: float, n: Flo
 
 def _mean_curvature(sample: Sample, family: Family, row_bound: float, coef: FloatArray) -> FloatArray:
     """Return H, (R, d, d)."""
-    total = np.zeros((sample.n_replicates, len(coef), len(coef)))
-    for group in sample.together():
-        X = clip_rows_l2(group.X, row_bound)
+
+    def curvature(group: Group, X: FloatArray) -> FloatArray:
         u = np.maximum(np.abs(X @ coef), _STRAIGHT)
         curved = np.minimum((family.mean(u) - family.mean(-u)) / (2 * u), family.curvature_bound)
-        total += weighted_moments(X, curved * group.weights)
+        return weighted_moments(X, curved * group.weights)
+
+    clipped = sample.grouped(lambda group: clip_rows_l2(group.X, row_bound), together=True)
+    total = clipped.total((sample.n_replicates, len(coef), len(coef)), curvature, axis=0)
     return np.asarray(total / sample.n_rows[:, None, None])

@@ -273,8 +273,12 @@ def _spread_of(params: KarwaVadhanMeanParams, chosen: IntArray | FloatArray) -> 
 def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
     edges = np.append(levels, 2 * levels[-1])
     counts = np.empty((len(levels), sample.n_features, sample.n_replicates))
-    if sample.row_mask is None:  # blocks that are streamed hold an even number of rows, but for the last
-        counts[:] = sum(_differences_counted(group.X, edges) for group in sample.together())
+    if sample.row_mask is None:  # blocks of a stream hold an even number of rows, but for the last
+
+        def counted(part: Sample) -> FloatArray:
+            return np.asarray(sum(_differences_counted(group.X, edges) for group in part.together()))
+
+        counts[:] = sample.total(counted)
         return counts
     for r in range(sample.n_replicates):
         counts[:, :, r] = _differences_counted(sample.X[sample.row_mask[:, r]], edges)[:, :, 0]
@@ -292,15 +296,19 @@ def _differences_counted(X: FloatArray, edges: FloatArray) -> FloatArray:
 def _center_counts(sample: Sample, std: FloatArray, last: FloatArray, most: int) -> FloatArray:
     """Count each column in bins of its width around multiples of it, (2 most + 1, d, R)."""
     edges = np.arange(-most, most + 2) - 0.5
-    counts = np.zeros((2 * most + 1, *std.shape))
-    for group in sample.together():
-        for j in range(sample.n_features):
-            for width in np.unique(std[j]):
-                chosen = std[j] == width
-                outermost = last[j, chosen][0]  # values beyond count there
-                position = np.clip(group.X[:, j] / width, -outermost, outermost)
-                counts[:, j, chosen] += _bin_counts(position, edges, _of(group.weights, chosen))
-    return counts
+
+    def counted(part: Sample) -> FloatArray:
+        counts = np.zeros((2 * most + 1, *std.shape))
+        for group in part.together():
+            for j in range(len(std)):
+                for width in np.unique(std[j]):
+                    chosen = std[j] == width
+                    outermost = last[j, chosen][0]  # values beyond count there
+                    position = np.clip(group.X[:, j] / width, -outermost, outermost)
+                    counts[:, j, chosen] += _bin_counts(position, edges, _of(group.weights, chosen))
+        return counts
+
+    return sample.total(counted)
 
 
 def _bin_counts(values: FloatArray, edges: FloatArray, weights: FloatArray) -> FloatArray:
@@ -317,14 +325,18 @@ def _means_of_offsets(
     made: Callable[[FloatArray, float], FloatArray],
 ) -> FloatArray:
     """Average a function of each column's offsets and half-width, computed once per distinct interval."""
-    total = np.zeros_like(center)
-    for group in sample.together():
-        for j in range(sample.n_features):
-            for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
-                chosen = (center[j] == middle) & (half[j] == radius)
-                column = made(group.X[:, j] - middle, radius)
-                total[j, chosen] += column @ _of(group.weights, chosen)
-    return total / sample.n_rows
+
+    def summed(part: Sample) -> FloatArray:
+        total = np.zeros_like(center)
+        for group in part.together():
+            for j in range(len(center)):
+                for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
+                    chosen = (center[j] == middle) & (half[j] == radius)
+                    column = made(group.X[:, j] - middle, radius)
+                    total[j, chosen] += column @ _of(group.weights, chosen)
+        return total
+
+    return sample.total(summed) / sample.n_rows
 
 
 def _of(weights: FloatArray, chosen: BoolArray) -> FloatArray:

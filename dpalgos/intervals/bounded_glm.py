@@ -18,7 +18,7 @@ from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import SCORE_MOMENTS
 from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
 from dpalgos.models.families import Family
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray
@@ -86,26 +86,33 @@ class BoundedGLM:
         """
         sample, family = self.sample, self.family
         moments = self._mean_products(coef, lambda u, y: np.asarray(family.residual(u, y) ** 2))
-        above = np.zeros((len(LEVELS), sample.n_replicates))
-        for group, y in sample.grouped(lambda group: family.encode(group.y)):
-            u = clip_rows_l2(group.X, self.row_bound) @ coef[:, group.replicates]
-            size = np.maximum(np.linalg.norm(group.X, axis=1)[:, None] / self.row_bound, 0 * u)
+        row_bound = self.row_bound
+
+        def above(group: Group, y: FloatArray) -> FloatArray:
+            u = clip_rows_l2(group.X, row_bound) @ coef[:, group.replicates]
+            size = np.maximum(np.linalg.norm(group.X, axis=1)[:, None] / row_bound, 0 * u)
             if family.needs_response_bound:
                 size = np.maximum(size, np.abs(family.mean(u) - y) / family.residual_bound)
                 size = np.maximum(size, family.second_derivative(u) / curvature_cap(family))
-            above[:, group.replicates] += counts_by_level(sample, group, size)
-        return moments, above / sample.n_rows
+            return counts_by_level(sample, group, size)
+
+        shape = len(LEVELS), sample.n_replicates
+        encoded = sample.grouped(lambda group: family.encode(group.y))
+        return moments, encoded.total(shape, above) / sample.n_rows
 
     def _mean_products(
         self, coef: FloatArray, weights: Callable[[FloatArray, FloatArray], FloatArray]
     ) -> FloatArray:
         """Return the mean of x x' times weights of predictors and responses, (R, d, d); rows are clipped."""
-        sample, d = self.sample, self.sample.n_features
-        moments = np.zeros((sample.n_replicates, d, d))
-        for group, y in sample.grouped(lambda group: self.family.encode(group.y)):
-            X = clip_rows_l2(group.X, self.row_bound)
+        sample, family, row_bound = self.sample, self.family, self.row_bound
+
+        def part(group: Group, y: FloatArray) -> FloatArray:
+            X = clip_rows_l2(group.X, row_bound)
             made = weights(X @ coef[:, group.replicates], y) * group.weights
-            moments[group.replicates] += weighted_moments(X, made)
+            return weighted_moments(X, made)
+
+        shape = sample.n_replicates, sample.n_features, sample.n_features
+        moments = sample.grouped(lambda group: family.encode(group.y)).total(shape, part, axis=0)
         return np.asarray(moments / sample.n_rows[:, None, None])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpalgos.catalog import Neighbors
 from dpalgos.intervals.half_widths import SCORE_MOMENTS
 from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor, clip_rows_l2
 from dpalgos.steps.moments import from_upper_triangles, row_moments
 from dpalgos.typing import FloatArray
@@ -28,18 +28,20 @@ def clipped_score_moments(
     """
     d, bound = sample.n_features, covariate_bound * response_bound
     first, second = np.triu_indices(d)
-    packed = np.zeros((sample.n_replicates, len(first)))
-    above = np.zeros((len(LEVELS), sample.n_replicates))
-    for group, X in sample.grouped(lambda group: clip_rows_l2(group.X, covariate_bound)):
-        chosen = group.replicates
-        residual = group.y[:, None] - X @ coef[:, chosen]
+
+    def part(group: Group, X: FloatArray) -> FloatArray:
+        residual = group.y[:, None] - X @ coef[:, group.replicates]
         norms = np.abs(residual) * np.linalg.norm(X, axis=1)[:, None]
         row = np.maximum(np.linalg.norm(group.X, axis=1) / covariate_bound, np.abs(group.y) / response_bound)
         sizes = np.maximum(norms / bound, row[:, None])
-        above[:, chosen] += counts_by_level(sample, group, sizes)
-        factor = clip_factor(norms, bound)
-        packed[chosen] += ((residual * factor) ** 2 * group.weights).T @ (X[:, first] * X[:, second])
-    return from_upper_triangles(packed, d) / sample.n_rows[:, None, None], above / sample.n_rows
+        weights = (residual * clip_factor(norms, bound)) ** 2 * group.weights
+        packed = (weights.T @ (X[:, first] * X[:, second])).T
+        return np.concatenate([packed, counts_by_level(sample, group, sizes)])
+
+    clipped = sample.grouped(lambda group: clip_rows_l2(group.X, covariate_bound))
+    total = clipped.total((len(first) + len(LEVELS), sample.n_replicates), part)
+    packed, above = np.split(total, [len(first)])
+    return from_upper_triangles(packed.T, d) / sample.n_rows[:, None, None], above / sample.n_rows
 
 
 def score_witnesses(covariate_bound: float, d: int) -> dict[str, Neighbors]:

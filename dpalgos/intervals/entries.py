@@ -19,10 +19,10 @@ import numpy as np
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, note_mean_interval
 from dpalgos.intervals.tails import FAR, LEVELS, TAIL, Unseen, counts, release_tail
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.denoising import coordinate_std
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
 INTERVAL = "interval"
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
@@ -48,9 +48,9 @@ class TruncatedEntries:
     def shares_above(self, sample: Sample) -> FloatArray:
         """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""
         d, shape = sample.n_features, (len(LEVELS), sample.n_features + 1, sample.n_replicates)
-        above = np.zeros(shape)
-        for group in sample.together():
-            moved = sample.moved_cells(group)
+
+        def counted(group: Group, moved: BoolArray | None) -> FloatArray:
+            above = np.zeros(shape)
             for r, weights in enumerate(np.broadcast_to(group.weights, (len(group.X), shape[-1])).T):
                 sizes = self.sizes(group.X, r)
                 if moved is not None:
@@ -58,6 +58,9 @@ class TruncatedEntries:
                 sizes *= weights[:, None]
                 above[:, :1, r] += counts(sizes.max(axis=1, keepdims=True))
                 above[:, 1:, r] += counts(sizes)
+            return above
+
+        above = sample.grouped(sample.moved_cells, together=True).total(shape, counted)
         return np.asarray((above if d > 1 else above[:, 0]) / sample.n_rows)
 
     def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:

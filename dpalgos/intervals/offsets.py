@@ -62,23 +62,27 @@ def mean_offset(sample: Sample, ball: Ball) -> FloatArray:
 
         return sample.mean_of(clipped)
     origin = center.mean(axis=1, keepdims=True)
-    total: FloatArray | float = 0.0
-    for group in sample.together():
-        factor = clip_factor(ball.distances(group), radius) * group.weights
-        total = total + (group.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0)
+
+    def part(group: Group, distances: FloatArray) -> FloatArray:
+        factor = clip_factor(distances, radius) * group.weights
+        return np.asarray((group.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0))
+
+    total = sample.grouped(ball.distances, together=True).total((len(center), sample.n_replicates), part)
     return np.asarray(total / ball.unit / sample.n_rows)
 
 
 def mean_squares(sample: Sample, ball: Ball) -> tuple[FloatArray, FloatArray]:
     """Return means of the squares of y, (d, R), at most r² in sum, and shares of rows by size, (6, R)."""
     origin = ball.center.mean(axis=1, keepdims=True)
-    moved, total = ball.center - origin, np.zeros((sample.n_features, sample.n_replicates))
-    above = np.zeros((len(LEVELS), sample.n_replicates))
-    for group in sample.together():
-        distances, rows = ball.distances(group), group.X - origin.T
-        above += counts_by_level(sample, group, distances / ball.radius)
-        weights = group.weights * clip_factor(distances, ball.radius) ** 2
-        total += (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
+    moved, d = ball.center - origin, sample.n_features
+
+    def part(group: Group, distances: FloatArray) -> FloatArray:
+        rows, weights = group.X - origin.T, group.weights * clip_factor(distances, ball.radius) ** 2
+        squares = (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
+        return np.concatenate([squares, counts_by_level(sample, group, distances / ball.radius)])
+
+    shape = d + len(LEVELS), sample.n_replicates
+    total, above = np.split(sample.grouped(ball.distances, together=True).total(shape, part), [d])
     return np.maximum(total, 0.0) / ball.unit**2 / sample.n_rows, above / sample.n_rows
 
 

@@ -92,9 +92,10 @@ def counts_by_level(sample: Sample, group: Group, sizes: FloatArray) -> FloatArr
 
 def shares_above(sample: Sample, norms: Grouped[FloatArray], clip_level: FloatArray) -> FloatArray:
     """Return the shares of rows whose norms over ``clip_level`` (R,) exceed each level, (6, R)."""
-    above = np.zeros((len(LEVELS), sample.n_replicates))
-    for group, found in norms:
-        above[:, group.replicates] += counts_by_level(sample, group, found / clip_level[group.replicates])
+    above = norms.total(
+        (len(LEVELS), sample.n_replicates),
+        lambda group, found: counts_by_level(sample, group, found / clip_level[group.replicates]),
+    )
     return above / sample.n_rows
 
 

@@ -180,13 +180,15 @@ def _clipped_second_moments(
     sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray, inside: FloatArray | None
 ) -> FloatArray:
     p = sample.n_features + (inside is None)
-    moments = np.zeros((sample.n_replicates, p, p))
-    for group, Z in sample.grouped(rows):
+
+    def part(group: Group, Z: FloatArray) -> FloatArray:
         chosen = group.replicates
         if inside is None:
             norms = np.linalg.norm(Z, axis=1, keepdims=True)
         else:
             norms = np.sqrt(np.maximum(quadratic_forms(Z, inside[chosen] @ inside[chosen]), 0))
         weights = group.weights * clip_factor(norms, level[chosen]) ** 2
-        moments[chosen] += weighted_moments(Z, weights)
+        return weighted_moments(Z, weights)
+
+    moments = sample.grouped(rows).total((sample.n_replicates, p, p), part, axis=0)
     return moments if inside is None else np.asarray(inside @ moments @ inside)

@@ -7,13 +7,14 @@ Replicates go in groups of a few whose arrays stay in the cache, with only the r
 those are few.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from dpalgos.models.families import Family
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
@@ -26,16 +27,6 @@ _RANK = 1e-12  # eigenvalues of the scaled second moments this much below the la
 _FLAT = 1e-11  # curvature relative to the second moments below which the risk has no minimum in sight
 _ROUNDING = 1e-13  # of a loss, which rises by so much where nothing is left to gain
 _CLOSE = 1e-9  # a last Newton step this short leaves an error of its square
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some replicates, the rows they use, and weights that are 1 where a replicate uses a row."""
-
-    replicates: slice
-    X: FloatArray
-    y: FloatArray
-    weights: FloatArray
 
 
 class Risk:
@@ -57,7 +48,8 @@ class Risk:
         sample.check_response()
         self.family, self._sample, self._row_bound = family, sample, row_bound
         self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
-        self._kept = None if sample.rows.streamed else list(self._partition())
+        kept = None if sample.rows.streamed else [(part, part) for part in self._partition()]
+        self._parts = Grouped(sample, partial(_prepared, family=family, row_bound=row_bound), kept)
         self._tilt = np.zeros(self.shape) if tilt is None else tilt
 
     @property
@@ -67,26 +59,31 @@ class Risk:
 
     def loss(self, coef: FloatArray) -> FloatArray:
         """Return F, (R,)."""
-        total = np.zeros(self._sample.n_replicates)
-        for part in self._parts():
-            losses = self.family.loss(_predict(part, coef), part.y)
-            total[part.replicates] += (losses * part.weights).sum(axis=0)
+        family = self.family
+
+        def loss(_: Group, part: Group) -> FloatArray:
+            return np.asarray((family.loss(_predict(part, coef), part.y) * part.weights).sum(axis=0))
+
+        total = self._parts.total(self.shape[-1:], loss)
         extra = self._ridge / 2 * _dot(coef, coef) + _dot(self._tilt, coef)
         return np.asarray(total / self._sample.n_rows + extra)
 
     def gradient(self, coef: FloatArray) -> FloatArray:
         """Return the gradient of F with residuals clipped to the family's bound, in the shape of ``coef``."""
-        gradient = np.zeros_like(coef)
-        for part in self._parts():
-            residual = self.family.residual(_predict(part, coef), part.y)
-            gradient[..., part.replicates] += _adjoint(part, residual)
+        family = self.family
+        gradient = self._parts.total(
+            coef.shape, lambda _, part: _adjoint(part, family.residual(_predict(part, coef), part.y))
+        )
         return np.asarray(gradient / self._sample.n_rows + self._ridge * coef + self._tilt)
 
     def second_moments(self) -> FloatArray:
         """Return the mean of x x' over each replicate's rows, plus the ridge, (R, d, d)."""
-        d, moments = self._sample.n_features, np.zeros((self._sample.n_replicates, *2 * (self.shape[0],)))
-        for part in self._parts():
-            moments[part.replicates] += _weighted_moments(part.X, part.weights)
+        d = self._sample.n_features
+        moments = self._parts.total(
+            (self._sample.n_replicates, d, d),
+            lambda _, part: _weighted_moments(part.X, part.weights),
+            axis=0,
+        )
         return np.asarray(
             moments / self._sample.n_rows[:, None, None] + self._ridge[:, None, None] * np.eye(d)
         )
@@ -94,15 +91,20 @@ class Risk:
     def curvature(self, coef: FloatArray, contrasts: FloatArray) -> FloatArray:
         """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
         k, d = contrasts.shape[1], self._sample.n_features
-        hessian = np.zeros((self._sample.n_replicates, k, d, k, d))
-        for part in self._parts():
-            second = self._second_derivative(part, coef)
-            second = second if self.family.classes else second[:, None, None]
+        family = self.family
+
+        def lower(_: Group, part: Group) -> FloatArray:
+            second = _second_derivative(family, part, coef)
+            second = second if family.classes else second[:, None, None]
+            found = np.zeros((second.shape[-1], k, d, k, d))
             for a in range(k):
                 for b in range(a + 1):
                     both = np.outer(contrasts[:, a], contrasts[:, b])
                     weights = np.einsum("ijkr,jk->ir", second, both) * part.weights
-                    hessian[part.replicates, a, :, b] += _weighted_moments(part.X, weights)
+                    found[:, a, :, b] = _weighted_moments(part.X, weights)
+            return found
+
+        hessian = self._parts.total((self._sample.n_replicates, k, d, k, d), lower, axis=0)
         hessian /= self._sample.n_rows[:, None, None, None, None]
         for a in range(k):
             for b in range(a):
@@ -110,41 +112,39 @@ class Risk:
             hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
         return hessian
 
-    def _second_derivative(self, part: _Part, coef: FloatArray) -> FloatArray:
-        """Return ψ'', and 0 where a residual is clipped."""
-        predictor = _predict(part, coef)
-        second = self.family.second_derivative(predictor)
-        if self.family.classes:
-            return second
-        clipped = np.abs(self.family.residual(predictor, part.y)) >= self.family.residual_bound
-        return np.where(clipped, 0.0, second)
-
-    def _parts(self) -> Iterable[_Part]:
-        return self._partition() if self._kept is None else self._kept
-
-    def _partition(self) -> Iterator[_Part]:
+    def _partition(self) -> Iterator[Group]:
         sample, mask = self._sample, self._sample.row_mask
-        if sample.rows.streamed:
-            for group in sample.together():
-                y = self.family.encode(group.y)
-                yield _Part(group.replicates, self._clipped(group.X), y, group.weights)
-            return
-        rows, y = self._clipped(sample.X), self.family.encode(sample.response())
+        rows, y = _clipped(sample.X, self._row_bound), self.family.encode(sample.response())
         # Where rows are long, a pass over them costs more than the replicates' arrays beside them.
         step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
         for start in range(0, sample.n_replicates, step):
             chosen = slice(start, min(start + step, sample.n_replicates))
             if mask is None:
-                yield _Part(chosen, rows, y, np.ones((len(rows), 1)))
+                yield Group(chosen, slice(None), rows, y, np.ones((len(rows), 1)))
                 continue
-            used = mask[:, chosen].any(axis=1)
-            if used.mean() > _MOST:
-                yield _Part(chosen, rows, y, mask[:, chosen].astype(float))
+            used = np.flatnonzero(mask[:, chosen].any(axis=1))
+            if len(used) > _MOST * len(rows):
+                yield Group(chosen, slice(None), rows, y, mask[:, chosen].astype(float))
             else:
-                yield _Part(chosen, rows[used], y[used], mask[used, chosen].astype(float))
+                yield Group(chosen, used, rows[used], y[used], mask[used, chosen].astype(float))
 
-    def _clipped(self, X: FloatArray) -> FloatArray:
-        return X if self._row_bound is None else clip_rows_l2(X, self._row_bound)
+
+def _prepared(group: Group, *, family: Family, row_bound: float | None) -> Group:
+    return replace(group, X=_clipped(group.X, row_bound), y=family.encode(group.y))
+
+
+def _clipped(X: FloatArray, row_bound: float | None) -> FloatArray:
+    return X if row_bound is None else clip_rows_l2(X, row_bound)
+
+
+def _second_derivative(family: Family, part: Group, coef: FloatArray) -> FloatArray:
+    """Return ψ'', and 0 where a residual is clipped."""
+    predictor = _predict(part, coef)
+    second = family.second_derivative(predictor)
+    if family.classes:
+        return second
+    clipped = np.abs(family.residual(predictor, part.y)) >= family.residual_bound
+    return np.where(clipped, 0.0, second)
 
 
 def wide_gradient(
@@ -276,13 +276,13 @@ def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
     return (X.T * weights.T[:, None, :]) @ X
 
 
-def _predict(part: _Part, coef: FloatArray) -> FloatArray:
+def _predict(part: Group, coef: FloatArray) -> FloatArray:
     chosen = coef[..., part.replicates]
     product = part.X @ chosen.reshape(len(chosen), -1)
     return np.asarray(product.reshape(len(part.X), *chosen.shape[1:]))
 
 
-def _adjoint(part: _Part, values: FloatArray) -> FloatArray:
+def _adjoint(part: Group, values: FloatArray) -> FloatArray:
     """Return the sum of x_i v_i over the rows of each replicate."""
     values = values * (part.weights if values.ndim == 2 else part.weights[:, None, :])
     return np.asarray((part.X.T @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))

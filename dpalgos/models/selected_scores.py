@@ -46,7 +46,7 @@ class SelectedColumns(Sample):
             yield Group(slice(r, r + 1), index, X, y[rows], np.ones((len(X), 1)))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> Grouped[T]:
-        return Grouped(self.groups, made, [(group, made(group)) for group in self.groups()])
+        return Grouped(self, made, [(group, made(group)) for group in self.groups()])
 
 
 class SelectedScores:

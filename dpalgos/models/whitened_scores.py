@@ -5,8 +5,6 @@ Frobenius with classes). ‖u_i‖² = x_i' W² x_i is a quadratic form, so that
 everything is a product of the (n, d) rows with (d, R) or (d, K, R) coefficients.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from dpalgos.models.families import Family
@@ -63,13 +61,13 @@ class WhitenedScores:
 
         return CurvatureAt(self, self._groups.then(made))
 
-    def mean_squares(self, parts: Iterable[tuple[Group, FloatArray]]) -> FloatArray:
+    def mean_squares(self, weights: Grouped[FloatArray]) -> FloatArray:
         """Return the mean over rows of w u u' for weights w of every group's rows, (R, d, d)."""
         d = self.sample.n_features
-        moments = np.zeros((self.sample.n_replicates, d, d))
-        for group, weights in parts:
-            moments[group.replicates] += weighted_moments(group.X, weights)
-        moments /= self.sample.n_rows[:, None, None]
+        moments = weights.total(
+            (self.sample.n_replicates, d, d), lambda group, own: weighted_moments(group.X, own), axis=0
+        )
+        moments = moments / self.sample.n_rows[:, None, None]
         return np.asarray(self.whitening @ moments @ self.whitening)
 
 
@@ -85,10 +83,12 @@ class CurvatureAt:
 
     def clipped_mean(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of parts clipped to norm ``level`` (R,), (R, d, d)."""
-        return self._scores.mean_squares(
-            (group, second * clip_factor(norms, level[group.replicates]) * group.weights)
-            for group, (second, norms) in self._parts
-        )
+
+        def weights(group: Group, made: _Prepared) -> FloatArray:
+            second, norms = made
+            return np.asarray(second * clip_factor(norms, level[group.replicates]) * group.weights)
+
+        return self._scores.mean_squares(self._parts.then(weights))
 
 
 class ScoresAt:
@@ -103,18 +103,23 @@ class ScoresAt:
 
     def clipped_second_moments(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
-        return self._scores.mean_squares(
-            (group, (residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
-            for group, (residual, norms) in self._parts
-        )
+
+        def weights(group: Group, made: _Prepared) -> FloatArray:
+            residual, norms = made
+            return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
+
+        return self._scores.mean_squares(self._parts.then(weights))
 
     def clipped_mean(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""
-        total = np.zeros(self._scores.shape)
-        for group, (residual, norms) in self._parts:
+
+        def part(group: Group, made: _Prepared) -> FloatArray:
+            residual, norms = made
             factor = clip_factor(norms, level[group.replicates]) * group.weights
             weighted = residual * (factor[:, None] if residual.ndim == 3 else factor)
             product = group.X.T @ weighted.reshape(len(weighted), -1)
-            total[..., group.replicates] += product.reshape(-1, *weighted.shape[1:])
+            return np.asarray(product.reshape(-1, *weighted.shape[1:]))
+
+        total = self._parts.total(self._scores.shape, part)
         whitened = np.einsum("rij,j...r->i...r", self._scores.whitening, total)
         return np.asarray(whitened / self._scores.sample.n_rows)

@@ -7,6 +7,8 @@ Gram matrices, which are one matrix product; those too ill-conditioned for ten c
 runs, go through a singular value decomposition.
 """
 
+from functools import reduce
+
 import numpy as np
 
 from dpalgos.catalog import register
@@ -59,9 +61,17 @@ def _of_all_rows(sample: Sample) -> FloatArray:
     if not sample.rows.streamed:
         X, y = sample.X, sample.response()
     else:
-        factor = np.empty((0, sample.n_features + 1))
-        for group in sample.together():
-            rows = np.column_stack([group.X, group.y])
-            factor = np.asarray(np.linalg.qr(np.concatenate([factor, rows]), mode="r"))
+        factor = reduce(_with_rows, sample.partials(_factor))
         X, y = factor[:, :-1], factor[:, -1]
     return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
+
+
+def _factor(part: Sample) -> FloatArray:
+    blocks = (np.column_stack([group.X, group.y]) for group in part.together())
+    nothing: FloatArray = np.empty((0, part.n_features + 1))
+    return reduce(_with_rows, blocks, nothing)
+
+
+def _with_rows(factor: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the triangular factor of the rows of a factor and more."""
+    return np.asarray(np.linalg.qr(np.concatenate([factor, rows]), mode="r"))

@@ -14,7 +14,9 @@ estimator that asks for single precision multiplies its sensitivity; the others 
 block. Moments X'X and X'y stand for such a sum too: row i's part of entry j of X'y − X'Xβ, β public, is
 products x_j y and x_j x_k β_k whose magnitudes sum to b c at most, c = R + b ‖β‖₁.
 
-In double precision the factor is below 1 + 10⁻⁵, like the rounding of everything else here, and counted as 1.
+In double precision a block adds less than 10⁻⁹ to that, and counts as nothing. So do sums of K blocks, whose
+additions are off by at most K u n b c: in the worst case 10⁻⁵ of Δ up to about 10⁷ rows in blocks of 4096, in
+fact the root of K in the place of K. More rows go in partitions (:mod:`dpalgos.rows.partitions`).
 """
 
 from abc import ABC, abstractmethod

@@ -5,9 +5,9 @@ of streamed rows (:mod:`dpalgos.steps.moments`); groups of a few replicates whos
 replicates) arrays stay in the processor's cache; and :class:`dpalgos.rows.wide.Design` for wide data.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpalgos.rows.blocks import (
     largest_magnitude,
     unchanging,
 )
+from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.passes import RowSum, SharedPasses, row_sums
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -56,7 +57,8 @@ class Sample:
         Finite numbers; float32 stays float32. Copied, but for arrays that are read-only: what changes after
         it was checked would escape truncation. A callable returns an iterable of the blocks of rows, or of
         pairs of blocks and their responses, the same ones in every pass: for data that do not fit into
-        memory (:class:`dpalgos.rows.blocks.StreamedRows`).
+        memory (:class:`dpalgos.rows.blocks.StreamedRows`); for many files, or many machines,
+        :class:`dpalgos.rows.partitions.PartitionedRows`.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response, and where blocks bring theirs.
     row_mask : (n, R) or (n,) bool array, optional
@@ -219,10 +221,12 @@ class Sample:
         """Return the means over each replicate's rows of a function of X, or of a block of it, (k, R)."""
         if not self.rows.streamed:
             return self.means(made(self.X))
-        total: FloatArray | float = 0.0
-        for group in self.together():
-            total = total + np.repeat(made(group.X).T @ group.weights, self._per_group(group), axis=1)
-        return np.asarray(total / self.n_rows)
+
+        def total(part: Sample) -> FloatArray:
+            sums = (np.repeat(made(g.X).T @ g.weights, part._per_group(g), axis=1) for g in part.together())
+            return np.asarray(sum(sums))
+
+        return np.asarray(self.total(total) / self.n_rows)
 
     def means(self, Z: FloatArray) -> FloatArray:
         """Return the means of the rows of Z (n, k) that each replicate uses, as a (k, R) array."""
@@ -233,16 +237,20 @@ class Sample:
     def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
         """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
 
-        def means() -> FloatArray:
-            n_columns = 1 if self.row_mask is None else self.n_replicates
-            total = np.zeros((self.n_features, n_columns))
-            for rows, block in self.rows.blocks():
+        def total(part: Sample) -> FloatArray:
+            n_columns = 1 if part.row_mask is None else part.n_replicates
+            total = np.zeros((part.n_features, n_columns))
+            for rows, block in part.rows.blocks():
                 clipped = clip(block.astype(np.float64, copy=False), bound)
-                if self.float_mask is None:
+                if part.float_mask is None:
                     total[:, 0] += clipped.sum(axis=0)
                 else:
-                    total += clipped.T @ self.float_mask[rows]
-            found = np.broadcast_to(total, (self.n_features, self.n_replicates)) / self.n_rows
+                    total += clipped.T @ part.float_mask[rows]
+            return total
+
+        def means() -> FloatArray:
+            shape = self.n_features, self.n_replicates
+            found = np.broadcast_to(self.total(total), shape) / self.n_rows
             found.flags.writeable = False
             return np.asarray(found)
 
@@ -314,9 +322,25 @@ class Sample:
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
         """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""
-        groups = self.together if together or self.rows.streamed else self.groups
-        kept = None if self.rows.streamed else [(group, made(group)) for group in groups()]
-        return Grouped(groups, made, kept)
+        if self.rows.streamed:
+            return Grouped(self, made)
+        groups = self.together if together else self.groups
+        return Grouped(self, made, [(group, made(group)) for group in groups()])
+
+    def partials(self, made: Callable[["Sample"], T]) -> Iterable[T]:
+        """Apply a function to each partition of the rows as a sample of its own, in order; or to this one.
+
+        It may run in another process: it reads no rows but those of its argument, and draws no noise. Rows
+        with an array next to them, of responses or a mask, are not partitioned: it would be sent every time.
+        """
+        alone = self._held_y is None and self.row_mask is None
+        if not (alone and isinstance(self.rows, PartitionedRows)):
+            return [made(self)]
+        return self.rows.mapped(partial(_of_partition, made, self.n_replicates))
+
+    def total(self, made: Callable[["Sample"], FloatArray]) -> FloatArray:
+        """Return the sum of :meth:`partials`."""
+        return total_of(self.partials(made))
 
     def together(self) -> Iterator[Group]:
         """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
@@ -362,19 +386,49 @@ class Grouped(Generic[T]):
     Several groups may hold rows of one replicate: what is summed over rows has to be summed over groups.
     """
 
-    groups: Callable[[], Iterator[Group]]
+    sample: Sample
     made: Callable[[Group], T]
     kept: list[tuple[Group, T]] | None = None
 
     def __iter__(self) -> Iterator[tuple[Group, T]]:
         if self.kept is not None:
             return iter(self.kept)
-        return ((group, self.made(group)) for group in self.groups())
+        return ((group, self.made(group)) for group in self.sample.together())
+
+    def total(
+        self, shape: tuple[int, ...], part: Callable[[Group, T], FloatArray], *, axis: int = -1
+    ) -> FloatArray:
+        """Return the sum over all rows, of this shape, of an array per group and its value.
+
+        Replicates are along ``axis``; an array without a replicate's own is that of all of them.
+        """
+        if self.kept is not None:
+            return _summed(self, shape, part, axis)
+        made = self.made
+        return self.sample.total(lambda own: _summed(own.grouped(made), shape, part, axis))
 
     def then(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
         """Apply a function to each group and its previous value."""
         kept = None if self.kept is None else [(group, made(group, old)) for group, old in self.kept]
-        return Grouped(self.groups, lambda group: made(group, self.made(group)), kept)
+        before = self.made
+        return Grouped(self.sample, lambda group: made(group, before(group)), kept)
+
+
+def _of_partition(made: Callable[[Sample], T], n_replicates: int, rows: StreamedRows) -> T:
+    return made(Sample(rows, n_replicates=n_replicates))
+
+
+def _summed(
+    groups: Iterable[tuple[Group, T]],
+    shape: tuple[int, ...],
+    part: Callable[[Group, T], FloatArray],
+    axis: int,
+) -> FloatArray:
+    total = np.zeros(shape)
+    by_replicate = np.moveaxis(total, axis, 0)
+    for group, value in groups:
+        by_replicate[group.replicates] += np.moveaxis(part(group, value), axis, 0)
+    return total
 
 
 def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:

@@ -51,20 +51,20 @@ def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> Callable[[In
     if norms.kept is not None:
 
         def above(choice: IntArray) -> FloatArray:
-            level, counts = levels[choice, replicate], np.zeros(n_replicates)
-            for group, found in norms:
-                counts[group.replicates] += (found > level[group.replicates]).sum(axis=0)
-            return counts
+            level = levels[choice, replicate]
+            return norms.total(
+                (n_replicates,), lambda group, found: (found > level[group.replicates]).sum(axis=0)
+            )
 
         return above
 
-    intervals = np.zeros((n_levels + 1, n_replicates))
-    for group, found in norms:
-        chosen = replicate[group.replicates]
-        for r, column in zip(chosen, np.broadcast_to(found, (len(found), len(chosen))).T, strict=True):
-            exceeded = np.searchsorted(levels[:, r], column)
-            intervals[:, r] += np.bincount(exceeded, minlength=n_levels + 1)
-    table = intervals[::-1].cumsum(axis=0)[-2::-1]
+    def intervals(group: Group, found: FloatArray) -> FloatArray:
+        own = levels[:, group.replicates].T
+        columns = np.broadcast_to(found, (len(found), len(own))).T
+        exceeded = map(np.searchsorted, own, columns)
+        return np.stack([np.bincount(each, minlength=n_levels + 1) for each in exceeded], axis=1)
+
+    table = norms.total((n_levels + 1, n_replicates), intervals)[::-1].cumsum(axis=0)[-2::-1]
     return lambda choice: np.asarray(table[choice, replicate])
 
 
@@ -85,14 +85,15 @@ def clipped_residual_gradient(
     groups = sample.grouped(prepared)
 
     def at(coef: FloatArray) -> FloatArray:
-        gradient = np.zeros_like(coef)
-        for group, (rows, most) in groups:
+        def part(group: Group, made: tuple[FloatArray, float | FloatArray]) -> FloatArray:
+            rows, most = made
             residual = rows @ coef[:, group.replicates]
             residual -= group.y[:, None]
             np.clip(residual, -most, most, out=residual)
             residual *= group.weights
-            gradient[:, group.replicates] += rows.T @ residual
-        return np.asarray(gradient / sample.n_rows)
+            return rows.T @ residual
+
+        return np.asarray(groups.total(coef.shape, part) / sample.n_rows)
 
     return at
 

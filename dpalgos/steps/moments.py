@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 import scipy
 
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
@@ -100,7 +100,8 @@ def row_moments(
     """
     sample.check_response()
     if sample.rows.streamed:
-        return _streamed(sample, row_bound, response_bound, response_scale)
+        total = sample.total(lambda part: _streamed(part, row_bound, response_bound, response_scale))
+        return np.broadcast_to(total, (sample.n_replicates, *total.shape[-2:]))
     X, y = sample.X, sample.response()
     rows = X if row_bound is None else clip_rows_l2(X, row_bound)
     responses = y if response_bound is None else truncate(y, response_bound)
@@ -111,7 +112,7 @@ def row_moments(
 def _streamed(
     sample: Sample, row_bound: float | None, response_bound: float | None, response_scale: float
 ) -> FloatArray:
-    total: FloatArray | float = 0.0
+    total: FloatArray = np.zeros(())
     size, p = sample.rows.block_size, sample.n_features + 1
     buffer: FloatArray = np.empty(size * p)
     for piece, y, weights in sample.column_pieces():
@@ -125,7 +126,7 @@ def _streamed(
         if response_bound is None or response_scale != 1:
             np.multiply(y, response_scale, out=columns[-1])
         total = total + _products(columns.T, weights)
-    return np.broadcast_to(total, (sample.n_replicates, p, p))
+    return total
 
 
 def _clip_factors(squares: FloatArray, bound: float) -> FloatArray:
@@ -165,11 +166,14 @@ def squared_error_gradient(
     moments = row_moments(sample, covariate_bound, one_level) / n_rows
     gram, cross = moments[:, :d, :d], moments[:, :d, d]
     if one_level is None:  # every replicate truncates at a level of its own
-        total = sum(
-            clip_rows_l2(group.X, covariate_bound).T @ (truncate(group.y[:, None], level) * group.weights)
-            for group in sample.together()
+
+        def crossed(group: Group, responses: FloatArray) -> FloatArray:
+            return clip_rows_l2(group.X, covariate_bound).T @ responses
+
+        truncated = sample.grouped(
+            lambda group: truncate(group.y[:, None], level) * group.weights, together=True
         )
-        cross = (total / sample.n_rows).T
+        cross = (truncated.total((d, sample.n_replicates), crossed) / sample.n_rows).T
 
     def at(coef: FloatArray) -> FloatArray:
         return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T

@@ -1,7 +1,10 @@
 """One suite that every estimator of the catalog must pass; a new one is covered by being registered."""
 
+import io
 import warnings
+from itertools import pairwise
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -21,7 +24,9 @@ from dpalgos.api import build_params, run
 from dpalgos.audit.replay import RecordingTranscript
 from dpalgos.params import describe
 from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, keywords, response, whose
 
@@ -166,6 +171,79 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
         assert [(type(e), e.label) for e in again.events] == [(type(e), e.label) for e in transcript.events]
         for one, other in zip(again.values, transcript.values, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+# They are for many columns, and keep a number per row: a response, or a predictor.
+READ_HERE = {
+    "dp_linear_regression: private quantiles",
+    "dp_sgd_glm: batches in turn",
+    "dp_sparse_glm",
+    "dp_sparse_linear_regression",
+    "iht_linear_regression",
+    "private_frank_wolfe_lasso",
+    "screened_sparse_glm",
+    "screened_sparse_regression",
+}
+
+
+class Reader:
+    """A partition that counts how often it is read by this process; a copy sent elsewhere does not."""
+
+    def __init__(self, rows, responses):
+        self._rows, self._responses, self.times_read = dict(enumerate(rows.T)), responses, 0
+
+    def __call__(self):
+        self.times_read += 1
+        yield self._rows if self._responses is None else (self._rows, self._responses)
+
+
+class NoNoiseSent(cloudpickle.Pickler):
+    """Refuses to send a source of noise, or a transcript that has one."""
+
+    def reducer_override(self, obj):
+        assert not isinstance(obj, Transcript | Noise | np.random.Generator)
+        return super().reducer_override(obj)
+
+
+def elsewhere(function, partitions):
+    """Compute as other processes do, on copies, and the last partition first."""
+    answers = []
+    for partition in reversed(partitions):
+        sent = io.BytesIO()
+        NoNoiseSent(sent).dump((function, partition))
+        function_there, partition_there = cloudpickle.loads(sent.getvalue())
+        answers.append(cloudpickle.loads(cloudpickle.dumps(function_there(partition_there))))
+    return reversed(answers)
+
+
+@every_family
+def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
+    """Only estimators that keep a number per row read the rows in this process, to say so in the docs."""
+    if estimator.in_memory:
+        pytest.skip("takes no stream")
+    X, y = problem(1000)
+    responses = response(estimator, y)
+    params = build_params(estimator, keywords(estimator, calibration))
+
+    def answered(cuts, *mapper):
+        pieces = [slice(*ends) for ends in pairwise((0, *cuts, len(X)))]
+        readers = [Reader(X[p], None if responses is None else responses[p]) for p in pieces]
+        sized = [(reader, p.stop - p.start) for reader, p in zip(readers, pieces, strict=True)]
+        sample = Sample(PartitionedRows(sized, *mapper), n_replicates=2)
+        made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
+        answer = run(estimator, sample, params, made)
+        return answer, made, max(reader.times_read for reader in readers[1:])
+
+    expected, here, _ = answered((300, 302))
+    answer, there, times_read = answered((300, 302), elsewhere)
+    np.testing.assert_array_equal(answer, expected)
+    for one, other in zip(there.values, here.values, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (times_read > 0) == bool({estimator.name, estimator.label.split(",")[0]} & READ_HERE)
+    whole, stream = answered((998,)), Sample(StreamedRows(Reader(X, responses), len(X)), n_replicates=2)
+    np.testing.assert_allclose(whole[0], expected, rtol=1e-7, atol=1e-9)
+    made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
+    np.testing.assert_allclose(run(estimator, stream, params, made), expected, rtol=1e-7, atol=1e-9)
 
 
 @private

@@ -18,6 +18,7 @@ import dpalgos
 from data.errors import DataError
 from data.formats.row_groups import RowBlocks, read_ahead
 from dpalgos.rows.blocks import HeldRows, StreamedRows, StreamRefused
+from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from tests.dpalgos.silence import estimated
@@ -425,3 +426,29 @@ def test_a_stream_that_grows_is_refused():
     sample = dpalgos.Sample(read)
     with pytest.raises(dpalgos.InputError, match="a larger value than in the first one"):
         list(sample.rows.blocks())
+
+
+def test_partial_sums_lose_nothing_however_many_they_are():
+    """Added one by one in double precision, a million tenths would be off by 10⁻⁶, not by 10⁻¹¹."""
+    tenths = [np.full(2, 0.1)] * 1_000_000
+    assert abs(total_of(iter([np.full(2, 1e10), *tenths]))[0] - (1e10 + 1e5)) <= 2e-6
+    assert (total_of([np.array([1.0]), np.array([1e16]), np.array([-1e16])]) == 1).all()
+
+
+@pytest.mark.parametrize("n_rows", [2, 4])
+def test_a_partition_of_another_length_is_refused(n_rows):
+    rows = PartitionedRows([(lambda: [np.ones((3, 1))], n) for n in (3, n_rows)])
+    with pytest.raises(dpalgos.InputError, match="X must give the same rows in every pass"):
+        dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
+
+
+def test_partitions_and_no_partition():
+    X = np.arange(12.0).reshape(6, 2)
+    rows = PartitionedRows([(lambda: [X[:4]], 4), (lambda: [X[4:]], 2)])
+    assert rows.shape == X.shape
+    np.testing.assert_array_equal(rows.columns(np.array([1])), X[:, 1:])
+    found = [(piece.rows, np.column_stack(piece.columns)) for piece in rows.column_pieces()]
+    np.testing.assert_array_equal(np.concatenate([X[place] for place, _ in found]), X)
+    np.testing.assert_array_equal(np.concatenate([block for _, block in found]), X)
+    with pytest.raises(dpalgos.InputError, match="at least one partition"):
+        PartitionedRows([])

@@ -358,6 +358,14 @@ MECHANISM_FAULTS = {
             "_check_magnitudes", condition("LARGEST_VALUE", "{left}"), _BLOCKED_DESIGN
         ),
     },
+    "dpalgos/rows/partitions.py": {
+        "partial sums are added without what additions lose": Fault(
+            "total_of", returns("total"), _BLOCKED_DESIGN
+        ),
+        "a partition is moved to the place of the first": Fault(
+            "PartitionedRows._placed", call("len", "0"), _BLOCKED_DESIGN
+        ),
+    },
     "dpalgos/rows/passes.py": {
         "of blocks whose factors are computed together the second gets those of the first": Fault(
             "row_sums",
@@ -368,6 +376,12 @@ MECHANISM_FAULTS = {
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault(
             "Sample.means", condition("float_mask", "True"), batch("sample_mean-None")
+        ),
+        "partial sums are of all rows of a partition": Fault(
+            "Sample.partials",
+            condition("alone", "not isinstance(self.rows, PartitionedRows)"),
+            "tests/contract/test_estimators.py::test_partial_sums_made_elsewhere_give_the_same_bits"
+            "[dp_sgd_glm: batches in turn-tight]",
         ),
     },
     "dpalgos/rows/users.py": {

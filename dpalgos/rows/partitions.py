@@ -1,0 +1,107 @@
+"""Rows in partitions, such as the files of a folder, which may be read by other processes or machines.
+
+A pass makes a partial sum of each partition, in the same way and order as of a single stream. Partial sums
+are added in the order of the partitions, whichever was made first and wherever, so that an answer does not
+depend on the number of processes. Noise is drawn from the total, by the process that adds.
+
+What rounding costs (:mod:`dpalgos.rows.blocks`). A neighbor differs in one row, hence in one block of one
+partition, and the partial sums of the others are the same bits. Let a row add at most c to a sum, Δ = 2c.
+Within its partition, of m rows in K blocks, sums of blocks are added in double precision: each addition is
+off by at most u m c, so the partial sum moves by at most K u m Δ more than it should. Across partitions
+:func:`total_of` carries along what each addition loses, so that the total is off by about u n c, whatever the
+number of partitions (Ogita, Rump and Oishi 2005, Sum2), and moves by at most u n Δ more. With partitions of
+up to 10⁷ rows in blocks of 4096 and n up to 5 · 10¹⁰ both are below 10⁻⁵ Δ, and counted as nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.rows.blocks import Blocks, ColumnPiece, Piece, StreamedRows
+from dpalgos.typing import FloatArray
+
+T = TypeVar("T")
+
+
+class Mapper(Protocol):
+    """Applies a function to the partitions, here or elsewhere, and yields the results in their order."""
+
+    def __call__(
+        self, function: Callable[[StreamedRows], T], partitions: Sequence[StreamedRows], /
+    ) -> Iterable[T]:
+        """Return the results, or raise what the function raised."""
+        ...
+
+
+class PartitionedRows(StreamedRows):
+    """Rows of several streams, one after the other, of which passes make partial sums.
+
+    Parameters
+    ----------
+    partitions : sequence of (callable, int)
+        A stream as :class:`dpalgos.rows.blocks.StreamedRows` takes it, and its number of rows.
+    mapper : callable, optional
+        Where partial sums are made: ``map``, in this process, or e.g. the ``map`` of an executor. What it
+        sends elsewhere are the streams and functions on them, which the module cloudpickle can write.
+    """
+
+    def __init__(self, partitions: Sequence[tuple[Blocks, int]], mapper: Mapper = map) -> None:
+        if not partitions:
+            raise InputError("X must have at least one partition, got none")
+        first = StreamedRows(*partitions[0])
+        self.__dict__.update(vars(first))
+        self.shape = (sum(n for _, n in partitions), first.shape[1])
+        self._mapper = mapper
+        self._parts = [_like(first, read, n) for read, n in partitions]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what reads rows, and the mapper: another process is sent the partitions it needs."""
+        return {name: self.__dict__[name] for name in ("shape", "dtype", "largest", "responds")}
+
+    def mapped(self, function: Callable[[StreamedRows], T]) -> Iterable[T]:
+        """Apply a function to each partition; the results come in order."""
+        return self._mapper(function, self._parts)
+
+    def pieces(self) -> Iterator[Piece]:
+        for start, part in self._placed():
+            for rows, block, responses in part.pieces():
+                yield _moved(rows, start), block, responses
+
+    def column_pieces(self) -> Iterator[ColumnPiece]:
+        for start, part in self._placed():
+            for piece in part.column_pieces():
+                yield piece._replace(rows=_moved(piece.rows, start))
+
+    def _placed(self) -> Iterator[tuple[int, StreamedRows]]:
+        start = 0
+        for part in self._parts:
+            yield start, part
+            start += len(part)
+
+
+def total_of(partials: Iterable[FloatArray]) -> FloatArray:
+    """Return the sum of arrays in their order, rounded about once; of a single one the same bits."""
+    arrays = iter(partials)
+    total = next(arrays)
+    lost: FloatArray | None = None
+    for partial in arrays:
+        moved = total + partial
+        back = moved - total
+        error = (total - (moved - back)) + (partial - back)
+        lost = error if lost is None else lost + error
+        total = moved
+    return total if lost is None else np.asarray(total + lost)
+
+
+def _like(first: StreamedRows, read: Blocks, n_rows: int) -> StreamedRows:
+    """Return rows of the width and precision of the first partition, of which nothing is read yet."""
+    part = copy(first)
+    part._read, part.shape = read, (n_rows, first.shape[1])
+    return part
+
+
+def _moved(rows: slice, start: int) -> slice:
+    return slice(rows.start + start, rows.stop + start)
