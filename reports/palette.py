@@ -38,52 +38,28 @@ SERIES_DARK = (
 SERIES_TEXT = tuple(mix(c, "#101418", 0.4) for c in SERIES)
 SERIES_TEXT_DARK = tuple(mix(c, "#ffffff", 0.3) for c in SERIES_DARK)
 
-INK = "#1b1f24"
-MUTED = "#5b6470"
-GUIDE = "#8b929b"
-ZERO_LINE = "#868d96"
-GRID = "#e4e7eb"
-AXIS = "#9aa1ab"
-PAPER = "#ffffff"
-NON_PRIVATE = "#050505"
-WARN = "#b45309"
-WARN_FILL = "#fdf0d5"
-FLAG = "#e0a030"
-
-LIGHT = MappingProxyType(
-    {
-        "ink": INK,
-        "muted": MUTED,
-        "guide": GUIDE,
-        "zero": ZERO_LINE,
-        "grid": GRID,
-        "axis": AXIS,
-        "paper": PAPER,
-        "nonprivate": NON_PRIVATE,
-        "warn": WARN,
-        "warn-fill": WARN_FILL,
-        "flag": FLAG,
-        **{f"s{i}": color for i, color in enumerate(SERIES)},
-        **{f"t{i}": color for i, color in enumerate(SERIES_TEXT)},
-    }
-)
-DARK = MappingProxyType(
-    {
-        "ink": "#e8eaed",
-        "muted": "#a5adb8",
-        "guide": "#7d858f",
-        "zero": "#8e959f",
-        "grid": "#2a2f36",
-        "axis": "#5a626d",
-        "paper": "#14171b",
-        "nonprivate": "#f7f7f7",
-        "warn": "#fbbf57",
-        "warn-fill": "#3a2b10",
-        "flag": "#c98a1e",
-        **{f"s{i}": color for i, color in enumerate(SERIES_DARK)},
-        **{f"t{i}": color for i, color in enumerate(SERIES_TEXT_DARK)},
-    }
-)
+# Of each name the color in light mode, with which figures are drawn, and in dark mode.
+_PLAIN = {
+    "ink": ("#1b1f24", "#e8eaed"),
+    "muted": ("#5b6470", "#a5adb8"),
+    "guide": ("#8b929b", "#7d858f"),
+    "zero": ("#868d96", "#8e959f"),
+    "grid": ("#e4e7eb", "#2a2f36"),
+    "axis": ("#9aa1ab", "#5a626d"),
+    "paper": ("#ffffff", "#14171b"),
+    "nonprivate": ("#050505", "#f7f7f7"),
+    "warn": ("#b45309", "#fbbf57"),
+    "warn-fill": ("#fdf0d5", "#3a2b10"),
+    "flag": ("#e0a030", "#c98a1e"),
+}
+_PAIRS = {
+    **_PLAIN,
+    **{f"s{i}": pair for i, pair in enumerate(zip(SERIES, SERIES_DARK, strict=True))},
+    **{f"t{i}": pair for i, pair in enumerate(zip(SERIES_TEXT, SERIES_TEXT_DARK, strict=True))},
+}
+LIGHT = MappingProxyType({name: light for name, (light, _) in _PAIRS.items()})
+DARK = MappingProxyType({name: dark for name, (_, dark) in _PAIRS.items()})
+INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS, PAPER, NON_PRIVATE, WARN, _, FLAG = (LIGHT[name] for name in _PLAIN)
 BY_HEX = MappingProxyType({color: name for name, color in LIGHT.items()})
 
 

@@ -7,35 +7,16 @@ import pandas as pd
 
 from data.dataset import Column, Dataset, Source
 
-_RATE_MARRIAGE = (
-    "the codebook: 1 very poor to 5 very good; center and scale: the middle and a quarter of that range"
-)
-_AGE = (
-    "the codebook's classes: 17.5 for under 20 to 42 for 40 or more; center and scale: the middle and "
-    "a quarter of that range, rounded"
-)
-_YRS_MARRIED = (
-    "the codebook's classes: 0.5 for under a year to 23 for more than 20; center and scale: the middle "
-    "and a quarter of that range, rounded"
-)
-_CHILDREN = (
-    "the codebook's classes: 0 to 5.5 for five or more; center and scale: the middle and a quarter of "
-    "that range"
-)
-_RELIGIOUS = "the codebook: 1 not to 4 strongly; center and scale: the middle and a quarter of that range"
-_EDUC = (
-    "the codebook: 9 grade school to 20 advanced degree; center and scale: the middle and a quarter of "
-    "that range"
-)
-_OCCUPATION = (
-    "the codebook: 1 student to 6 professional with advanced degree; center and scale: the middle and "
-    "a quarter of that range"
-)
-_OCCUPATION_HUSB = "the codebook: as of occupation; center and scale: the middle and a quarter of that range"
-_AFFAIR = (
-    "1 where the codebook's time spent in affairs is above 0; center and scale: the middle and a "
-    "quarter of that range"
-)
+_MIDDLE = "center and scale: the middle and a quarter of that range"
+_RATE_MARRIAGE = f"the codebook: 1 very poor to 5 very good; {_MIDDLE}"
+_AGE = f"the codebook's classes: 17.5 for under 20 to 42 for 40 or more; {_MIDDLE}, rounded"
+_YRS_MARRIED = f"the codebook's classes: 0.5 for under a year to 23 for more than 20; {_MIDDLE}, rounded"
+_CHILDREN = f"the codebook's classes: 0 to 5.5 for five or more; {_MIDDLE}"
+_RELIGIOUS = f"the codebook: 1 not to 4 strongly; {_MIDDLE}"
+_EDUC = f"the codebook: 9 grade school to 20 advanced degree; {_MIDDLE}"
+_OCCUPATION = f"the codebook: 1 student to 6 professional with advanced degree; {_MIDDLE}"
+_OCCUPATION_HUSB = f"the codebook: as of occupation; {_MIDDLE}"
+_AFFAIR = f"1 where the codebook's time spent in affairs is above 0; {_MIDDLE}"
 
 DATASET = Dataset(
     name="fair",

@@ -10,18 +10,14 @@ from data.dataset import Column, Dataset, Source
 from data.formats.archives import read_delimited, read_member
 
 _GEOGRAPHY = "geography: California's extent, rounded outwards"
-_HOUSING_MEDIAN_AGE = (
-    "by assumption, rounded from general knowledge of the 1990 Census (oldest class of building: 1939 "
-    "or earlier); not computed from these rows"
-)
-_ASSUMED = "by assumption, rounded from general knowledge of the 1990 Census; not computed from these rows"
+_CENSUS = "by assumption, rounded from general knowledge of the 1990 Census"
+_ASSUMED = f"{_CENSUS}; not computed from these rows"
+_HOUSING_MEDIAN_AGE = f"{_CENSUS} (oldest class of building: 1939 or earlier); not computed from these rows"
 _MEDIAN_INCOME = (
-    "bounds: the Census records median incomes above 150,000 dollars as 150,001; center and scale by "
-    "assumption, rounded from general knowledge of the 1990 Census; not computed from these rows"
+    "bounds: the Census records median incomes above 150,000 dollars as 150,001; center and scale " + _ASSUMED
 )
 _MEDIAN_HOUSE_VALUE = (
-    "bounds: the Census records median values above 500,000 dollars as 500,001; center and scale by "
-    "assumption, rounded from general knowledge of the 1990 Census; not computed from these rows"
+    "bounds: the Census records median values above 500,000 dollars as 500,001; center and scale " + _ASSUMED
 )
 
 DATASET = Dataset(

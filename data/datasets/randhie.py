@@ -7,29 +7,25 @@ import pandas as pd
 
 from data.dataset import Column, Dataset, Source
 
+_ASSUMED = "by assumption, rounded from general knowledge; not computed from these rows"
+_QUARTER = "center and scale: the middle and a quarter of that range"
+_HALF = "center and scale: the middle and half of that range"
 _MDVIS = (
-    "bounds: the codebook counts outpatient visits in a year, and we assume at most one a day; center "
-    "and scale by assumption, rounded from general knowledge; not computed from these rows"
+    "bounds: the codebook counts outpatient visits in a year, and we assume at most one a day; "
+    f"center and scale {_ASSUMED}"
 )
-_LNCOINS = (
-    "the codebook: ln(coinsurance + 1), coinsurance from 0 to 100 per cent; center and scale: the "
-    "middle and a quarter of that range"
-)
-_BINARY = "the codebook: 1 or 0; center and scale: the middle and half of that range"
+_LNCOINS = f"the codebook: ln(coinsurance + 1), coinsurance from 0 to 100 per cent; {_QUARTER}"
+_BINARY = f"the codebook: 1 or 0; {_HALF}"
 _LPI = (
     "the codebook: ln(max(1, annual participation incentive)), which we assume to be below 10,000 "
-    "dollars; center and scale: the middle and a quarter of that range"
+    f"dollars; {_QUARTER}"
 )
 _FMDE = (
     "the codebook: ln(max(1, maximum expenditure / share paid)); the experiment's design: at most "
-    "1,000 dollars, a share of at least a quarter; center and scale: the middle and a quarter of that "
-    "range"
+    f"1,000 dollars, a share of at least a quarter; {_QUARTER}"
 )
-_PHYSLM = "the codebook: 1 if limited, 0 if not; center and scale: the middle and half of that range"
-_DISEA = (
-    "the codebook gives no range; bounds, center and scale by assumption, rounded from general "
-    "knowledge; not computed from these rows"
-)
+_PHYSLM = f"the codebook: 1 if limited, 0 if not; {_HALF}"
+_DISEA = f"the codebook gives no range; bounds, center and scale {_ASSUMED}"
 
 DATASET = Dataset(
     name="randhie",

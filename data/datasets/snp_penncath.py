@@ -11,6 +11,11 @@ from data.errors import CorruptSource
 from data.formats.cohort import Cohort, hardy_weinberg, label_people
 from data.formats.plink import companion, open_plink, read_bytes
 
+_COMPANIONS = {
+    "bim": ("lite.bim.gz", "23c41eecba1ba6406adf9fdd56077a6a0a0619dd669ee989a0f9f5cbd0609a2c"),
+    "fam": ("lite.fam.gz", "1d42719c4e16c128aef9134e4abafd0698641b08237f3580547bc13eb6bd4ba1"),
+    "clinical": ("clinical.csv", "473b66b7a96eab7e8fa1d6cc0f1c37847fb26bd734b22d87159865cc1f8b0565"),
+}
 DATASET = Dataset(
     name="snp_penncath",
     kind="genotypes",
@@ -36,28 +41,11 @@ DATASET = Dataset(
             layout="plink1",
             sha256="934ba0bc4590104d93ae252f935d62b387d82f98c6ed07dd5afc05fbea0cb8da",
             note="Distributed with the R package plmmr (inst/extdata); no address is verified here.",
-            companions=(
+            companions=tuple(
                 Source(
-                    file="snp/penncath_lite.bim.gz",
-                    url="",
-                    layout="bim",
-                    sha256="23c41eecba1ba6406adf9fdd56077a6a0a0619dd669ee989a0f9f5cbd0609a2c",
-                    note="With the bed file.",
-                ),
-                Source(
-                    file="snp/penncath_lite.fam.gz",
-                    url="",
-                    layout="fam",
-                    sha256="1d42719c4e16c128aef9134e4abafd0698641b08237f3580547bc13eb6bd4ba1",
-                    note="With the bed file.",
-                ),
-                Source(
-                    file="snp/penncath_clinical.csv",
-                    url="",
-                    layout="clinical",
-                    sha256="473b66b7a96eab7e8fa1d6cc0f1c37847fb26bd734b22d87159865cc1f8b0565",
-                    note="With the bed file.",
-                ),
+                    file=f"snp/penncath_{file}", url="", layout=part, sha256=sha256, note="With the bed file."
+                )
+                for part, (file, sha256) in _COMPANIONS.items()
             ),
         ),
     ),

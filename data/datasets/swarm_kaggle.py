@@ -1,10 +1,7 @@
 """Swarm behavior, the copy on Kaggle: related to the UCI data, and not the same; and a stand-in."""
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import BinaryIO
 
 from data.dataset import Source
 from data.datasets import swarm
@@ -34,12 +31,6 @@ DATASET = replace(
     ),
 )
 
-
-def open_csv(path: Path) -> AbstractContextManager[BinaryIO]:
-    """Open the bare file."""
-    return open(path, "rb")
-
-
-PARSERS = {"csv": open_csv}
+PARSERS = {"csv": partial(open, mode="rb")}
 FRAMES_PER_SIMULATION = FRAMES
 stand_in = partial(simulate, label="flocking")

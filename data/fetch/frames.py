@@ -24,9 +24,10 @@ from data import datasets
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource
 from data.fetch.raw_files import RawFile
+from data.fetch.tables import require_few_dropped, require_none_outside
 from data.formats.archives import LINE_BYTES, damaged, read_line
 from data.store.folders import atomic_write
-from data.store.references import MAX_DROPPED_FRACTION, FramesRef, Repair, describe
+from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
@@ -111,25 +112,14 @@ class _Checked:
 
     def finish(self, published: int) -> None:
         """Refuse a table that has too few frames, or values beyond their public bounds."""
-        name, dropped = self._dataset.name, self._dropped.total()
+        name = self._dataset.name
         if published and self.rows_read != published:
             raise CorruptSource(
                 f"{name}: the file has {self.rows_read:,} rows, {published:,} were published; "
                 "get the file again"
             )
-        if dropped > MAX_DROPPED_FRACTION * self.rows_read:
-            raise CorruptSource(
-                f"{name}: {dropped:,} of {self.rows_read:,} rows are unusable "
-                f"({describe(self.repairs())}), at most {MAX_DROPPED_FRACTION:.0%} may be dropped; "
-                "get the file again"
-            )
-        if self._outside.any():
-            faults = ", ".join(
-                f"{column.name} outside its public bounds in {count:,} entries"
-                for column, count in zip(self._dataset.columns, self._outside, strict=True)
-                if count
-            )
-            raise CorruptSource(f"{name}: {faults}; get the file again or mend the bounds in the registry")
+        require_few_dropped(name, self.repairs(), self.rows_read)
+        require_none_outside(self._dataset, self._outside, "entries")
 
     def repairs(self) -> tuple[Repair, ...]:
         return tuple(Repair(reason, count) for reason, count in self._dropped.items())

@@ -1,8 +1,8 @@
 """A table of numbers in the store: typed, checked and written; every fault counted, no value shown."""
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from data import datasets
 from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
+from data.formats.canonical import canonical_cells
 from data.store.folders import atomic_write
 from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe
 
@@ -87,60 +88,54 @@ def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Re
                 usable &= ~rows
         numbers[column.name] = values
 
-    dropped = sum(repair.count for repair in repairs)
-    if dropped > MAX_DROPPED_FRACTION * len(frame):
-        raise CorruptSource(
-            f"{dataset.name}: {dropped:,} of {len(frame):,} rows are unusable ({describe(repairs)}), "
-            f"at most {MAX_DROPPED_FRACTION:.0%} may be dropped; get the file again"
-        )
+    require_few_dropped(dataset.name, repairs, len(frame))
     table = pd.DataFrame({c.name: numbers[c.name][usable].astype(c.dtype) for c in dataset.columns})
     return table, tuple(repairs)
 
 
 def _numbers_and_faults(
-    values: "pd.Series[Any]",
+    values: pd.Series,
 ) -> tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.bool_]]]:
     """Read a column as floating-point numbers, exactly, and say which rows have what fault."""
-    text = np.zeros(len(values), dtype=bool)
-    if pd.api.types.is_bool_dtype(values):
-        numbers, text = np.full(len(values), np.nan), ~text
-    elif pd.api.types.is_numeric_dtype(values):
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        cells = values.to_numpy(dtype=object).copy()
-        cells[values.isna().to_numpy(dtype=bool)] = np.nan
-        try:
-            numbers = cells.astype(np.float64)
-        except (TypeError, ValueError):
-            parsed = [_number_or_none(cell) for cell in cells]
-            text = np.array([number is None for number in parsed])
-            numbers = np.array([np.nan if number is None else number for number in parsed])
-    return numbers, {
-        "text in number column": text,
-        "blank or NaN in column": np.isnan(numbers) & ~text,
-        "infinity in column": np.isinf(numbers),
+    if values.dtype == object:  # numbers among text
+        values = values.astype("string")
+    cells = canonical_cells(pa.array(values, from_pandas=True))
+    return cells.numbers, {
+        "text in number column": cells.texts >= 0,
+        "blank or NaN in column": cells.missing,
+        "infinity in column": np.isinf(cells.numbers),
     }
-
-
-def _number_or_none(cell: Any) -> float | None:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return None
 
 
 def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
     """Refuse values outside the public bounds; the message names columns and counts, never a value."""
-    outside = {
-        column.name: int((~table[column.name].between(column.lower, column.upper)).sum())
-        for column in dataset.columns
-    }
-    faults = [
-        f"{name} outside its public bounds in {count:,} rows" for name, count in outside.items() if count
-    ]
+    require_none_outside(
+        dataset,
+        [(~table[column.name].between(column.lower, column.upper)).sum() for column in dataset.columns],
+        "rows",
+    )
+
+
+def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> None:
+    """Refuse a table with values outside the public bounds, given how many there are in each column."""
+    faults = ", ".join(
+        f"{column.name} outside its public bounds in {count:,} {what}"
+        for column, count in zip(dataset.columns, counts, strict=True)
+        if count
+    )
     if faults:
         raise CorruptSource(
-            f"{dataset.name}: {', '.join(faults)}; get the file again or mend the bounds in the registry"
+            f"{dataset.name}: {faults}; get the file again or mend the bounds in the registry"
+        )
+
+
+def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) -> None:
+    """Refuse a table of which too many rows were dropped: it is not the published one."""
+    dropped = sum(repair.count for repair in repairs)
+    if dropped > MAX_DROPPED_FRACTION * rows_read:
+        raise CorruptSource(
+            f"{name}: {dropped:,} of {rows_read:,} rows are unusable ({describe(repairs)}), "
+            f"at most {MAX_DROPPED_FRACTION:.0%} may be dropped; get the file again"
         )
 
 

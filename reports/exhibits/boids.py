@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -20,83 +19,39 @@ _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
 
 
-@dataclass(frozen=True)
-class FilmFrame:
-    """A frame of a simulated flock: its label, its number, and place and velocity per boid."""
-
-    label: int
-    frame: int
-    x: Sequence[float]
-    y: Sequence[float]
-    x_velocity: Sequence[float]
-    y_velocity: Sequence[float]
-
-
-@dataclass(frozen=True)
-class SummaryRow:
-    """Mean, standard deviation, minimum, quartiles and maximum of a column, as published and simulated."""
-
-    column: str
-    published: Sequence[float]
-    simulated: Sequence[float]
-
-
-@dataclass(frozen=True)
-class Flock:
-    """Content of the exhibits of a flock.
-
-    Attributes
-    ----------
-    features : sequence of str
-        What is known of a boid; columns are ``<feature><boid>``.
-    n_boids : int
-    selected : mapping
-        Cell → column → in how many repetitions it has a coefficient.
-    film : sequence of FilmFrame
-    summary : sequence of SummaryRow
-        A stand-in beside published numbers, from `summary_source`.
-    """
-
-    features: Sequence[str]
-    n_boids: int
-    selected: Mapping[str, Mapping[str, int]]
-    film: Sequence[FilmFrame]
-    summary: Sequence[SummaryRow]
-    summary_source: str
-
-    @classmethod
-    def from_content(cls, content: Mapping[str, Any]) -> Flock:
-        film = [FilmFrame(**frame) for frame in content["film"]]
-        return cls(**{**content, "film": film, "summary": [SummaryRow(**row) for row in content["summary"]]})
-
-
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
-    """Return the exhibits of a flock."""
-    flock, where = Flock.from_content(content), view.headline
+    """Return the exhibits of a flock.
+
+    ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``, and ``n_boids``;
+    ``selected``: cell → column → in how many repetitions it has a coefficient; ``film``: label, number,
+    places and velocities of the boids of each frame; and ``summary``: columns of a stand-in next to what
+    ``summary_source`` publishes of them.
+    """
+    where = view.headline
     if where is None:
         return ()
-    shown = (_selection(view, flock, where), _film(view, flock), _compared(flock))
+    shown = (_selection(view, content, where), _film(view, content["film"]), _compared(content))
     return tuple(item for item in shown if item is not None)
 
 
-def _selection(view: View, flock: Flock, where: Setting) -> ReportSection | None:
+def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> ReportSection | None:
     x = view.headline_size
     panels = []
     for series in view.series(where):
         point = None if x is None else series.at(x)
-        if point is not None and flock.selected.get(point.cell) and point.n_ok:
-            panels.append((series, flock.selected[point.cell], point.n_ok))
+        if point is not None and flock["selected"].get(point.cell) and point.n_ok:
+            panels.append((series, flock["selected"][point.cell], point.n_ok))
     panels = panels[:_MOST_PANELS]
     if not panels or x is None:
         return None
-    text = " ".join(_selected_words(flock, *panel) for panel in panels)
+    text = " ".join(_selected_words(*panel) for panel in panels)
     alt = f"Which features of which boids are selected at {view.page.x_symbol} = {setting(x)}. {text}"
     figure = _selection_figure(flock, panels)
     shown = picture(figure, "selected", alt, view.page.dataset.data_source)
     return ReportSection("Which boids and features are selected", text, shown)
 
 
-def _selected_words(flock: Flock, series: Series, counts: Mapping[str, int], repetitions: int) -> str:
+def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int) -> str:
     by_feature: dict[str, int] = {}
     for column, count in counts.items():
         feature = re.sub(r"\d+$", "", column)
@@ -108,27 +63,27 @@ def _selected_words(flock: Flock, series: Series, counts: Mapping[str, int], rep
     return f"{series.label}: {named} of what is selected; {stable} features in every repetition."
 
 
-def _film(view: View, flock: Flock) -> ReportSection | None:
-    if not flock.film:
+def _film(view: View, film: Sequence[Mapping[str, Any]]) -> ReportSection | None:
+    if not film:
         return None
     text = (
         "The first simulation that is labeled as a flock, and the first that is not: frames of 200 boids, "
         "each a line as long as five of its steps. These are simulated; real frames are never shown."
     )
-    shown = picture(_film_figure(flock), "film", text, view.page.dataset.data_source)
+    shown = picture(_film_figure(film), "film", text, view.page.dataset.data_source)
     return ReportSection("What the flock looks like", text, shown)
 
 
-def _compared(flock: Flock) -> ReportSection | None:
-    if not flock.summary:
+def _compared(flock: Mapping[str, Any]) -> ReportSection | None:
+    if not flock["summary"]:
         return None
     rows = []
-    for row in flock.summary:
-        rows.append((row.column, "published", *map(_plain, row.published)))
-        rows.append(("", "simulated", *map(_plain, row.simulated)))
+    for row in flock["summary"]:
+        rows.append((row["column"], "published", *map(_plain, row["published"])))
+        rows.append(("", "simulated", *map(_plain, row["simulated"])))
     text = (
         "The stand-in beside what is published of the copy on Kaggle, a related file: "
-        f"{flock.summary_source}. The simulation was adjusted to come near these numbers, so that "
+        f"{flock['summary_source']}. The simulation was adjusted to come near these numbers, so that "
         "agreement is no evidence."
     )
     heading = "How near the stand-in comes to what is published"
@@ -139,17 +94,19 @@ def _plain(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _selection_figure(flock: Flock, panels: list[tuple[Series, Mapping[str, int], int]]) -> Drawing:
+def _selection_figure(
+    flock: Mapping[str, Any], panels: list[tuple[Series, Mapping[str, int], int]]
+) -> Drawing:
     """Draw (series, counts by column, repetitions) as a grid of features and boids each."""
     drawn = []
-    boids = alt.Scale(domain=(0, flock.n_boids + 1), nice=False)
-    features = alt.Scale(domain=list(flock.features))
+    boids = alt.Scale(domain=(0, flock["n_boids"] + 1), nice=False)
+    features = alt.Scale(domain=list(flock["features"]))
     shades = alt.Scale(domain=(0, 1), range=(0.15, 1))
     for series, counts, repetitions in panels:
         rows = []
         for column, count in counts.items():
             match = re.fullmatch(r"(\D+)(\d+)", column)
-            if match is not None and match[1] in flock.features:  # not the intercept
+            if match is not None and match[1] in flock["features"]:  # not the intercept
                 rows.append({"boid": int(match[2]), "feature": match[1], "share": count / repetitions})
         last = series is panels[-1][0]
         title = "boid; the darker, the more repetitions selected it" if last else None
@@ -163,28 +120,28 @@ def _selection_figure(flock: Flock, panels: list[tuple[Series, Mapping[str, int]
             )
             .properties(
                 width=840,
-                height=11 * len(flock.features),
+                height=11 * len(flock["features"]),
                 title=alt.TitleParams(series.brief, color=series.look.ink, fontWeight="normal"),
             )
         )
     return alt.vconcat(*drawn, spacing=10)
 
 
-def _film_figure(flock: Flock) -> Drawing:
+def _film_figure(film: Sequence[Mapping[str, Any]]) -> Drawing:
     """Draw a strip of frames per label."""
-    labels = list(dict.fromkeys(frame.label for frame in flock.film))
-    strips = [[frame for frame in flock.film if frame.label == label] for label in labels]
+    labels = list(dict.fromkeys(frame["label"] for frame in film))
+    strips = [[frame for frame in film if frame["label"] == label] for label in labels]
     wide = 900 / max(map(len, strips)) - 20
     return alt.vconcat(*(alt.hconcat(*(_frame(frame, wide) for frame in strip)) for strip in strips))
 
 
-def _frame(frame: FilmFrame, wide: float) -> Drawing:
-    moves = zip(frame.x, frame.y, frame.x_velocity, frame.y_velocity, strict=True)
+def _frame(frame: Mapping[str, Any], wide: float) -> Drawing:
+    moves = zip(*(frame[name] for name in ("x", "y", "x_velocity", "y_velocity")), strict=True)
     rows = [{"x": x - 5 * u, "y": y - 5 * v, "x2": x, "y2": y} for x, y, u, v in moves]
     ends = {
         name: alt.Scale(domain=(-half, half), nice=False) for name, half in zip("xy", _EXTENT, strict=True)
     }
-    caption = f"{'' if frame.label else 'not '}labeled as a flock, frame {frame.frame}"
+    caption = f"{'' if frame['label'] else 'not '}labeled as a flock, frame {frame['frame']}"
     return (
         alt.Chart(alt.InlineData(values=tuple(rows)))
         .mark_rule(color=palette.SERIES[1], clip=True, strokeCap="round", strokeWidth=1.1)

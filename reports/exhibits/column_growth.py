@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -18,34 +17,27 @@ from reports.palette import look
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 
 
-@dataclass(frozen=True)
-class GrowthLine:
-    """One estimator's errors: (d, mean, standard error) by growing d, and their slope."""
-
-    label: str
-    order: int
-    points: list[tuple[float, float, float]]
-    slope: tuple[float, float]
-
-
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a picture and a table of errors against d; nothing where fewer than three d were run."""
     rows = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] != "none")]
-    lines: list[GrowthLine] = []
+    lines: list[Line] = []
+    slopes: list[str] = []
     for (name, _, form, *where), group in rows.groupby(_ALIKE, sort=True):
         ordered = group.sort_values("d")
         points = list(zip(*(ordered[c].astype(float) for c in ("d", "mean", "se")), strict=True))
         slope = fitted_slope(points)
         if slope is not None:
             info = view.page.estimator(str(name))
-            lines.append(GrowthLine(f"{info.title} {form}".strip(), info.order, points, slope))
+            ends = [(d, value) for d, value, _ in points]
+            lines.append(Line(f"{info.title} {form}".strip(), ends, look("private", info.order)))
+            slopes.append(slope_text(slope))
             at = where
     if not lines:
         return ()
-    columns = sorted({int(d) for line in lines for d, _, _ in line.points})
+    columns = sorted({int(d) for line in lines for d, _ in line.points})
     table = tuple(
-        (line.label, *(num(value) for _, value, _ in line.points), slope_text(line.slope))
-        for line in lines
+        (line.label, *(num(value) for _, value in line.points), slope)
+        for line, slope in zip(lines, slopes, strict=True)
         if len(line.points) == len(columns)
     )
     text = (
@@ -58,8 +50,8 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return (ReportSection(heading, text, shown, ("", *(f"d = {d}" for d in columns), "slope"), table, 1),)
 
 
-def _figure(lines: list[GrowthLine], columns: list[int]) -> Drawing:
-    values = [v for line in lines for _, v, _ in line.points]
+def _figure(lines: list[Line], columns: list[int]) -> Drawing:
+    values = [v for line in lines for _, v in line.points]
     frame = Frame(
         x_title="number of columns d",
         y_title="largest error of a coefficient",
@@ -69,6 +61,4 @@ def _figure(lines: list[GrowthLine], columns: list[int]) -> Drawing:
         width=420,
         height=280,
     )
-    return line_chart(
-        [Line(line.label, [p[:2] for p in line.points], look("private", line.order)) for line in lines], frame
-    )
+    return line_chart(lines, frame)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 import altair as alt
@@ -21,39 +21,20 @@ _MOST_PANELS = 5  # beside the truth
 _MOST_POINTS = 2000  # of an answer that are drawn: its largest entries
 
 
-@dataclass(frozen=True)
-class Genome:
-    """A comparison of genotypes, SNP by SNP.
-
-    Attributes
-    ----------
-    chromosomes, positions : sequence of str, of int
-        Where each SNP lies.
-    truth : sequence of float
-        The differences among everybody.
-    s : int
-        How many of the largest are asked for.
-    estimates : mapping of str to sequence of float
-        Cell → its answer in the first repetition.
-    """
-
-    chromosomes: Sequence[str]
-    positions: Sequence[int]
-    truth: Sequence[float]
-    s: int
-    estimates: Mapping[str, Sequence[float]]
-
-
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
-    """Return a map of one release and a table of recalls."""
-    genome, where = Genome(**content), view.headline
+    """Return a map of one release and a table of recalls.
+
+    ``content`` has the ``chromosomes`` and ``positions`` of the SNPs; ``truth``, the differences among
+    everybody; ``s``, how many of the largest are asked for; and ``estimates``: cell → its first answer.
+    """
+    genome, where = SimpleNamespace(**content), view.headline
     if where is None:
         return ()
     shown = (_map(view, genome, where), _recalls(view, summary, genome, where))
     return tuple(item for item in shown if item is not None)
 
 
-def _map(view: View, genome: Genome, where: Setting) -> ReportSection | None:
+def _map(view: View, genome: SimpleNamespace, where: Setting) -> ReportSection | None:
     x = view.headline_size
     found: list[tuple[Series, float, np.ndarray]] = []
     for series in view.series(where):
@@ -79,7 +60,9 @@ def _map(view: View, genome: Genome, where: Setting) -> ReportSection | None:
     return ReportSection("Where on the genome", text, shown)
 
 
-def _map_figure(genome: Genome, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]) -> Drawing:
+def _map_figure(
+    genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]
+) -> Drawing:
     rows = [("Everybody, without privacy", truth, palette.INK, palette.INK)]
     rows += [(s.brief, answer, s.look.color, s.look.ink) for s, answer in panels]
     order = np.lexsort((genome.positions, [_rank(name) for name in genome.chromosomes]))
@@ -123,7 +106,9 @@ def _map_figure(genome: Genome, truth: np.ndarray, panels: list[tuple[Series, np
     return alt.vconcat(*strips, spacing=8)
 
 
-def _recalls(view: View, summary: pd.DataFrame, genome: Genome, where: Setting) -> ReportSection | None:
+def _recalls(
+    view: View, summary: pd.DataFrame, genome: SimpleNamespace, where: Setting
+) -> ReportSection | None:
     recalls = summary[summary["metric"] == RECALL].set_index("cell")["mean"]
     series = [one for one in view.series(where) if one.role != "zero"]
     sizes = sorted({p.x for one in series for p in one.points})

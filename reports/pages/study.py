@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -108,7 +107,7 @@ def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
         "lineage": lineage(view),
         "budgets": [budget_bar(page, part) for part in page.budgets if len(part.parts) > 1],
         "whole": [
-            f"{budget_bar(page, part).name}: all of it on one kind of release ({part.parts[0][0]})."
+            f"{budget_bar(page, part)['name']}: all of it on one kind of release ({part.parts[0][0]})."
             for part in page.budgets
             if len(part.parts) == 1
         ],
@@ -159,16 +158,6 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
     return [*steps, ("This page", [when(manifest.get("finished", "")), commit])]
 
 
-@dataclass(frozen=True)
-class PrivacyPromise:
-    """Estimators that make the same promise: whom it protects, and against which change."""
-
-    estimators: tuple[str, ...]
-    model: str
-    unit: str
-    neighbors: str
-
-
 _MODELS = {
     "central": "central: a trusted curator sees the data and releases the noisy answer",
     "local": "local: every person adds noise before anyone sees their data",
@@ -176,37 +165,34 @@ _MODELS = {
 }
 
 
-def guarantees(page: StudyPage) -> tuple[PrivacyPromise, ...]:
-    """Group the private estimators by the promise they make."""
+def guarantees(page: StudyPage) -> list[dict[str, Any]]:
+    """Group the private estimators by the promise they make: whom it protects, and against which change."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for info in sorted(page.estimators, key=lambda e: (e.order, e.name)):
         if info.privacy_model not in {"none", ""}:
             grouped.setdefault((info.privacy_model, info.unit, info.neighbors), []).append(info.label)
     data = page.dataset
     whose = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
-    return tuple(
-        PrivacyPromise(tuple(names), _MODELS.get(model, model), unit + whose, neighbors)
+    return [
+        {
+            "estimators": names,
+            "model": _MODELS.get(model, model),
+            "unit": unit + whose,
+            "neighbors": neighbors,
+        }
         for (model, unit, neighbors), names in grouped.items()
-    )
+    ]
 
 
-@dataclass(frozen=True)
-class BudgetBar:
-    """A stacked bar: (label, share, opacity) parts that sum to one."""
-
-    name: str
-    slot: int
-    parts: tuple[tuple[str, float, float], ...]
-
-
-def budget_bar(page: StudyPage, part: BudgetPart) -> BudgetBar:
-    """Return the bar of an estimator's budget, its parts ever lighter."""
+def budget_bar(page: StudyPage, part: BudgetPart) -> dict[str, Any]:
+    """Return the bar of an estimator's budget: (label, share, opacity) of its parts, ever lighter."""
     info, steps = page.estimator(part.estimator), max(1, len(part.parts) - 1)
     total = sum(share for _, share in part.parts) or 1.0
     parts = [
         (label, share / total, round(1 - 0.72 * i / steps, 3)) for i, (label, share) in enumerate(part.parts)
     ]
-    return BudgetBar(f"{info.label} ({part.form})" if part.form else info.label, info.order, tuple(parts))
+    name = f"{info.label} ({part.form})" if part.form else info.label
+    return {"name": name, "slot": info.order, "parts": parts}
 
 
 def _run_line(view: View) -> str:

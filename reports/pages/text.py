@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -14,7 +13,7 @@ from markupsafe import Markup, escape
 
 from reports import palette
 from reports.charts.picture import Picture, inline
-from reports.numbers import num, short, words
+from reports.numbers import short, words
 
 _SCRIPTS = "<!-- scripts -->"
 
@@ -89,11 +88,6 @@ def _environment(form: str) -> Environment:
 
 def _figure(picture: Picture, prefix: str) -> Markup:
     return Markup(inline(picture.svg, prefix))
-
-
-def known(value: float) -> str:
-    """Write a number, or that it is not known."""
-    return num(value) if math.isfinite(value) else "not known"
 
 
 def markdown_text(text: object) -> str:

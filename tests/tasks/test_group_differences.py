@@ -1,6 +1,7 @@
 """Differences of two groups: recall, and the map of one release."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,6 @@ import pytest
 
 from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
-from reports.exhibits.genome import Genome
 from tasks.problems.abilities import HeadlineRun
 from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
 from tasks.run.block import compute_block
@@ -65,7 +65,7 @@ def mapped(block, design, folder):
         table=None, design=folder / "design.npz", replicates=block.replicates, cells=block.cells, selected={}
     )
     (content,) = json.loads(json.dumps(block.problem.exhibits(run))).values()
-    return Genome(**content)
+    return SimpleNamespace(**content)
 
 
 def test_the_map_shows_the_very_release_of_the_first_repetition(block, tmp_path):
