@@ -117,24 +117,12 @@ def _check_bed(bed: Path, bim: Path, fam: Path, n_people: int, n_snps: int) -> N
         )
     if start[2:3] != SNP_MAJOR:
         raise CorruptSource(f"{bed.name} is neither SNP-major nor sample-major; get it again")
-    per_snp = -(-n_people // 4)
-    if size == 3 + n_snps * per_snp:
-        return
-    if (size - 3) % per_snp == 0:
+    needed = 3 + n_snps * -(-n_people // 4)
+    if size != needed:
         raise CorruptSource(
-            f"{bed.name} holds {(size - 3) // per_snp:,} SNPs for the {n_people:,} people of {fam.name}, but "
-            f"{bim.name} lists {n_snps:,}: it is truncated or of another set; get the three files again"
+            f"{bed.name} has {size:,} bytes, but the {n_people:,} people of {fam.name} and the {n_snps:,} SNPs "
+            f"of {bim.name} need {needed:,}: one is truncated or of another set; get the three files again"
         )
-    if size > 3 and (size - 3) % n_snps == 0:
-        people = 4 * (size - 3) // n_snps
-        raise CorruptSource(
-            f"{bed.name} holds {people - 3:,} to {people:,} people for the {n_snps:,} SNPs of {bim.name}, "
-            f"but {fam.name} lists {n_people:,}: they are of different sets; get the three files again"
-        )
-    raise CorruptSource(
-        f"{bed.name} has {size:,} bytes, but {n_people:,} people and {n_snps:,} SNPs need "
-        f"{3 + n_snps * per_snp:,}: it is truncated or of another set; get the three files again"
-    )
 
 
 def _start_and_size(path: Path) -> tuple[bytes, int]:

@@ -18,22 +18,9 @@ import dpalgos
 from flows.studies.find_study import find_study
 
 FILE = Path(__file__).resolve().parents[1] / "evidence.csv"
-COLUMNS = [
-    *(
-        "study",
-        "panel",
-        "dataset",
-        "data_source",
-        "estimator",
-        "form",
-        "epsilon",
-        "delta_rule",
-        "n",
-        "d",
-        "s",
-    ),
-    *("mean", "se", "n_ok", "n_failed", "profile", "replicates", "commit", "started"),
-]
+_ROW = "study panel dataset data_source estimator form epsilon delta_rule n d s mean se n_ok n_failed"
+_RUN = ["profile", "replicates", "commit", "started"]
+COLUMNS = [*_ROW.split(), *_RUN]
 # The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
     "A linear regression": ("regressions", None),
@@ -63,7 +50,7 @@ def collect(reports: Path) -> pd.DataFrame:
                     f"{study} is a smoke run, which is no evidence; run it with --profile standard"
                 )
             rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
-            found.append(_headline(rows).assign(**{key: manifest[key] for key in COLUMNS[-4:]}))
+            found.append(_headline(rows).assign(**{key: manifest[key] for key in _RUN}))
     before = pd.read_csv(FILE, dtype={"form": str})
     kept = before[~before.study.isin({study for rows in found for study in rows.study})]
     return pd.concat([kept, *found])[COLUMNS].sort_values(COLUMNS[:9])

@@ -72,12 +72,6 @@ def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
     assert (raw.origin, raw.companions) == ("stand-in", ())
 
 
-def test_a_wrong_companion_is_refused(tmp_path):
-    mirror = mirrored(tmp_path, *PAYLOADS, bim=b"other")
-    with pytest.raises(CorruptSource, match=r"x\.bim holds another file"):
-        fetch_or_stand_in(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
-
-
 def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog):
     dataset = set_of(web)
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
@@ -88,17 +82,6 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
     assert contents(again) == PAYLOADS
     assert web.asked == ["/fam"]
     assert "thrown away and fetched again" in caplog.text
-
-
-def test_no_official_address_is_said_and_nothing_is_asked(tmp_path, web):
-    with pytest.raises(
-        Unreachable, match="no official address; put the files into DPCOST_DATA_MIRROR"
-    ) as caught:
-        fetch(set_of(urls=False), home=tmp_path, mirror=None, offline=False)
-    assert not caught.value.transient
-    assert "\n" not in str(caught.value)
-    assert len(caught.value.reasons) == 2
-    assert web.asked == []
 
 
 def test_a_record_survives_the_way_between_two_tasks(tmp_path):

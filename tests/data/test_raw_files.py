@@ -1,7 +1,5 @@
 import errno
 import gzip
-import logging
-import os
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +10,6 @@ import pytest
 from data.dataset import Dataset
 from data.errors import CorruptSource, DataError, StoreError, Unreachable
 from data.fetch.raw_files import RawFile, fetch, fetch_or_stand_in, mirror_from_environment
-from data.store import folders as store
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
 
@@ -60,16 +57,6 @@ def test_a_second_source_serves_when_the_first_does_not(tmp_path, small, web):
     assert raw.source_url.endswith("/data")
 
 
-def test_a_checksum_known_in_part_is_enough_to_fetch(tmp_path, small, web):
-    dataset, payload = small()
-    source = dataset.sources[0]
-    sha256 = source.sha256
-    partial = replace(source, sha256="", sha256_begins=sha256[:8], sha256_ends=sha256[-6:])
-    dataset = replace(dataset, sources=(partial,), table_sha256="0" * 64)
-    raw = fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path, payload), offline=True)
-    assert raw.sha256 == sha256
-
-
 def test_offline_never_asks_the_network(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload))
@@ -81,18 +68,6 @@ def test_offline_never_asks_the_network(tmp_path, small, web):
         "DPCOST_DATA_MIRROR is not set",
         f"{web.address}/data: not asked, because of --offline",
     )
-
-
-def test_a_damaged_stored_copy_is_replaced_with_a_warning(tmp_path, small, caplog):
-    dataset, payload = small()
-    mirror = mirrored(tmp_path, payload)
-    raw = fetch(dataset, home=tmp_path, mirror=mirror, offline=True)
-    Path(raw.path).write_bytes(payload[:-100])
-    with caplog.at_level(logging.WARNING):
-        again = fetch(dataset, home=tmp_path, mirror=mirror, offline=True)
-    assert again.origin == "mirror"
-    assert "thrown away and fetched again" in caplog.text
-    assert Path(again.path).read_bytes() == payload
 
 
 def test_a_damaged_stored_copy_and_no_other_place(tmp_path, small):
@@ -158,13 +133,6 @@ def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, small, build, 
             fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path / str(number), bomb), offline=True)
 
 
-def test_wrong_bytes_in_the_mirror_do_not_hide_the_official_file(tmp_path, small, web):
-    dataset, payload = small()
-    dataset = at(dataset, web.serve("/data", payload))
-    raw = fetch(dataset, home=tmp_path / "home", mirror=mirrored(tmp_path, b"junk"), offline=False)
-    assert raw.origin == "official"
-
-
 @pytest.mark.parametrize(
     ("status", "transient", "asked"), [(404, False, 1), (403, False, 1), (500, True, 3), (429, True, 3)]
 )
@@ -221,22 +189,6 @@ def test_progress_goes_to_standard_error_only(tmp_path, small, web, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "%" in err
-
-
-@pytest.mark.parametrize("place", ["mirror", "official"])
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
-def test_a_store_that_cannot_be_written(tmp_path, small, web, monkeypatch, place, number):
-    dataset, payload = small()
-    dataset = at(dataset, web.serve("/data", payload))
-    mirror = mirrored(tmp_path, payload) if place == "mirror" else None
-
-    def fail(descriptor):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(store.os, "fsync", fail)
-    with pytest.raises(StoreError, match="cannot write"):
-        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=False)
-    assert stored_files(tmp_path / "home") == []
 
 
 def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatch):

@@ -6,6 +6,7 @@ from test_browser import look
 from flows.studies.find_study import find_study, study_names
 from flows.studies.judging import COMMAND, judged
 from flows.studies.steps import RunOptions, StudySteps
+from tests.plain_tasks import PlainTasks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -28,22 +29,6 @@ return { same, requests: view.performance.getEntriesByType("resource").map((entr
 """
 
 
-class PlainTasks:
-    """Runs the tasks of a study as the functions that they are."""
-
-    def say(self, sentence):
-        pass
-
-    def bring(self, function, *arguments, again=False, **options):
-        return function(*arguments, **options)
-
-    def run(self, function, *arguments, again):
-        return function(*arguments)
-
-    def run_all(self, function, jobs, study=""):
-        return [function(*job.arguments) for job in jobs]
-
-
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     """A function that runs a study and returns the folder of all reports."""
@@ -59,6 +44,7 @@ def reports(tmp_path_factory):
         return folder
 
     with pytest.MonkeyPatch.context() as patch:
+        (folder / "home").mkdir()
         patch.setenv("DPCOST_HOME", str(folder / "home"))
         yield run
 

@@ -2,43 +2,30 @@
 
 import pytest
 
-from data.ledger import Fingerprint, Ledger, LedgerError, Request, Verdict
-
-REQUEST = Request("patients", Fingerprint("a" * 64, "b" * 64), "box_mean", {}, 0.5, 0.0)
+from data.ledger import LedgerError
 
 
-def fits(previous, new):
-    return Verdict(True, 0.0, 0.0)
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path)
-    ledger.open_dataset("patients", 1.0, 1e-6)
-    return ledger
-
-
-def test_an_answer_is_held_until_another_person_approves_it(ledger):
-    charge = ledger.charge(REQUEST, fits, hold_by="ann")
+def test_an_answer_is_held_until_another_person_approves_it(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits, hold_by="ann")
     with pytest.raises(LedgerError):
         ledger.approve(charge.id, "ben")  # there is no answer yet
     assert ledger.store_release(charge.id, {"estimate": 1.0}).is_held
-    assert ledger.charge(REQUEST, fits).is_held  # asking without hold opens nothing
+    assert ledger.charge(ask(), fits).is_held  # asking without hold opens nothing
     assert ledger.show("patients")[0]["charges"][0]["state"] == "held"
     assert ledger.release_of(charge.id) is None
     with pytest.raises(LedgerError, match="ann"):
         ledger.approve(charge.id, "ann")
     assert not ledger.approve(charge.id, "ben").is_held
-    assert not ledger.charge(REQUEST, fits).is_held
+    assert not ledger.charge(ask(), fits).is_held
     assert ledger.release_of(charge.id) == {"estimate": 1.0}
     with pytest.raises(LedgerError, match="already"):
         ledger.approve(charge.id, "ben")
     assert ledger.verify().ok
 
 
-def test_an_answer_that_is_not_held_has_nothing_to_approve(ledger):
-    charge = ledger.charge(REQUEST, fits)
+def test_an_answer_that_is_not_held_has_nothing_to_approve(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits)
     ledger.store_release(charge.id, {"estimate": 1.0})
     with pytest.raises(LedgerError):
         ledger.approve(charge.id, "ben")
-    assert not ledger.charge(REQUEST, fits, hold_by="ann").is_held
+    assert not ledger.charge(ask(), fits, hold_by="ann").is_held

@@ -96,11 +96,6 @@ def test_a_folder_in_the_way(tmp_path):
     refused(lambda: Ledger(tmp_path / "file").open_dataset("a", 1, 0), "cannot be created")
 
 
-def test_a_missing_folder_is_created(tmp_path, fits, ask):
-    Ledger(tmp_path / "a" / "b").open_dataset("patients", 1, 1e-5)
-    assert Ledger(tmp_path / "a" / "b").charge(ask(), fits).release is None
-
-
 def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
     class Small(sqlite3.Connection):
         def __init__(self, *arguments, **options):
