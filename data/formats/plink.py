@@ -120,8 +120,8 @@ def _check_bed(bed: Path, bim: Path, fam: Path, n_people: int, n_snps: int) -> N
     needed = 3 + n_snps * -(-n_people // 4)
     if size != needed:
         raise CorruptSource(
-            f"{bed.name} has {size:,} bytes, but the {n_people:,} people of {fam.name} and the {n_snps:,} SNPs "
-            f"of {bim.name} need {needed:,}: one is truncated or of another set; get the three files again"
+            f"{bed.name} has {size:,} bytes, but the {n_people:,} people of {fam.name} and the {n_snps:,} "
+            f"SNPs of {bim.name} need {needed:,}: one is truncated or of another set; get all three again"
         )
 
 
