@@ -99,7 +99,12 @@ def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
     """Return the risk of what one run released, ``delta`` being that of its guarantee."""
     relation = common_relation(events)
     unit = relation.unit_of_privacy if relation else "row"
-    found = risk_of_profile(partial(certified_epsilon, events, distributions=False), delta, unit)
+    profile = partial(certified_epsilon, events, distributions=False)
+    found = risk_of_profile(profile, delta, unit)
+    if (
+        found.log_odds == inf
+    ):  # proved at δ itself alone, as of an event that is only known to be (ε, δ)-private
+        found = risk_of_profile(profile, 2 * delta, unit)
     gaussians = [event for event in events if isinstance(event, GaussianEvent) and event.group is None]
     if len(gaussians) < len(events):
         return found

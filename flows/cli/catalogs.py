@@ -83,7 +83,7 @@ def _explained(row: dict[str, Any]) -> str:
     ]
     for each in row["parameters"]:
         default = "required" if each["required"] else f"default {each['default']!r}"
-        lines.append(f"  {each['name']:<28}{default:<20}{each['doc']}")
+        lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
     return "\n".join(lines)
 
 

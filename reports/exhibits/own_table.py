@@ -24,20 +24,32 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         return None
     name = view.page.estimator(content["estimator"]).title
     rows, surviving = [], []
+    none_sure = all(low is None for _, _, low, _, _ in content["rows"])
     for column, coef, low, high, exact in content["rows"]:
         sure = low is not None and high is not None and (low > 0 or high < 0)
-        if sure and (coef > 0) == (exact > 0):
+        same = (coef > 0) == (exact > 0)
+        if same and (sure or none_sure):
             surviving.append(column)
         ends = "none" if low is None or high is None else f"{num(low)} to {num(high)}"
-        sign = "survives" if sure and (coef > 0) == (exact > 0) else "wrong" if sure else "not known"
+        sign = ("same" if same else "other") if none_sure else "not known"
+        if sure:
+            sign = "survives" if same else "wrong"
         rows.append((column, num(coef), ends, num(exact), sign))
     text = (
         f"NOT FOR PUBLICATION: the exact answer stands next to the private one. {name} on all "
-        f"{content['n']:,} {view.page.population[1]} at ε = {setting(content['epsilon'])}, one draw with "
-        "95 % intervals, each number per standard deviation of its column. The sign of "
-        + (words(surviving) if surviving else "no coefficient")
-        + f" survives{'' if len(surviving) != 1 else ','} with its interval on one side of zero."
+        f"{content['n']:,} {view.page.population[1]} at ε = {setting(content['epsilon'])}, one draw, each "
+        "number per standard deviation of its column. "
     )
+    if none_sure:
+        text += (
+            f"No coefficient has an interval; {len(surviving)} of {len(rows)} have the sign that they have "
+            "without privacy, which another draw may not confirm."
+        )
+    else:
+        text += (
+            f"With 95 % intervals the sign of {words(surviving) if surviving else 'no coefficient'}"
+            f" survives{'' if len(surviving) != 1 else ','} with its interval on one side of zero."
+        )
     columns = ("", "private", "95 % interval", "without privacy", "sign")
     return ReportSection("The answer, with and without privacy", text, None, columns, tuple(rows), 1)
 

@@ -115,15 +115,13 @@ class Subsamples(RegisteredTableProblem):
         names = prepared.column_names[: len(unit)]
         kept = reference.columns[: len(unit)] & unit.any(axis=1)
         left_out = [name for name, there in zip(names, kept, strict=True) if not there]
-        left_out += [f"class {k}" for k in np.flatnonzero(~reference.classes)]
+        class_names = self._class_names(len(reference.classes))
+        left_out += [name for name, there in zip(class_names, reference.classes, strict=True) if not there]
         private = [cell for cell in run.cells if cell.calibration == "tight"]
         private.sort(key=lambda cell: not dpalgos.get_estimator(cell.estimator).has_interval)
         content: dict[str, Any] = {"left_out": left_out, "rows": [], "missing": ""}
-        if reference.coef.ndim > 1 or not private:
-            content["missing"] = (
-                "classes have a coefficient each, which are not shown" if private else "none ran"
-            )
-            return content
+        if not private:
+            return {**content, "missing": "none ran"}
         cell, n = private[0], len(prepared.X) if prepared.groups is None else int(prepared.groups[-1]) + 1
         whole = replace(run.replicates, n=n, first=0, count=1, of=1)
         draw = next(iter(self.draws(whole, prepared)))
@@ -138,22 +136,32 @@ class Subsamples(RegisteredTableProblem):
         ends = np.full((2, draw.sample.n_features), np.nan)
         if answer.interval is not None:
             ends = answer.interval.reshape(2, -1)
-        private_coef, low, high = (unit @ np.nan_to_num(each.ravel()) for each in (answer.estimate, *ends))
+        low, high = (unit @ np.nan_to_num(each) for each in ends)
         known = np.isfinite(ends).all(axis=0)[: len(unit)]
+        coef, exact = (
+            _centered(unit @ each.reshape(len(ends[0]), -1)[:, reference.classes])
+            for each in (answer.estimate, reference.coef)
+        )
+        suffixes = [f", {class_names[k]}" for k in np.flatnonzero(reference.classes)]
         content["rows"] = [
             [
-                name,
-                float(coef),
+                name + of_class * (coef.shape[1] > 1),
+                float(coef[j, k]),
                 float(low[j]) if known[j] else None,
                 float(high[j]) if known[j] else None,
-                exact,
+                float(exact[j, k]),
             ]
-            for j, (name, coef, exact) in enumerate(
-                zip(names, private_coef, (unit @ reference.coef).tolist(), strict=True)
-            )
+            for j, name in enumerate(names)
             if kept[j]
+            for k, of_class in enumerate(suffixes)
         ]
         return {**content, "estimator": cell.estimator, "form": cell.form, "epsilon": cell.epsilon, "n": n}
+
+    def _class_names(self, n_classes: int) -> list[str]:
+        """Return what classes are called: the response's categories, where it has some."""
+        assert self.analyst_table is not None
+        labels = next((one.categories for one in self.analyst_table.columns if one.name == self.response), ())
+        return [f"class {labels[k] if labels else k}" for k in range(n_classes)]
 
     @property
     def can_delete_rows(self) -> bool:
@@ -173,3 +181,8 @@ class Subsamples(RegisteredTableProblem):
         from dpalgos.theory.rates import dense_rates
 
         return dense_rates(task, n, len(self.covariates), epsilon, delta)
+
+
+def _centered(coef: np.ndarray) -> np.ndarray:
+    """Return coefficients (d, K) less their mean over classes, up to which they are known."""
+    return coef - coef.mean(axis=1, keepdims=True) if coef.shape[1] > 1 else coef

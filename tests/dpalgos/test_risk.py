@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from dpalgos.accounting.events import (
+    ApproximateEvent,
     DiscreteGaussianEvent,
     FailureEvent,
     GaussianEvent,
@@ -69,6 +70,12 @@ def test_a_bare_budget_bounds_posteriors_but_for_a_chance_of_two_delta():
     risk = risk_of_budget(1.0, 1e-6, "user")
     assert risk.log_odds == pytest.approx(1 + math.log(2), rel=1e-9)
     assert (risk.delta, risk.unit) == (2e-6, "user")
+
+
+def test_a_release_that_is_proved_at_its_delta_alone_has_the_risk_of_its_budget():
+    risk = risk_of_events([ApproximateEvent(label="a", epsilon=0.5, delta=1e-6)], 1e-6)
+    assert risk == risk_of_budget(0.5, 1e-6, "row")
+    assert "nothing bounds" not in risk.sentence
 
 
 def test_more_budget_is_more_risk_and_no_protection_is_said_to_be_none():

@@ -190,17 +190,37 @@ def test_all_rows_give_the_multinomial_answer_itself(tmp_path, home):
     assert (rows[rows["estimator"] == "zero"]["value"] > 0.01).all()
 
 
+def exhibited(spec, ref, tmp_path, n):
+    """Return the headline's problem, its prepared table, and what the page shows of the analyst's table."""
+    problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
+    design.write_bytes(problem.prepare(ref)[1])
+    blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]
+    block = headline_block(blocks, n, spec.headline_cells(blocks))
+    run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
+    return problem, design, problem.exhibits(run)
+
+
+def test_the_page_shows_the_coefficients_of_classes_with_their_signs(tmp_path, home):
+    spec, ref, results = computed(study(tmp_path, response="region", family="multinomial"), tmp_path)
+    *_, shown = exhibited(spec, ref, tmp_path, 180)
+    rows = pd.DataFrame(shown["own_table"]["rows"], columns=["name", "private", "low", "high", "exact"])
+    assert set(rows["name"].str.split(", class ").str[1]) == {"north", "south", "west"}
+    by_column = rows.groupby(rows["name"].str.split(", class ").str[0])[["private", "exact"]].sum()
+    assert by_column.to_numpy() == pytest.approx(0, abs=1e-9)  # known up to a common number
+    assert rows["low"].isna().all()
+    every = pd.read_parquet(results["path"])
+    markdown = render_study(every, build_page(spec, every, manifest_of(spec, ref, results), shown))[
+        "report.md"
+    ]
+    same = (np.sign(rows["private"]) == np.sign(rows["exact"])).sum()
+    assert f"{same} of {len(rows)} have the sign" in markdown.decode()
+
+
 def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is_missing(tmp_path, home):
     table = people(2000).assign(flat=1.0)
     file = study(tmp_path, table, response="cost")
     spec, ref, results = computed(file, tmp_path)
-    problem = spec.head_panel.problem
-    design = tmp_path / "design.parquet"
-    design.write_bytes(problem.prepare(ref)[1])
-    blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == 1800]
-    block = headline_block(blocks, 1800, spec.headline_cells(blocks))
-    run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
-    shown = problem.exhibits(run)
+    problem, design, shown = exhibited(spec, ref, tmp_path, 1800)
     rows = {name: (coef, low, high, exact) for name, coef, low, high, exact in shown["own_table"]["rows"]}
     assert set(rows) == {"age", "region=south", "region=west", "smoker=yes", "visits"}
     assert shown["own_table"]["left_out"] == ["flat"]
