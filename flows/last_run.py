@@ -34,10 +34,7 @@ def rerun_options(
         "seed": last.get("seed") if seed is None else seed,
     }
     if chosen["profile"] is None:
-        raise SpecError(
-            f"{spec.name} has not run in {_reports(out)} yet, so there is nothing to run again; "
-            f"run: {_command(study, out)}"
-        )
+        raise SpecError(f"{spec.name} has not run in {_reports(out)} yet; run: {_command(study, out)}")
     check_cell(spec, task, cell, chosen["profile"])
     return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
 

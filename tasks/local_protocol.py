@@ -91,7 +91,6 @@ class PublicMessage:
 
     @classmethod
     def from_bytes(cls, content: bytes, where: object) -> "PublicMessage":
-        """Read a message, or refuse what is none."""
         try:
             whole = json.loads(content)
             message = cls(settings=dict(whole["settings"]), state=dict(whole["state"]))
@@ -115,7 +114,6 @@ class PublicMessage:
         return dict(self.state.get("files", {}))
 
     def algorithm(self) -> LocalAlgorithm:
-        """Return the computations of devices and server."""
         asked = self.settings
         estimator = get_estimator(asked["estimator"])
         budget = {"epsilon": asked["epsilon"], "delta": asked["delta"], "calibration": "tight"}
@@ -125,7 +123,6 @@ class PublicMessage:
         return made
 
     def public_state(self) -> PublicState:
-        """Return the state as the algorithm takes it."""
         coef, error = (np.array(self.state[k], dtype=float)[:, None] for k in ("coef", "standard_error"))
         if len(coef) != len(self.settings["x"]) or coef.shape != error.shape:
             raise ValueError("the state is of other columns")
@@ -152,10 +149,7 @@ def first_message(config: Path) -> PublicMessage:
     protocol = asked.protocol
     estimator = get_estimator(protocol.estimator)
     if estimator.relation is not Relation.LOCAL:
-        raise SpecError(
-            f"protocol.estimator must be a locally private one, got {protocol.estimator!r}; see: dpcost "
-            "estimators"
-        )
+        raise SpecError(f"protocol.estimator must be a locally private one, got {protocol.estimator!r}")
     keywords = public_keywords(asked.bounds, asked.params, protocol.estimator, _INSTEAD)
     if "response_moment" in keywords and protocol.people is None:
         raise SpecError("protocol.people must be given with response_moment, got none; add their number")
@@ -187,8 +181,7 @@ def check_allowed(message: PublicMessage, config: Path | None, max_epsilon: floa
     """Check that a server asks no more of a device than its own configuration or cap allows."""
     if config is None and max_epsilon is None:
         raise SpecError(
-            "--config or --max-epsilon must be given with --state, got none; a device does not take the "
-            "server's word for what its report may cost"
+            "--config or --max-epsilon must be given with --state, got none: a server may ask for too much"
         )
     if config is not None:
         declared = json.loads(first_message(config).to_bytes())["settings"]
@@ -316,7 +309,6 @@ def _check_answers(path: Path, table: ReportTable, message: PublicMessage, expec
 
 
 def _plain(state: PublicState) -> dict[str, Any]:
-    """Return a state as plain data that JSON keeps exactly."""
     return {
         "n_rounds": state.n_rounds,
         "coef": state.coef[:, 0].tolist(),

@@ -79,7 +79,6 @@ class Replicates:
 
     @property
     def numbers(self) -> range:
-        """The numbers of the replicates."""
         return range(self.first, self.first + self.count)
 
     def generators(self, purpose: str) -> Iterator[tuple[int, np.random.Generator]]:

@@ -61,7 +61,6 @@ def estimators(
 
 
 def _explained(row: dict[str, Any]) -> str:
-    """Return what a user needs to know to call an estimator."""
     if row["privacy_model"] == "none":
         promise = "not private"
     else:

@@ -98,8 +98,7 @@ def check_table_is_no_output(table: Path, report: Path) -> None:
     """Refuse a table that lies in its own report's folder, where a file of the report could replace it."""
     if table.resolve().is_relative_to(report.resolve()):
         raise SpecError(
-            f"--out must not put the report into the folder of the study's table, got {report}; "
-            "move the table, or choose another folder"
+            f"--out must not put the report into the folder of the study's table, got {report}; move one"
         )
 
 
@@ -247,9 +246,7 @@ def _full_disk_told() -> Iterator[None]:
         raise
     except Exception:
         if folder := _full_disk():
-            raise StoreError(
-                f"the disk of {folder} is full; free some space and run the same command again"
-            ) from None
+            raise StoreError(f"the disk of {folder} is full; free some space and run it again") from None
         raise
 
 

@@ -49,7 +49,6 @@ def plan_study(
 
 
 def described(plan: dict[str, Any]) -> str:
-    """Return the plan as a table in words."""
     lines = [
         f"{plan['study']} at profile {plan['profile']}: {plan['blocks']} blocks, about "
         f"{_time(plan['seconds'])} with {plan['workers']} worker(s) "

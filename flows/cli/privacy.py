@@ -141,7 +141,6 @@ def release(
 
 
 def _approve(charge: str | None) -> None:
-    """Approve a held answer as the person whose account runs this."""
     from data.ledger import open_ledger
     from data.store.processes import person
     from tasks.faults import SpecError
@@ -170,15 +169,11 @@ def _wish(
     if half_width is None and relative_error is None:
         if epsilon is None or max_epsilon is not None or growth is not None or columns:
             raise SpecError(
-                "--epsilon is needed, which says what the release costs; or say --half-width or "
-                "--relative-error together with --max-epsilon"
+                "--epsilon is needed, or --half-width or --relative-error together with --max-epsilon"
             )
         return None, epsilon
     if epsilon is not None or max_epsilon is None:
-        raise SpecError(
-            "--half-width and --relative-error need --max-epsilon in the place of --epsilon: the smallest "
-            "budget up to it that is enough is charged"
-        )
+        raise SpecError("--half-width and --relative-error need --max-epsilon in the place of --epsilon")
     wish = Wish(
         half_width=half_width, relative_error=relative_error, growth=growth, columns=tuple(columns or ())
     )

@@ -139,7 +139,6 @@ def _entry(path: Path, home: Path) -> CacheEntry:
 
 
 def _beside(record: dict[str, Any], path: str | Path) -> list[Path]:
-    """Return the companion files that a record lists."""
     return [Path(path).parent / name for name in record.get("beside", {})]
 
 

@@ -32,9 +32,7 @@ def deployments() -> list[dict[str, Any]]:
     listed, readable = listed_deployments(), [spec.name for spec in readable_studies()]
     known = [each["parameters"]["study"] for each in listed if each["entrypoint"] == STUDY]
     if wrong := next((study for study in known if study not in study_names()), None):
-        raise SpecError(
-            f"prefect.yaml lists the study {wrong!r}, which flows/studies does not have; remove it"
-        )
+        raise SpecError(f"prefect.yaml lists the study {wrong!r}, which flows/studies does not have")
     unlisted = [
         {
             "name": study,

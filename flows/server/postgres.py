@@ -61,9 +61,8 @@ def postgres_programs() -> Path:
     packaged = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if not packaged:
         raise ServerError(
-            "--postgres needs PostgreSQL's server programs (initdb, postgres), and none are on PATH or in "
-            "/usr/lib/postgresql; install them, e.g. `apt-get install postgresql`, or set "
-            f"{DATABASE_URL} to a database that runs already"
+            "--postgres needs initdb and postgres, and none are on PATH or in /usr/lib/postgresql; get it, "
+            f"e.g. `apt-get install postgresql`, or set {DATABASE_URL} to a database that runs already"
         )
     return max(packaged, key=lambda path: [int(part) for part in path.parent.name.split(".")])
 
@@ -111,6 +110,4 @@ def _postgres_user() -> str:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name).pw_name
-    raise ServerError(
-        "PostgreSQL refuses to run as root, and there is no user postgres or nobody; be another user"
-    )
+    raise ServerError("PostgreSQL refuses to run as root, and there is no user postgres or nobody")

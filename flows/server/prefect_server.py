@@ -141,12 +141,10 @@ def _tell_when_dead(server: ChildProcess, when_lost: Say) -> None:
 
 
 def authentication_file(home: Path) -> Path:
-    """Return the file that holds the home's authentication string."""
     return home / "prefect.authentication"
 
 
 def own_authentication(home: Path) -> str:
-    """Return the string that the home's servers ask for."""
     return own_secret(authentication_file(home), "dpcost:")
 
 
@@ -211,9 +209,7 @@ def logging_level(default: str) -> str:
     """Return the user's choice of Prefect's logging level, or a default; refuse an unknown one."""
     level = os.environ.get("PREFECT_LOGGING_LEVEL", default)
     if level.upper() not in LEVELS:
-        raise SpecError(
-            f"PREFECT_LOGGING_LEVEL must be one of {', '.join(LEVELS)}, got {level!r}; or unset it"
-        )
+        raise SpecError(f"PREFECT_LOGGING_LEVEL must be one of {', '.join(LEVELS)}, got {level!r}")
     return level
 
 

@@ -120,7 +120,6 @@ class ChildProcess:
         return self not in _RUNNING
 
     def ended(self) -> str:
-        """Say how it ended, and what its log ends with."""
         said = last_lines(self.log.read_bytes()[self._log_start :].decode(errors="replace")) or "(empty)"
         return (
             f"the {self.name} ended with exit status {self.exit_status} (its log, {self.log}, ends: {said})"
@@ -180,7 +179,6 @@ def started_processes(home: Path) -> list[Started]:
 
 
 def end(processes: Iterable[ProcessIdentity], timeout: float) -> None:
-    """Ask processes to end, wait, and kill those that did not."""
     processes = list(processes)
     _send(processes, signal.SIGTERM)
     deadline = time.monotonic() + timeout
@@ -226,7 +224,6 @@ def stop_all(home: Path, say: Say = print) -> int:
 
 
 def last_lines(text: str, count: int = 5) -> str:
-    """Return the last lines of a program's output on one line."""
     return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-count:])
 
 

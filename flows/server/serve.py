@@ -172,8 +172,7 @@ def _alone(home: Path) -> contextlib.AbstractContextManager[None]:
 
     def refuse(holder: str) -> None:
         raise ServerError(
-            f"{home} has a standing server already (process {holder}); stop that one, or set DPCOST_HOME to "
-            "another folder"
+            f"{home} has a standing server already (process {holder}); stop it, or set another DPCOST_HOME"
         )
 
     return locked(home, "serve.lock", refuse)
@@ -184,8 +183,7 @@ def _wait_for(api_url: str) -> None:
     while not prefect_server.answers(api_url):
         if time.monotonic() > deadline:
             raise ServerError(
-                f"no Prefect server answers at {api_url}; --server takes the address of its API, "
-                "e.g. http://127.0.0.1:4200/api"
+                f"no Prefect server answers at {api_url}; --server takes e.g. http://127.0.0.1:4200/api"
             )
         time.sleep(0.5)
 

@@ -44,8 +44,6 @@ def bring_tables(spec: StudySpec, profile: Profile, offline: bool, call: Callabl
 def bring_datasets(
     names: Sequence[str], call: Callable[..., Any], again: bool, offline: bool, *, progress: bool = False
 ) -> Iterator[DatasetRef]:
-    """Bring datasets, all if none is named."""
-
     def brought(name: str) -> Any:
         try:
             raw = call(fetch, name, offline, progress, again)
@@ -57,5 +55,4 @@ def bring_datasets(
 
 
 def left_out(table: DatasetRef) -> str:
-    """Say which rows of a dataset are left out, and why."""
     return "; ".join(f"{repair.count} rows: {repair.reason}" for repair in table.repairs)

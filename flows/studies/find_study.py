@@ -23,7 +23,6 @@ _log = logging.getLogger(__name__)
 
 
 def study_names() -> list[str]:
-    """Return the names of the studies that come with the project."""
     return sorted(path.stem for path in STUDIES.glob("*.toml"))
 
 
@@ -53,8 +52,7 @@ def find_study(name: str) -> StudySpec:
     known = [*study_names(), SCORECARD]
     if name == SCORECARD:
         raise SpecError(
-            "scorecard has no blocks of its own: it judges the results of other studies; "
-            "use dpcost run scorecard, dpcost report scorecard, or name the study that a claim is about"
+            "scorecard has no blocks of its own; use dpcost run scorecard, or name the study of a claim"
         )
     if not name.endswith(".toml") and name not in known:
         hint = nearest_name(name, known) or f"; choose one of: {', '.join(known)}"

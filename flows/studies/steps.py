@@ -55,7 +55,6 @@ class Outcome:
     headline_cells: list[Cell]
 
     def shown(self) -> dict[str, str]:
-        """Return what the end of a run says of it."""
         return {"report": str(self.report), "index": str(self.index), "headline": self.headline}
 
 
@@ -93,7 +92,6 @@ class RunOptions:
     def of(
         cls, spec: StudySpec, *, reps: int | None = None, profile: Profile = "standard", **others: Any
     ) -> "RunOptions":
-        """Return options; the replicates are the profile's unless they are given."""
         return cls(profile=profile, replicates=reps or spec.replicates[profile], **others)
 
     def for_the_record(self) -> dict[str, Any]:
@@ -237,7 +235,6 @@ class StudySteps:
         return [self._run(exhibit, key, block, table, design, [part for _, part in shown], str(self.folder))]
 
     def render_report(self, tables: Tables, results: list[Record]) -> Record:
-        """Write the report from the results table and the exhibits."""
         settings = [self._context[name] for name in ("profile", "replicates", "seed")]
         shas = [table.sha256 for table in tables.values()]
         problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]

@@ -30,8 +30,7 @@ class CacheKey:
         if self.sha256 and self.code()["sha256"] != self.sha256:
             raise SpecError(
                 f"the worker on {socket.gethostname()} (process {os.getpid()}) has another version of the "
-                "code, or of a library that computes, than the run it works for; install the same there and "
-                "start it again"
+                "code, or of a library that computes, than the run; install it there and start it again"
             )
 
     def code(self) -> dict[str, Any]:

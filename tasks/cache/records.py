@@ -92,8 +92,7 @@ def brought(record: Record) -> Path:
     path = located(record)
     if not path.exists() and not at_hand(record):
         raise StoreError(
-            f"{path} is not there; let all machines name one shared store in {VARIABLE}, or run the same "
-            "command again if it was deleted"
+            f"{path} is not there; let all machines name one shared store in {VARIABLE}, or run it again"
         )
     return path
 

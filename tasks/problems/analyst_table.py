@@ -34,53 +34,41 @@ class AnalystColumn(Strict):
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "AnalystColumn":
-        bounds = (self.lower, self.upper)
+        name, bounds = self.name, (self.lower, self.upper)
         if self.categories:
             if any(value is not None for value in (*bounds, self.center, self.scale)) or self.transform:
-                raise ValueError(f"{self.name!r} has categories and bounds; keep those that suit the column")
+                raise ValueError(f"{name!r} has categories and bounds; keep those that suit the column")
             if len(set(self.categories)) < max(2, len(self.categories)) or "" in map(
                 str.strip, self.categories
             ):
-                raise ValueError(
-                    f"categories of {self.name!r} must be two or more different texts; mend the list"
-                )
+                raise ValueError(f"categories of {name!r} must be two or more different texts")
             if self.impute is not None and self.impute not in self.categories:
-                raise ValueError(
-                    f"impute of {self.name!r} must be one of its categories, got {self.impute!r}"
-                )
+                raise ValueError(f"impute of {name!r} must be one of its categories, got {self.impute!r}")
             if self.others and self.others not in self.categories:
-                raise ValueError(
-                    f"others of {self.name!r} must be one of its categories, got {self.others!r}"
-                )
+                raise ValueError(f"others of {name!r} must be one of its categories, got {self.others!r}")
             return self
         if self.others:
-            raise ValueError(f"others of {self.name!r} goes with categories, got none; take it out")
+            raise ValueError(f"others of {name!r} goes with categories, got none; take it out")
         if self.lower is None or self.upper is None:
-            raise ValueError(f"{self.name!r} needs lower and upper, or categories; add what suits the column")
+            raise ValueError(f"{name!r} needs lower and upper, or categories; add what suits the column")
         if not self.lower < self.upper:
-            raise ValueError(
-                f"{self.name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}; mend it"
-            )
+            raise ValueError(f"{name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}")
         if self.transform and not self.lower > 0:
-            raise ValueError(
-                f"{self.name!r}: lower must be above 0 for transform = 'log', got {self.lower:g}; raise it, "
-                "or take the transform out"
-            )
+            raise ValueError(f"{name!r}: lower must be above 0 for transform = 'log', got {self.lower:g}")
         low, high = self._in_units
         if self.center is not None and not low <= self.center <= high:
             raise ValueError(
-                f"{self.name!r}: center must lie within its bounds {low:g} and {high:g}"
+                f"{name!r}: center must lie within its bounds {low:g} and {high:g}"
                 f"{' on the log scale' * bool(self.transform)}, got {self.center:g}; mend it"
             )
         if isinstance(self.impute, str):
-            raise ValueError(f"impute of {self.name!r} must be a number, got {self.impute!r}")
+            raise ValueError(f"impute of {name!r} must be a number, got {self.impute!r}")
         if self.impute is not None and not self.lower <= self.impute <= self.upper:
-            raise ValueError(f"impute of {self.name!r} must lie within its bounds, got {self.impute:g}")
+            raise ValueError(f"impute of {name!r} must lie within its bounds, got {self.impute:g}")
         return self
 
     @property
     def declared(self) -> DeclaredColumn:
-        """The declaration of the column alone."""
         found = DeclaredColumn(
             name=self.name,
             categories=self.categories,
@@ -101,7 +89,6 @@ class AnalystColumn(Strict):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the ingested table with their units."""
         if self.categories:
             center, scale = _indicator_units(len(self.categories))
             codes = Column(self.name, "float64", "", 0.0, len(self.categories) - 1.0, self.source, 0.0, 1.0)
@@ -155,13 +142,10 @@ class AnalystTable(Strict):
     def _users_are_counted(self) -> "AnalystTable":
         if bool(self.user_id) != (self.users is not None):
             raise ValueError(
-                f"user_id and users belong together, got {self.user_id!r} and {self.users!r}: the column of "
-                "user ids, and how many there are; write both, or neither where a row is protected"
+                f"user_id and users belong together, got {self.user_id!r} and {self.users!r}; write both"
             )
         if self.user_id in [column.name for one in self.columns for column in one.columns]:
-            raise ValueError(
-                f"columns must not hold the column of user ids, got {self.user_id!r}; take it out of columns"
-            )
+            raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
         return self
 
     def declaration(self, columns: Iterable[AnalystColumn]) -> Declaration:
@@ -181,7 +165,6 @@ class AnalystTable(Strict):
         return (self.rows, "rows") if self.users is None else (self.users, "users")
 
     def dataset(self, name: str) -> Dataset:
-        """Return the table as a registry entry."""
         file = Path(self.path).name
         return Dataset(
             name=name,

@@ -53,7 +53,6 @@ class GridUsers(RegisteredTableProblem):
     in_one_block: ClassVar[bool] = True
 
     def check(self, n: int, task: str) -> None:
-        """Refuse generalized linear models, and more rows of a user than a cell has."""
         super().check(n, task)
         if self.family:
             raise ValueError(f"family must be left out for users on a map, got {self.family!r}")

@@ -130,7 +130,6 @@ class GroupDifferences(GenotypeProblem):
             yield GroupEstimation(sample=sample, first=replicate, target=prepared.target, s=self.s)
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return the errors and the recall of the s SNPs that differ most."""
         return dict(zip((self.metric, SUPPORT_RECALL), np.concatenate(measured, axis=1), strict=True))
 
     def deletion_shifts(
@@ -173,7 +172,6 @@ def groups_bytes(prepared: GroupDifference) -> bytes:
 
 
 def load_groups(path: Path) -> GroupDifference:
-    """Read groups written by `groups_bytes`."""
     with np.load(path) as stored:
         facts = json.loads(str(stored["facts"]))
         X = stored["X"].astype(np.float64)

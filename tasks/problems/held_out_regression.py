@@ -75,9 +75,7 @@ class HeldOutRegression(TrainTestSplit):
 
     def check_data(self, n: int) -> None:
         if self.about.kind == "frames":
-            raise ValueError(
-                f"dataset must hold a table, got {self.dataset!r}; use kind = 'train_test_split'"
-            )
+            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
         super().check_data(n)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[HeldOutEstimation]:
@@ -94,7 +92,6 @@ class HeldOutRegression(TrainTestSplit):
         return {self.metric: distance, EXCESS_RISK: excess}
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return which metrics are compared over tables, in words."""
         return {"performance_profile": {self.metric: "error of coefficients", EXCESS_RISK: "excess risk"}}
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:

@@ -97,7 +97,6 @@ class IntervalSimulation(IntervalProblem, RowSimulation):
         return self.estimates
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of one data set and of the products of its columns."""
         d = self.sizes(n)["d"]
         return 8 * n * (d + d * (d + 1) // 2)
 

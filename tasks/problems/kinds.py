@@ -36,12 +36,10 @@ def _problems(module: ModuleType) -> Iterator[type[Problem]]:
 
 
 def _named(problem: type[Problem]) -> tuple[str, ...]:
-    """Return the names of a class in study files; none for an abstract base."""
     return get_args(problem.model_fields["kind"].annotation)
 
 
 def _faults(kind: str, problem: type[Problem], known: Kinds) -> Iterator[str]:
-    """Yield the faults of a kind of problem."""
     if "kind" not in vars(problem).get("__annotations__", {}):
         yield f"{problem.__name__} must have a kind of its own, not {kind!r}, that of the class it extends"
     elif kind in known:

@@ -22,7 +22,6 @@ class CoefficientDraw(Estimation):
     """Data with a target, of which the largest error of a coefficient is measured too."""
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the ℓ2 and the largest errors, (2, R)."""
         largest = np.abs(self.columns(estimate) - self.target[:, None]).max(axis=0)
         return np.stack([super().measure(estimate), largest])
 
@@ -33,7 +32,6 @@ class SimulatedPeople(SimulatedProblem):
     public_rows: int = Field(default=20_000, ge=1)
 
     def check(self, n: int, task: str) -> None:
-        """Refuse a problem whose number of coefficients other than zero is not known."""
         super().check(n, task)
         if self.s is None:
             raise ValueError("s must be given, the number of coefficients other than zero; add e.g. s = 2")
@@ -63,7 +61,6 @@ class LocalRegression(SimulatedPeople):
         return {self.metric: both[0], SUP_ERROR: both[1]}
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return the metric whose growth with d is shown, and what central columns are called."""
         named = {SHUFFLED: "shuffled", AGGREGATED: "summed"}
         return {
             "column_growth": {"metric": SUP_ERROR},

@@ -113,7 +113,6 @@ class Tracing(_FindingMembers, SimulatedProblem):
         return self.attack == "mean" and self.s is None
 
     def claimed_sum(self, n: int) -> float:
-        """Return log d where the problem is sparse, else NaN."""
         return math.nan if self.s is None else math.log(self.sizes(n)["d"])
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:

@@ -65,14 +65,10 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return "linear_regression" if self.response else "mean"
 
     def check(self, n: int, task: str) -> None:
-        """Refuse a table without covariates, and generalized linear models of whole users."""
         if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
         if self.family and self.user_id:
-            raise ValueError(
-                f"family must be left out where whole users are protected, got {self.family!r}; no estimator "
-                "does both"
-            )
+            raise ValueError(f"family must be left out where whole users are protected, got {self.family!r}")
 
     def check_estimator(self, name: str) -> None:
         """Refuse a private estimator that protects another unit than the owner of the table declares."""
@@ -97,10 +93,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         self.columns()
         most, units = self.analyst_table.units if self.analyst_table else (about.n_rows, "rows")
         if n > most:
-            raise ValueError(
-                f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}; take the larger ones "
-                "out"
-            )
+            raise ValueError(f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}")
 
     def columns(self) -> tuple[Column, ...]:
         """Return the covariates, then the response; of frames the features of one boid."""
@@ -187,7 +180,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     @property
     def about(self) -> Dataset:
-        """The registry's entry, or what the owner declares."""
         return self.analyst_table.dataset(self.dataset) if self.analyst_table else get_dataset(self.dataset)
 
     @property
@@ -219,7 +211,6 @@ def weighted_answer(X: np.ndarray, y: np.ndarray | None, weights: np.ndarray) ->
 
 
 def _by_user(prepared: PreparedTable, users: np.ndarray) -> PreparedTable:
-    """Put the rows of a user one after another."""
     order = np.argsort(users, kind="stable")
     y = None if prepared.y is None else prepared.y[order]
     return replace(prepared, X=prepared.X[order], y=y, groups=users[order])

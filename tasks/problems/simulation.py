@@ -60,16 +60,13 @@ class SimulatedProblem(Problem):
         known = [*inspect.signature(function).parameters][3:]
         for name in settings:
             if name not in known:
-                raise RuleError(
-                    f"settings must be of the model's ({', '.join(known)}), got {name!r}; take it out"
-                )
+                raise RuleError(f"settings must be of the model's ({', '.join(known)}), got {name!r}")
         data = function(np.random.default_rng(0), 2, 2, **settings)
         if (data.y is None) != (task == "mean"):
             model = "has no response" if data.y is None else "is a regression"
             raise RuleError(f"model must suit the study's task, got {self.model!r}, which {model}")
 
     def simulate(self, rng: np.random.Generator, n: int, *, times: int = 1) -> Simulated:
-        """Draw a data set at size n, with ``times`` as many rows."""
         sizes = self.sizes(n)
         return simulator(self.model)(rng, times * n, sizes["d"], **evaluate_all(self.settings, sizes))
 
@@ -109,7 +106,6 @@ class Simulation(RowSimulation):
     kind: Literal["simulation"]
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return the errors, and their logarithms where the paper plots these."""
         found = super().metrics(measured, n)
         if self.model in _LOGARITHMIC:
             errors = found[self.metric]
@@ -117,7 +113,6 @@ class Simulation(RowSimulation):
         return found
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the paper's rates and lower bounds, dense or sparse."""
         from dpalgos.theory.rates import dense_rates, sparse_rates
 
         sizes = self.sizes(n)

@@ -49,9 +49,7 @@ class Subsamples(RegisteredTableProblem):
     def check_data(self, n: int) -> None:
         """Refuse frames, too: their features are too many for an answer of all the rows."""
         if self.about.kind == "frames":
-            raise ValueError(
-                f"dataset must hold a table, got {self.dataset!r}; use kind = 'train_test_split'"
-            )
+            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
         super().check_data(n)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:

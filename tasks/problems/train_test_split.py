@@ -125,13 +125,11 @@ class TrainTestSplit(RegisteredTableProblem):
             raise ValueError("response is missing; name the column that is to be predicted")
 
     def check_data(self, n: int) -> None:
-        """Refuse a size that leaves nothing to test on."""
         super().check_data(n)
         about = self.about
         if n >= about.n_rows:
             raise ValueError(
-                f"grid.n must be below the {about.n_rows:,} rows of {about.name}, so that some are left to "
-                f"test on, got {n}; take the larger ones out"
+                f"grid.n must be below the {about.n_rows:,} rows of {about.name}, got {n}: some are tested on"
             )
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -145,7 +143,6 @@ class TrainTestSplit(RegisteredTableProblem):
         return 4 * self.about.n_rows * self.sizes(n)["d"]
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return blocks of a few replicates, which run together."""
         n_blocks = -(-replicates // BATCH)
         edges = [replicates * i // n_blocks for i in range(n_blocks + 1)]
         work = n_cells * n * self.sizes(n)["d"]

@@ -41,7 +41,6 @@ class UserSelection(Problem):
     metric: ClassVar[str] = "excess_loss"
 
     def sizes(self, n: int) -> dict[str, int]:
-        """Return the size and the number of candidates, which is that of columns."""
         return {"n": n, "d": self.candidates}
 
     def elements(self, n: int) -> int:
@@ -60,5 +59,4 @@ class UserSelection(Problem):
             yield Choice(sample=sample, first=replicate, losses=chances)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return the metric that compares the rules of selection."""
         return {"selection_rules": {"metric": self.metric}}

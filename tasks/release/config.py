@@ -55,8 +55,7 @@ def read_release(
         study = load_study(config.parent / asked.dataset.study)
         if study.analyst_table is None:
             raise SpecError(
-                f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}; take "
-                "one that dpcost init wrote"
+                f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}"
             )
         asked = _completed(asked, study, study.analyst_table, estimator)
     if not asked.columns.x:
@@ -80,8 +79,7 @@ def _completed(asked: ReleaseConfig, study: StudySpec, table: AnalystTable, esti
     if form not in forms and (forms or form):
         known = ", ".join(map(repr, forms)) or "none"
         raise SpecError(
-            f"dataset.form must be one that {asked.dataset.study} measures {estimator} in ({known}), got "
-            f"{form!r}; choose one"
+            f"dataset.form must be one of {asked.dataset.study} for {estimator} ({known}), got {form!r}"
         )
     settings: dict[str, Any] = {}
     if forms:
@@ -161,9 +159,7 @@ def public_keywords(
 
 def _with_interval(params: dict[str, Any], level: float) -> dict[str, Any]:
     if "interval" in params and params["interval"] != level:
-        raise SpecError(
-            f"params.interval must agree with --interval {level:g}, got {params['interval']!r}; drop one"
-        )
+        raise SpecError(f"params.interval must agree with --interval {level:g}, got {params['interval']!r}")
     return {**params, "interval": level}
 
 

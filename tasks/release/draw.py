@@ -326,7 +326,6 @@ def _warn_of_large_delta(delta: float, n: int, units: str) -> None:
 
 
 def _check_task(estimator: Estimator, asked: ReleaseConfig) -> None:
-    """Refuse columns that do not go with a private estimator; no other is planned."""
     name = estimator.name
     if not estimator.private:
         return

@@ -74,9 +74,7 @@ def table_as_declared(
     known = {column.name: column for column in analyst_table.columns}
     for name in (*x, *([y] if y else [])):
         if name not in known:
-            raise SpecError(
-                f"columns must be among those that the study file declares, got {name!r}; correct it"
-            )
+            raise SpecError(f"columns must be among those that the study file declares, got {name!r}")
     if (user_id or "") != analyst_table.user_id:
         raise SpecError(
             f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "

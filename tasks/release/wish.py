@@ -48,15 +48,11 @@ class Wish:
         )
 
     def check_columns(self, units: FileUnits) -> None:
-        """Refuse columns that the answer does not have."""
         for name in self.columns:
             if name not in units.names:
-                raise SpecError(
-                    f"--column must be one of the answer's ({', '.join(units.names)}), got {name!r}"
-                )
+                raise SpecError(f"--column must be one of {', '.join(units.names)}, got {name!r}")
 
     def sentence(self, reached: bool, attempts: int, of: int, epsilon: float, most: float) -> str:
-        """Say what was promised and what was spent."""
         wanted = (
             f"half-width {self.half_width:g}"
             if self.half_width

@@ -33,7 +33,6 @@ _ERROR = 0.01  # of all tests of certificates together
 
 
 def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
-    """Return the facts that the results table does not contain."""
     problems = {panel.name: panel.problem for panel in spec.panels if isinstance(panel.problem, FindsMembers)}
     rates = problems[spec.headline.panel].false_positive_rates
     noisy = {panel.name: _gaussian_estimators(spec, panel) for panel in spec.panels}

@@ -67,7 +67,6 @@ def _is_of_report(path: Path) -> bool:
 
 
 def _write_index(top: str) -> None:
-    """Write the index page of the reports in a folder of the shared store."""
     card = re.compile(rf"{re.escape(top)}/[^/]+/card\.json")
     cards = [file.name for file in shared_files(top) if card.fullmatch(file.name)]
     found = [card_of(content, name) for name, content in sorted(read_all_shared(cards).items())]

@@ -250,12 +250,10 @@ class Scorecard(Strict):
 
     @property
     def studies(self) -> tuple[str, ...]:
-        """The studies whose results decide, each once."""
         return tuple(dict.fromkeys(claim.study for claim in self.claims))
 
 
 def load_scorecard(path: Path = _FILE) -> Scorecard:
-    """Read the claims."""
     plain = tomllib.loads(path.read_text(encoding="utf-8"))
     try:
         return Scorecard(**plain)

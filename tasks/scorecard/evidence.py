@@ -50,7 +50,6 @@ class Evidence:
         return self.spec.head_panel.problem.metric
 
     def sizes_at(self, panel: str, size: int) -> dict[str, int]:
-        """Return n, d and s at a size."""
         problem = self.spec.panel(panel).problem
         if self.spec.axis == "s":
             return {**problem.sizes(self.spec.headline.n), "s": size}

@@ -35,7 +35,6 @@ def score(
 
 
 def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
-    """Return the evidence of the studies whose results tables are given, by name."""
     return {s.name: Evidence(s, read_results(Path(tables[s.name]))) for s in specs if s.name in tables}
 
 

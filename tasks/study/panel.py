@@ -80,9 +80,7 @@ class EstimatorSpec(Strict):
         if estimator.private and not self.calibrations:
             raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')
         if self.calibrations and not estimator.private:
-            raise ValueError(
-                f"{self.name} is not private, got calibrations {list(self.calibrations)}; leave them out"
-            )
+            raise ValueError(f"{self.name} is not private, got calibrations {list(self.calibrations)}")
         if not re.fullmatch(r"[\w. -]*", self.form):
             raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
         check_settings("params", self.params, "the study's grid and calibrations say what a cell asks")
@@ -131,7 +129,5 @@ class Panel(Strict):
     @classmethod
     def _can_be_in_a_key(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z][a-z0-9 -]*", name):
-            raise ValueError(
-                f"a panel's name must be lower-case letters, digits, blanks and hyphens, got {name!r}"
-            )
+            raise ValueError(f"a panel's name must be lower-case letters, digits, blanks or -, got {name!r}")
         return name

@@ -119,16 +119,13 @@ class StudySpec(Strict):
             self._check_problem(panel)
             self._check_estimators(panel)
         _check_named("panel", self.headline.panel, names)
-        if self.head_panel.real_data:
-            raise ValueError(
-                f"headline.panel must be one that always runs, got {self.headline.panel!r}, "
-                "which has real_data = true; leave that out"
-            )
-        if not self.head_panel.smoke:
-            raise ValueError(
-                f"headline.panel must be one that every profile runs, got {self.headline.panel!r}, "
-                "which has smoke = false; leave that out"
-            )
+        for is_so, setting in (
+            (self.head_panel.real_data, "real_data = true"),
+            (not self.head_panel.smoke, "smoke = false"),
+        ):
+            if is_so:
+                got = f"got {self.headline.panel!r}, which has {setting}; leave that out"
+                raise ValueError(f"headline.panel must be one that always runs, {got}")
         grid = self.grid_of(self.head_panel)
         for name in ("n", "epsilon", "delta"):
             _check_named(name, getattr(self.headline, name), getattr(grid, name))
@@ -168,8 +165,7 @@ class StudySpec(Strict):
             raise ValueError(f"task must be {problem.task} for {where}, got {self.task!r}")
         if self.deleted_rows and not (isinstance(problem, DeletesRows) and problem.can_delete_rows):
             raise ValueError(
-                "deleted_rows must be empty but for estimates from a dataset, "
-                f"got {list(self.deleted_rows)}; take it out"
+                f"deleted_rows must be empty but for estimates from a dataset, got {list(self.deleted_rows)}"
             )
         for n in sizes:
             try:
@@ -178,7 +174,6 @@ class StudySpec(Strict):
                 raise ValueError(f"{where}: {error}") from None
 
     def check_data(self) -> None:
-        """Refuse datasets that do not suit the panels."""
         for panel, problem in self._on_data():
             try:
                 problem.check_data(max(self.grid_of(panel).n))
@@ -235,7 +230,6 @@ class StudySpec(Strict):
                 yield panel, panel.problem
 
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
-        """Return the panels that a profile runs."""
         return tuple(panel for panel in self.panels if panel.smoke or profile != "smoke")
 
     def datasets_at(self, profile: Profile) -> tuple[str, ...]:
@@ -276,17 +270,14 @@ class StudySpec(Strict):
         return next(panel for panel in self.panels if panel.name == name)
 
     def task_of(self, panel: Panel) -> str:
-        """Return the task of a panel's estimators."""
         return panel.problem.task or self.task
 
     def grid_of(self, panel: Panel) -> Grid:
-        """Return a panel's grid: its own or the study's."""
         grid = panel.grid or self.grid
         assert grid is not None  # checked when the file was read
         return grid
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
-        """Return a panel's estimators: its own or the study's."""
         return panel.estimators or self.estimators
 
     @property

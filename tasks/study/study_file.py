@@ -51,9 +51,7 @@ def load_study(path: Path) -> StudySpec:
         content = read_small(path)
         plain = tomllib.loads(content.decode())
     except OSError as error:
-        raise SpecError(
-            f"the study file {path} cannot be read ({error.strerror}); pass the path of a .toml file"
-        ) from None
+        raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
     except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
         raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
@@ -72,8 +70,7 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
     version = plain.pop("version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise SpecError(
-            f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; write version = "
-            f"{STUDY_FILE_VERSION}, or write the file anew with dpcost init"
+            f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; write it anew with dpcost init"
         )
     if version != STUDY_FILE_VERSION:
         age, remedy = (
