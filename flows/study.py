@@ -43,8 +43,7 @@ def run_study(
     run_at_most(workers)
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)
-    options = RunOptions.of(
-        spec,
+    options = RunOptions(
         study=study,
         out=f"reports/out/{out}" if out and from_server() else out,
         profile=profile,
@@ -57,7 +56,7 @@ def run_study(
     )
     tasks = PrefectTasks()
     steps = StudySteps(spec, parameters.reports_folder(out, spec.name), options, tasks)
-    last = LastResults(steps.folder, {"profile": profile, "replicates": options.replicates})
+    last = LastResults(steps.folder, {"profile": profile, "replicates": steps.replicates})
     with recorded(study, profile, own_data=spec.analyst_table is not None):
         done = steps.run()
         last.tell_drift(spec)

@@ -16,7 +16,6 @@ from flows.cli.options import AsJson
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
-    from tasks.release.wish import Wish
     from tasks.study.spec import StudySpec
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
@@ -25,48 +24,30 @@ ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of 
 
 
 def release(
-    estimator: Annotated[
-        str, typer.Argument(help="A private estimator; see dpcost estimators. Or: approve, with a charge.")
-    ],
-    charge: Annotated[
-        str | None, typer.Argument(help="After approve: the charge whose answer waits.")
-    ] = None,
+    estimator: Annotated[str, typer.Argument(help="A private estimator. Or: approve, with a charge.")],
+    charge: Annotated[str | None, typer.Argument(help="After approve: whose answer waits.")] = None,
     data: Annotated[Path | None, typer.Option(help="CSV or Parquet file.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML: [dataset], [columns], [bounds], [params].")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML: dataset, columns, bounds, params.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ, well below 1 over the number of rows.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss ε, positive.")] = None,
-    half_width: Annotated[
-        float | None, typer.Option(help="Widest half-width of an interval that is wanted, in place of ε.")
-    ] = None,
-    relative_error: Annotated[
-        float | None, typer.Option(help="The same, over the size of the estimate.")
-    ] = None,
-    max_epsilon: Annotated[
-        float | None, typer.Option(help="With a wanted width: the largest ε, reserved until the answer.")
-    ] = None,
+    half_width: Annotated[float | None, typer.Option(help="Widest half-width wanted, in place of ε.")] = None,
+    relative_error: Annotated[float | None, typer.Option(help="The same, over the estimate's size.")] = None,
+    max_epsilon: Annotated[float | None, typer.Option(help="With a width: the largest ε, reserved.")] = None,
     growth: Annotated[float | None, typer.Option(help="Factor from one budget to the next.")] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option("--column", help="A column of which the width is wanted; all by default."),
     ] = None,
     interval: Annotated[
-        float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
+        float | None, typer.Option(help="Level, e.g. 0.95: an interval, paid from ε.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
     new_content: Annotated[
         bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
-    hold: Annotated[
-        bool, typer.Option("--hold", help="Show the answer only after a second person approves it.")
-    ] = False,
-    record: Annotated[
-        Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
-    ] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Show it once a second person approves it.")] = False,
+    record: Annotated[Path | None, typer.Option(help="Folder for release.json and release.html.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
@@ -90,8 +71,17 @@ def release(
     from tasks.release.draw import WISHED_LEVEL
     from tasks.release.draw import release as release_one
     from tasks.release.record import write_record
+    from tasks.release.wish import Wish
 
-    wish, most = _wish(epsilon, half_width, relative_error, max_epsilon, growth, columns)
+    wish, most = None, epsilon
+    if half_width is not None or relative_error is not None:
+        wanted = {"half_width": half_width, "relative_error": relative_error}
+        wish, most = Wish(**wanted, growth=growth, columns=tuple(columns or ())), max_epsilon
+    unsuitable = [epsilon] if wish else [max_epsilon, growth, columns or None]
+    if most is None or any(each is not None for each in unsuitable):
+        raise SpecError(
+            "--epsilon must be given, or in its place --max-epsilon with --half-width or --relative-error"
+        )
     answer = release_one(
         open_ledger(home()),
         estimator,
@@ -152,32 +142,6 @@ def _approve(charge: str | None) -> None:
         f"approved: the answer of {approved.estimator} about {approved.dataset!r}, epsilon "
         f"{approved.epsilon:.4g}; whoever asks the same question sees it, at no cost"
     )
-
-
-def _wish(
-    epsilon: float | None,
-    half_width: float | None,
-    relative_error: float | None,
-    max_epsilon: float | None,
-    growth: float | None,
-    columns: list[str] | None,
-) -> tuple["Wish | None", float]:
-    """Return a wanted accuracy, if any, and the largest ε; the two ways to ask exclude each other."""
-    from tasks.faults import SpecError
-    from tasks.release.wish import Wish
-
-    if half_width is None and relative_error is None:
-        if epsilon is None or max_epsilon is not None or growth is not None or columns:
-            raise SpecError(
-                "--epsilon is needed, or --half-width or --relative-error together with --max-epsilon"
-            )
-        return None, epsilon
-    if epsilon is not None or max_epsilon is None:
-        raise SpecError("--half-width and --relative-error need --max-epsilon in the place of --epsilon")
-    wish = Wish(
-        half_width=half_width, relative_error=relative_error, growth=growth, columns=tuple(columns or ())
-    )
-    return wish, max_epsilon
 
 
 def _confirm_intervals(

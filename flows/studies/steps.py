@@ -80,25 +80,13 @@ class RunOptions:
 
     study: str
     out: str | None
-    profile: Profile
-    replicates: int
+    profile: Profile = "standard"
+    reps: int | None = None  # the profile's if left out
     seed: int = DEFAULT_SEED
     offline: bool = False
     refresh_task: str | None = None
     refresh_cell: str | None = None
     command: str = ""
-
-    @classmethod
-    def of(
-        cls, spec: StudySpec, *, reps: int | None = None, profile: Profile = "standard", **others: Any
-    ) -> "RunOptions":
-        return cls(profile=profile, replicates=reps or spec.replicates[profile], **others)
-
-    def for_the_record(self) -> dict[str, Any]:
-        """Return what the manifest says of them, and that the run starts now."""
-        typed = f"dpcost run {self.study} --profile {self.profile} --reps {self.replicates}"
-        named = {name: getattr(self, name) for name in ("study", "out", "profile", "replicates", "seed")}
-        return {**named, "command": self.command or f"{typed} --seed {self.seed}", "started": now()}
 
 
 class StudySteps:
@@ -107,7 +95,17 @@ class StudySteps:
     def __init__(self, spec: StudySpec, reports: Path, options: RunOptions, tasks: Tasks) -> None:
         self.spec, self.options = spec, options
         self.reports, self.folder = reports, reports / spec.name
-        self._tasks, self._context = tasks, options.for_the_record()
+        self.replicates = options.reps or spec.replicates[options.profile]
+        typed = f"dpcost run {options.study} --profile {options.profile} --reps {self.replicates}"
+        self._tasks, self._context = (
+            tasks,
+            {  # what the manifest says of the run
+                **{name: getattr(options, name) for name in ("study", "out", "profile", "seed")},
+                "replicates": self.replicates,
+                "command": options.command or f"{typed} --seed {options.seed}",
+                "started": now(),
+            },
+        )
 
     def run(self) -> Outcome:
         self.clear_folders()
@@ -164,7 +162,7 @@ class StudySteps:
     def divide_into_blocks(self, tables: Tables) -> list[Block]:
         return self.spec.blocks(
             self.options.profile,
-            replicates=self.options.replicates,
+            replicates=self.replicates,
             seed=self.options.seed,
             data_sources={dataset: table.data_source for dataset, table in tables.items()},
         )

@@ -82,8 +82,7 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
             spec = find_study(study)
             if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes
                 return None
-            run_options = RunOptions.of(spec, study=study, **asked)
-            outcome = StudySteps(spec, reports, run_options, found).run()
+            outcome = StudySteps(spec, reports, RunOptions(study=study, **asked), found).run()
             own_data = spec.analyst_table is not None
     except NotStored:
         return None

@@ -93,6 +93,7 @@ class GroupDifferences(GenotypeProblem):
 
     size_symbol: ClassVar[str] = "m"
     can_delete_rows: ClassVar[bool] = True
+    measures: ClassVar[tuple[str, ...]] = ("l2_error", SUPPORT_RECALL)
 
     @property
     def protected(self) -> bool:
@@ -128,9 +129,6 @@ class GroupDifferences(GenotypeProblem):
         for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
             yield GroupEstimation(sample=sample, first=replicate, target=prepared.target, s=self.s)
-
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        return dict(zip((self.metric, SUPPORT_RECALL), np.concatenate(measured, axis=1), strict=True))
 
     def deletion_shifts(
         self, prepared: GroupDifference, n_deleted: Sequence[int]

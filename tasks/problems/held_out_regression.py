@@ -1,6 +1,6 @@
 """Linear regressions of a table: distance to the answer of all rows, and how rows left out are predicted."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -53,6 +53,8 @@ class HeldOutRegression(TrainTestSplit):
     kind: Literal["held_out_regression"]  # type: ignore[assignment]
 
     panel_word: ClassVar[str] = "table"
+    metric: ClassVar[str] = "l2_error"
+    measures: ClassVar[tuple[str, ...]] = ("l2_error", EXCESS_RISK)
 
     @property
     def measured(self) -> str:
@@ -63,10 +65,6 @@ class HeldOutRegression(TrainTestSplit):
             "column over that of the response. An excess risk is the mean squared error on the rows left out "
             "less that of least squares on the same n rows, in squared public units of the response."
         )
-
-    @property
-    def metric(self) -> str:
-        return "l2_error"
 
     def check(self, n: int, task: str) -> None:
         if self.family:
@@ -86,10 +84,6 @@ class HeldOutRegression(TrainTestSplit):
             target=prepared.to_standard @ self.full_answer(prepared).coef,
             to_target=prepared.to_standard,
         )
-
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        distance, excess = np.concatenate(measured, axis=1)
-        return {self.metric: distance, EXCESS_RISK: excess}
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         return {"performance_profile": {self.metric: "error of coefficients", EXCESS_RISK: "excess risk"}}

@@ -54,10 +54,7 @@ class IntervalProblem(Problem):
     """
 
     panel_word: ClassVar[str] = "panel"
-
-    @property
-    def metric(self) -> str:
-        return "l2_error"
+    metric: ClassVar[str] = "l2_error"
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(sizes)[:2])

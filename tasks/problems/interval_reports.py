@@ -1,6 +1,6 @@
 """Coverage of intervals under local privacy: regressions of people with one report each."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tasks.problems.interval_coverage import IntervalProblem
 from tasks.problems.local_regression import SimulatedPeople
@@ -11,6 +11,4 @@ class IntervalReports(IntervalProblem, SimulatedPeople):
 
     kind: Literal["interval_reports"]
 
-    @property
-    def task(self) -> str:
-        return "linear_regression"
+    task: ClassVar[str] = "linear_regression"

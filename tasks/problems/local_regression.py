@@ -1,8 +1,8 @@
 """Regression under local privacy: simulated people with one report each, and public rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -56,9 +56,7 @@ class LocalRegression(SimulatedPeople):
 
     kind: Literal["local_regression"]
 
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        both = np.concatenate(measured, axis=1)
-        return {self.metric: both[0], SUP_ERROR: both[1]}
+    measures: ClassVar[tuple[str, ...]] = ("l2_error", SUP_ERROR)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         named = {SHUFFLED: "shuffled", AGGREGATED: "summed"}

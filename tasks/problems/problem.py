@@ -118,6 +118,11 @@ class Problem(Strict, ABC):
         return "l2_error"
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        """All metrics that a draw measures, the headline's first."""
+        return (self.metric,)
+
+    @property
     def measured(self) -> str:
         """The definition of the error, in sentences for the report."""
         return ""
@@ -154,8 +159,9 @@ class Problem(Strict, ABC):
         """Yield the data of some replicates, in order; ``prepared`` is None for simulated data."""
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return metric → a value per replicate, from what each draw of size n measured."""
-        return {self.metric: np.concatenate(measured)}
+        """Return metric → a value per replicate, from what each draw of size n measured: (metrics, R)."""
+        values = np.concatenate([np.atleast_2d(each) for each in measured], axis=1)
+        return dict(zip(self.measures, values, strict=True))
 
 
 class DatasetProblem(Problem, ABC):

@@ -115,6 +115,10 @@ class TrainTestSplit(RegisteredTableProblem):
         return DEVIANCE if self.family else SQUARED_ERROR
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        return CLASSIFICATION if self.family == "logistic" else (self.metric,)
+
+    @property
     def task(self) -> str:
         """What is estimated; the label of frames is their response."""
         return "glm" if self.family else "linear_regression"
@@ -159,10 +163,6 @@ class TrainTestSplit(RegisteredTableProblem):
             column_names=prepared.column_names,
             family=self.family,
         )
-
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        names = CLASSIFICATION if self.family == "logistic" else (self.metric,)
-        return dict(zip(names, np.concatenate(measured, axis=1), strict=True))
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return ROC curves and what was selected; of frames also how a stand-in compares, and a film."""

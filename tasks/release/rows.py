@@ -4,29 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from data.ledger import Fingerprint, Fingerprinter, Ledger
 from data.tables.reading import StreamedTable, load_numbers, opened_table
 from data.tables.user_ids import UserIds
-from dpalgos.typing import FloatArray
 from tasks.problems.analyst_table import AnalystTable
 from tasks.release.config import ReleaseConfig
-from tasks.release.table import FileUnits, table_as_declared
+from tasks.release.table import FileUnits, TableInUnits, table_as_declared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReleaseRows:
+class ReleaseRows(TableInUnits):
     """A file that was read and checked."""
 
     content: Fingerprint
     n_rows: int
-    X: FloatArray | StreamedTable  # (n, k), in public units where declared; a stream brings responses, too
-    y: FloatArray | None
-    users: np.ndarray | None  # (n,) a code per row for the user it belongs to, where users are protected
-    units: FileUnits  # the way back to the units of the file
-    moved: np.ndarray | None  # (n, k) or (n, k + 1): the cells that were moved to a bound
 
     @property
     def n_users(self) -> int | None:
@@ -56,29 +49,23 @@ def read_rows(
         if progress and not user_id:  # how many rows users have is private
             progress(n_rows)
 
-    X: FloatArray | StreamedTable
-    responses, users, units, moved = None, None, FileUnits.unchanged(x), None
     if analyst_table:
         family = str(asked.params.get("family", ""))
         table = table_as_declared(data, analyst_table, x, y, user_id, family=family, watch=watch)
-        X, responses, users, units, moved = table.X, table.y, table.users, table.units, table.moved
     elif data.suffix.lower() == ".parquet" and data.is_file() and not user_id:
-        X = StreamedTable(data, x, y or "")
-        X.check(watch)
+        stream = StreamedTable(data, x, y or "")
+        stream.check(watch)
+        table = TableInUnits(X=stream, units=FileUnits.unchanged(x))
     else:
         numbers = load_numbers(data, [*x, *([y] if y else [])], watch=watch)
-        X, responses = numbers[list(x)].to_numpy(), numbers[y].to_numpy() if y else None
-        users = ids.codes() if ids else None
+        table = TableInUnits(
+            X=numbers[list(x)].to_numpy(),
+            y=numbers[y].to_numpy() if y else None,
+            users=ids.codes() if ids else None,
+            units=FileUnits.unchanged(x),
+        )
     assert reader is not None
-    return ReleaseRows(
-        content=reader.fingerprint(),
-        n_rows=n_rows,
-        X=X,
-        y=responses,
-        users=users,
-        units=units,
-        moved=moved,
-    )
+    return ReleaseRows(content=reader.fingerprint(), n_rows=n_rows, **vars(table))
 
 
 def known_as(ledger: Ledger, data: Path) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from data.dataset import Column
 from data.errors import DataError
 from data.tables.declared import DeclaredTable, read_declared
-from data.tables.reading import Watch
+from data.tables.reading import StreamedTable, Watch
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
@@ -49,11 +49,11 @@ class FileUnits:
 class TableInUnits:
     """Rows in public units, and the way back."""
 
-    X: FloatArray
-    y: FloatArray | None
-    users: np.ndarray | None  # codes
+    X: FloatArray | StreamedTable  # (n, k); a stream brings responses, too
+    y: FloatArray | None = None
+    users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
-    moved: np.ndarray | None  # which cells of X and y were moved to a bound, as `dpalgos.Sample` takes it
+    moved: np.ndarray | None = None  # which cells of X and y were moved to a bound, for `dpalgos.Sample`
 
 
 def table_as_declared(

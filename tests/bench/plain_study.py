@@ -20,7 +20,7 @@ from tests.plain_tasks import PlainTasks
 def plain_study(path: str, replicates: int, seed: int, out: Path) -> tuple[int, int]:
     """Run all tasks of a study as functions, and return how many cells and blocks there were."""
     spec = find_study(path)
-    options = RunOptions.of(spec, study=path, out=str(out), reps=replicates, seed=seed, offline=True)
+    options = RunOptions(study=path, out=str(out), reps=replicates, seed=seed, offline=True)
     StudySteps(spec, out, options, PlainTasks()).run()
     blocks = spec.blocks("standard", replicates=replicates, seed=seed)
     return sum(len(block.cells) for block in blocks), len(blocks)

@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from small_project import Project
 
 from data.store.processes import ProcessIdentity
+from flows.server.postgres import postgres_programs
+from flows.server.processes import ServerError
 
 with contextlib.suppress(ImportError):
     # Prefect closes every log handler when it sets its own up. absl's, which comes with dp-accounting, would
@@ -29,6 +31,17 @@ with contextlib.suppress(ImportError):
 @pytest.fixture
 def project(tmp_path):
     return Project(tmp_path)
+
+
+@pytest.fixture(params=[(), ("--postgres",)], ids=["sqlite", "postgresql"])
+def database(request):
+    """The options of a standing server, with either database that is installed."""
+    if request.param:
+        try:
+            postgres_programs()
+        except ServerError as missing:
+            pytest.skip(str(missing))
+    return request.param
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def first(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(project.home))
         spec = find_study(str(project.study))
-        options = RunOptions.of(spec, study=str(project.study), out=str(project.out), **SMOKE)
+        options = RunOptions(study=str(project.study), out=str(project.out), **SMOKE)
         StudySteps(spec, project.out, options, PlainTasks()).run()
     return project
 

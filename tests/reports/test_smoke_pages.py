@@ -36,9 +36,7 @@ def reports(tmp_path_factory):
 
     def run(study):
         if study not in done:
-            options = RunOptions.of(
-                find_study(study), profile="smoke", study=study, out=str(folder), offline=True
-            )
+            options = RunOptions(study=study, out=str(folder), profile="smoke", offline=True)
             StudySteps(find_study(study), folder, options, PlainTasks()).run()
             done.add(study)
         return folder

@@ -7,23 +7,16 @@ import pytest
 from small_project import PROJECT, Project, Standing, until
 
 from data.store.folders import REPORTS
-from flows.server import postgres
 from flows.server.prefect_server import answers
-from flows.server.processes import ServerError
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
-@pytest.fixture(params=[(), ("--postgres",)], ids=["sqlite", "postgresql"])
-def standing(request, tmp_path_factory):
+@pytest.fixture
+def standing(database, tmp_path_factory):
     """Return a project whose environment names its standing server."""
-    if request.param:
-        try:
-            postgres.postgres_programs()
-        except ServerError as missing:
-            pytest.skip(str(missing))
     project = Project(tmp_path_factory.mktemp("standing"), "standing")
-    server = Standing(PROJECT, project.environment, *request.param)
+    server = Standing(PROJECT, project.environment, *database)
     server.wait_until_up()
     project.out = REPORTS / f"test-{server.port}"
     project.environment, project.server = server.client, server
@@ -105,7 +98,7 @@ def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     assert [run for run in server.ask("flow_runs") if not run["auto_scheduled"]] == []
 
 
-@pytest.mark.parametrize("standing", [()], ids=["sqlite"], indirect=True)
+@pytest.mark.parametrize("database", [()], ids=["sqlite"], indirect=True)
 def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(standing):
     project, server, elsewhere = standing, standing.server, standing.folder / "elsewhere"
     elsewhere.mkdir()

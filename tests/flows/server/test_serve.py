@@ -98,10 +98,12 @@ def project():
 def start(project):
     started = []
 
-    def start(*options, **environment):
+    def start(*options, up=True, **environment):
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
         own = {"PREFECT_HOME": str(project / "client"), "DPCOST_HOME": str(project / ".dpcost")}
         started.append(Standing(project, inherited | own | environment, *options))
+        if up:
+            started[-1].wait_until_up()
         return started[-1]
 
     yield start
@@ -110,22 +112,10 @@ def start(project):
             each.stop()
 
 
-def require_postgres():
-    """Skip a test where PostgreSQL's server programs are missing."""
-    try:
-        postgres.postgres_programs()
-    except ServerError as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.server
-@pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
-def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, options):
-    if options:
-        require_postgres()
+def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, database):
     for profile in ("standard", "smoke"):
-        serving = start(*options)
-        serving.wait_until_up()
+        serving = start(*database)
         done = serving.run_deployment("study/housing", "--watch", profile=profile)
         assert done.returncode == 0, done.stdout + done.stderr
         assert (project / "report.txt").read_text() == f"housing {profile} 3"
@@ -142,7 +132,6 @@ def test_a_worker_works_for_a_server_elsewhere(project, start):
     server.start(ready=lambda: answers(api_url))
     try:
         serving = start(*("--server", api_url), PREFECT_API_AUTH_STRING=own_authentication(folder))
-        serving.wait_until_up()
         serving.api_url = api_url
         done = serving.run_deployment("study/housing", "--watch")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -157,8 +146,7 @@ def test_a_worker_works_for_a_server_elsewhere(project, start):
 @pytest.mark.server
 def test_a_killed_serve_leaves_nothing_and_gives_up_its_place(project, start):
     killed = start()
-    killed.wait_until_up()
-    second = start()
+    second = start(up=False)
     assert "has a standing server already" in second.process.communicate(timeout=30)[0]
     assert second.process.returncode == 1
     assert set(killed.running_children()) == {"server", "worker"}
@@ -166,7 +154,6 @@ def test_a_killed_serve_leaves_nothing_and_gives_up_its_place(project, start):
     killed.process.communicate()
     until(lambda: killed.running_children() == [])
     serving = start()
-    serving.wait_until_up()
     assert serving.stop() == 0
     assert serving.running_children() == []
 
@@ -176,7 +163,6 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
     study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
     (project / "flows" / "study.py").write_text(study)
     serving = start()
-    serving.wait_until_up()
     done = serving.run_deployment()
     assert done.returncode == 0, done.stdout + done.stderr
     until(lambda: [run["state_type"] for run in serving.ask("flow_runs") if run["start_time"]] == ["RUNNING"])
@@ -185,15 +171,11 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
-def test_one_command_ends_everything(project, start, options, monkeypatch):
+def test_one_command_ends_everything(project, start, database, monkeypatch):
     """A run on the standing server, and one from another terminal that brought a server of its own."""
-    if options:
-        require_postgres()
     study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
     (project / "flows" / "study.py").write_text(study)
-    serving = start(*options)
-    serving.wait_until_up()
+    serving = start(*database)
     assert serving.run_deployment().returncode == 0
     until(lambda: [run["state_type"] for run in serving.ask("flow_runs") if run["start_time"]] == ["RUNNING"])
     other = subprocess.Popen(
@@ -225,7 +207,6 @@ with termination_as_exit(), prefect_server(Path(sys.argv[1])):
 @pytest.mark.server
 def test_the_server_answers_its_owner_alone(project, start):
     serving = start()
-    serving.wait_until_up()
     known = {"Authorization": f"Basic {base64.b64encode(own_authentication(serving.home).encode()).decode()}"}
     wrong = {"Authorization": f"Basic {base64.b64encode(b'dpcost:wrong').decode()}"}
     asking = {"method": "POST", "body": b"{}", "Content-Type": "application/json"}
@@ -249,7 +230,6 @@ def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project
     (project / "flows" / "study.py").write_text(f"from flows.record.webhook import tell_failure\n{failing}")
     (project / "prefect.yaml").write_text(DEPLOYMENTS.replace("0 3 * * 1", "* * * * *"))
     serving = start(DPCOST_WEBHOOK_URL=receiver.address)
-    serving.wait_until_up()
     until(lambda: receiver.bodies, timeout=240)
     told = receiver.bodies[0]
     assert told["event"] == "failed"
@@ -263,13 +243,9 @@ def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("options", [(), ("--postgres",)], ids=["sqlite", "postgresql"])
-def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
-    if options:
-        require_postgres()
+def test_four_runs_at_once_on_one_server_all_finish(project, start, database):
     (project / "flows" / "study.py").write_text(STUDY.replace("reps or 3", "200"))
-    serving = start(*options)
-    serving.wait_until_up()
+    serving = start(*database)
     code = "from flows.study import run_study; run_study('housing')"
     running = [
         subprocess.Popen(
@@ -286,11 +262,11 @@ def test_four_runs_at_once_on_one_server_all_finish(project, start, options):
 
 @pytest.mark.server
 @pytest.mark.parametrize("part", ["worker", "server", "postgres"])
+@pytest.mark.parametrize("database", [("--postgres",)], ids=["postgresql"], indirect=True)
 def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_under_way(
-    project, start, part
+    project, start, part, database
 ):
     """As systemd and compose do it: what ends with status 1 is started again."""
-    require_postgres()
     gate = project / "gate"
     waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
     study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
@@ -299,8 +275,7 @@ def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_
     def states():
         return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
 
-    serving = start("--postgres")
-    serving.wait_until_up()
+    serving = start(*database)
     pages = serving.home / "prefect" / "pages"  # Prefect's own, with the modes of its package
     private = [path for path in serving.home.rglob("*") if not path.is_relative_to(pages)]
     assert {path.stat().st_mode & 0o077 for path in private} == {0}
@@ -315,8 +290,7 @@ def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_
     assert "Traceback" not in said
     assert serving.running_children() == []
 
-    serving = start("--postgres")
-    serving.wait_until_up()
+    serving = start(*database)
     gate.touch()
     until(lambda: sorted(states()) == ["COMPLETED", "CRASHED"], timeout=240)
     assert (project / "report.txt").read_text() == "housing standard 3"
@@ -335,7 +309,6 @@ def test_a_run_whose_process_dies_starts_again(project, start):
         return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
 
     serving = start()
-    serving.wait_until_up()
     assert serving.run_deployment().returncode == 0
     until(lambda: states() == ["RUNNING"])
     found = sorted(each.process.pid for each in started_processes(serving.home) if each.name == "worker")
