@@ -178,12 +178,8 @@ def _confirm_intervals(
 def ledger_open(
     name: str,
     epsilon: Epsilon,
-    delta: Annotated[
-        float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
-    ],
-    data: Annotated[
-        Path | None, typer.Option(help="Its file; by default the one that NAME.toml declares, if it is here.")
-    ] = None,
+    delta: Annotated[float, typer.Option(help="δ, well below 1 over the rows; 0 allows pure ε only.")],
+    data: Annotated[Path | None, typer.Option(help="Its file; by default that of NAME.toml.")] = None,
 ) -> None:
     """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
     from data.ledger import ContentRefused, open_ledger
@@ -256,8 +252,7 @@ def ledger_restore(
         str | None, typer.Option(help="The last head that you noted: it must be in FILE.")
     ] = None,
     forget_newer: Annotated[
-        bool,
-        typer.Option("--forget-newer", help="An older state is meant; what was charged since is forgotten."),
+        bool, typer.Option("--forget-newer", help="Forget what was charged since this older state.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

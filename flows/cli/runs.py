@@ -68,9 +68,7 @@ def rerun(
 def ingest(
     datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
     offline: given.Offline = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Anew, whatever is stored; it stays if nothing else is found.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Anew, whatever is stored.")] = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder

@@ -68,19 +68,10 @@ def load_study(path: Path) -> StudySpec:
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
     """Return a file's content without its version, or refuse another version."""
     version = plain.pop("version", 1)
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise SpecError(
-            f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; write it anew with dpcost init"
-        )
-    if version != STUDY_FILE_VERSION:
-        age, remedy = (
-            "an older",
-            "write the file anew with dpcost init under another name, and copy your declarations",
-        )
-        if version > STUDY_FILE_VERSION:
-            age, remedy = "a newer", "update dpcost, or write the file anew with dpcost init"
-        reads = f"this one reads version {STUDY_FILE_VERSION}"
-        raise SpecError(f"{file}: version {version} is of {age} dpcost, {reads}; {remedy}")
+    if isinstance(version, bool) or version != STUDY_FILE_VERSION:
+        newer = isinstance(version, int) and version > STUDY_FILE_VERSION
+        remedy = "update dpcost" if newer else "write the file anew with dpcost init under another name"
+        raise SpecError(f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; {remedy}")
     return plain
 
 

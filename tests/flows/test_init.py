@@ -311,8 +311,8 @@ def test_rows_that_the_ledger_knows_by_another_name_are_recognized(tmp_path, hom
         ("lower = 0 ", "lower = 120 ", "'age': lower must be below upper, got 120 and 120"),
         ("upper = 120", "upper = 120\ncenter = 121", "'age': center must lie within its bounds 0 and 120"),
         ("upper = 120", "uper = 120", "data.columns (age).uper is not a known key; did you mean 'upper'?"),
-        ("version = 1", "version = 2", "version 2 is of a newer dpcost, this one reads version 1; update"),
-        ("version = 1", "version = 0", "version must be 1, got 0; write version = 1"),
+        ("version = 1", "version = 2", "version must be 1, got 2; update dpcost"),
+        ("version = 1", "version = 0", "version must be 1, got 0; write the file"),
         ("version = 1", 'version = "1"', "version must be 1, got '1'"),
         ("upper = 120", "", "'age' needs lower and upper, or categories"),
         ("['north', 'south', 'west']", "['north', 'north']", "must be two or more different texts"),
@@ -335,9 +335,7 @@ def test_a_wrong_declaration_is_one_sentence(tmp_path, old, new, sentence):
 def test_a_file_of_an_older_version_is_refused_and_one_that_says_none_is_of_the_first(tmp_path, monkeypatch):
     file = study(tmp_path, response="cost")
     monkeypatch.setattr(study_file, "STUDY_FILE_VERSION", 2)
-    sentence = (
-        "version 1 is of an older dpcost, this one reads version 2; write the file anew with dpcost init"
-    )
+    sentence = "version must be 2, got 1; write the file anew with dpcost init"
     assert sentence in refusal(find_study, str(file))
     edited(file, "version = 1", "")
     assert sentence in refusal(find_study, str(file))
