@@ -1,16 +1,9 @@
 """Kills a random process of a run at a random moment, runs the command again, and looks at what came of it.
 
-    python tests/flows/random_kills.py FOLDER --kills 50 --seed 1
-
-Each kill starts without a cache: what is stored is what the killed run stored. A line of JSON per kill goes
-to standard output and to FOLDER/kills.jsonl.
+Each kill starts without a cache: what is stored is what the killed run stored.
 """
 
-from __future__ import annotations
-
-import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -18,18 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from small_project import DPCOST, PROJECT, until
 
 from data.store.folders import sha256_file
 from flows.server.postgres import DATABASE_URL, start_postgres
 from flows.server.prefect_server import answers, free_port, own_authentication, server_process
 from flows.server.processes import started_processes
 
-PROJECT = Path(__file__).resolve().parents[2]
 TARGETS = ("flow", "task process", "dask worker", "scheduler", "server", "postgres")
 WORKERS = 2
 PATIENCE = 600.0
@@ -37,80 +29,61 @@ PATIENCE = 600.0
 
 @dataclass
 class Kill:
-    """What came of one kill: after how many results it hit, and the exit status of the run that was hit."""
+    """What came of one kill."""
 
-    number: int
     target: str
-    study: str
-    after: int = 0
     hit: bool = False
-    status: int | None = None
-    n_stored: int = 0
     n_recomputed: int = 0
     same_bytes: bool = False
     left_running: int = 0
-    n_blocks: int = 0
     said: list[str] = field(default_factory=list)
 
     @property
-    def passed(self) -> bool:
+    def passed(self):
         return self.hit and self.same_bytes and not self.left_running and self.n_recomputed <= WORKERS
 
 
 class Killer:
-    """A home, its runs, and whatever servers and clusters they need."""
+    """A home, runs of a study in it, and whatever servers and clusters they need."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.home, self.chance = folder, folder / "home", random.Random(seed)
-        self.standing = self.home
-        self.n_results: dict[str, int] = {}
-        self.expected: dict[str, str] = {}
+    def __init__(self, folder, study, seed):
+        self.folder, self.home, self.study = folder, folder / "home", study
+        self.chance, self.standing = random.Random(seed), self.home
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         self.environment = inherited | {"DPCOST_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
-
-    def undisturbed(self, study: str) -> None:
-        """Run a study once, to know its bytes and how many results it stores."""
-        shutil.rmtree(self.home / "cache", ignore_errors=True)
-        status, said = self.finish(self.start(study, "local"))
+        self.results = folder / "out" / Path(study).stem / "results.parquet"
+        status, said = self.finish(self.start("local"))
         assert status == 0, said
-        self.n_results[study] = self.count_results()
-        self.expected[study] = sha256_file(self.results(study))
+        self.n_results, self.expected = self.count_results(), sha256_file(self.results)
 
-    def kill(self, number: int, target: str, study: str) -> Kill:
+    def kill(self, target):
         """Kill one process of a run, run again, and look."""
         shutil.rmtree(self.home / "cache", ignore_errors=True)
-        self.results(study).unlink(missing_ok=True)
-        hit = Kill(number, target, study)
+        self.results.unlink(missing_ok=True)
+        kill = Kill(target)
         with contextlib.ExitStack() as stack:
             engine, more, victims = self.surroundings(target, stack)
-            process = self.start(study, engine, **more)
-            hit.after = self.chance.randrange(self.n_results[study])
-            while self.count_results() < hit.after and process.poll() is None:
-                time.sleep(0.02)
+            process = self.start(engine, **more)
+            wanted = self.chance.randrange(self.n_results)
+            until(lambda: self.count_results() >= wanted or process.poll() is not None, PATIENCE)
             time.sleep(self.chance.random())
-            while not (found := victims(process)) and process.poll() is None:
-                time.sleep(0.05)
+            until(lambda: victims(process) or process.poll() is not None, PATIENCE)
             before = self.stored()
-            if found and process.poll() is None:
+            if (found := victims(process)) and process.poll() is None:
                 self.chance.choice(found).kill()
-                hit.hit = True
-            hit.status, hit.said = self.finish(process)
-            hit.n_stored = len(before)
+                kill.hit = True
+            _, kill.said = self.finish(process)
             after = self.stored()
-        status, said = self.finish(self.start(study, "local"))
-        if status != 0:
-            hit.said += said
+        status, said = self.finish(self.start("local"))
+        kill.said += said if status else []
         now = self.stored()
-        hit.n_blocks = len(now)
-        hit.n_recomputed = sum(now.get(name) != when for name, when in (before | after).items())
-        hit.same_bytes = self.results(study).exists() and self.expected[study] == sha256_file(
-            self.results(study)
-        )
+        kill.n_recomputed = sum(now.get(name) != when for name, when in (before | after).items())
+        kill.same_bytes = self.results.exists() and self.expected == sha256_file(self.results)
         time.sleep(1)
-        hit.left_running = len(started_processes(self.home)) + len(self.of_home())
-        return hit
+        kill.left_running = len(started_processes(self.home)) + len(self.of_home())
+        return kill
 
-    def surroundings(self, target: str, stack: contextlib.ExitStack):
+    def surroundings(self, target, stack):
         """Return the engine, the environment and who is to be killed, once what is needed runs."""
         if target == "flow":
             return "local", {}, lambda process: [process]
@@ -127,7 +100,7 @@ class Killer:
         return address, {}, lambda process: spawned(worker.pid)
 
     @contextlib.contextmanager
-    def postgres(self) -> Iterator[dict[str, str]]:
+    def postgres(self):
         """Run a server on PostgreSQL, as ``make serve-postgres`` does."""
         with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
             Path(name).chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
@@ -137,45 +110,26 @@ class Killer:
             environment, port = self.environment | {DATABASE_URL: url}, free_port()
             server, api_url = server_process(home, port, environment), f"http://127.0.0.1:{port}/api"
             server.start(ready=lambda: answers(api_url))
-            try:
-                yield {
-                    "PREFECT_API_URL": api_url,
-                    "PREFECT_API_AUTH_STRING": own_authentication(home),
-                }
-            finally:
-                server.stop()
+            stack.callback(server.stop)
+            yield {"PREFECT_API_URL": api_url, "PREFECT_API_AUTH_STRING": own_authentication(home)}
 
     @contextlib.contextmanager
-    def dask(self) -> Iterator[tuple[str, subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
+    def dask(self):
         """Run a scheduler and a worker process with a nanny per worker."""
-        port = free_port()
-        started = []
+        from distributed import Client
 
-        def start(program: str, *options: str) -> subprocess.Popen[bytes]:
-            command = [
-                sys.executable,
-                "-m",
-                f"distributed.cli.dask_{program}",
-                "--host",
-                "127.0.0.1",
-                *options,
-            ]
-            process = subprocess.Popen(
-                command,
-                cwd=PROJECT,
-                env=self.environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            started.append(process)
-            return process
+        port, started = free_port(), []
+
+        def start(program, *options):
+            command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--host", "127.0.0.1"]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            started.append(subprocess.Popen([*command, *options], cwd=PROJECT, env=self.environment, **quiet))
+            return started[-1]
 
         try:
             scheduler = start("scheduler", "--port", str(port), "--no-dashboard")
             address = f"tcp://127.0.0.1:{port}"
             worker = start("worker", address, "--nworkers", str(WORKERS), "--nthreads", "1", "--no-dashboard")
-            from distributed import Client
-
             with Client(address, timeout=120, set_as_default=False) as client:
                 client.wait_for_workers(WORKERS, timeout=120)
             yield f"dask://127.0.0.1:{port}", scheduler, worker
@@ -186,12 +140,12 @@ class Killer:
                         each.kill()
                 process.wait()
 
-    def start(self, study: str, engine: str, **more: str) -> subprocess.Popen[bytes]:
+    def start(self, engine, **more):
         options = ["--profile", "smoke", "--offline", "--engine", engine, "--workers", str(WORKERS)]
-        code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+        command = [sys.executable, "-c", DPCOST, "run", self.study, *options]
         with open(self.folder / "said", "wb") as said:
             return subprocess.Popen(
-                [sys.executable, "-c", code, "run", study, *options, "--out", str(self.folder / "out")],
+                [*command, "--out", str(self.folder / "out")],
                 cwd=PROJECT,
                 env=self.environment | more,
                 stdout=said,
@@ -199,16 +153,16 @@ class Killer:
                 start_new_session=True,
             )
 
-    def finish(self, process: subprocess.Popen[bytes]) -> tuple[int, list[str]]:
+    def finish(self, process):
         """Return how a run ended, and the last that it said."""
         status = process.wait(PATIENCE)
         return status, (self.folder / "said").read_text(errors="replace").splitlines()[-3:]
 
-    def count_results(self) -> int:
+    def count_results(self):
         """Return how many results are stored, of blocks and of other tasks."""
         return len(list((self.home / "cache" / "records").glob("*-*")))
 
-    def stored(self) -> dict[str, int]:
+    def stored(self):
         """Return when each block's rows were written, of those that have a record."""
         cache = self.home / "cache"
         return {
@@ -216,18 +170,11 @@ class Killer:
             for path in (cache / "records").glob("block-*")
         }
 
-    def results(self, study: str) -> Path:
-        return self.folder / "out" / Path(study).stem / "results.parquet"
-
-    def supervised(self, name: str, owner: int) -> list[psutil.Process]:
+    def supervised(self, name, owner):
         found = [each for home in (self.home, self.standing) for each in started_processes(home)]
-        return [
-            psutil.Process(each.process.pid)
-            for each in found
-            if each.name == name and each.owner.pid == owner
-        ]
+        return [psutil.Process(e.process.pid) for e in found if (e.name, e.owner.pid) == (name, owner)]
 
-    def of_home(self) -> list[psutil.Process]:
+    def of_home(self):
         """Return the other processes that still run with this home."""
         found = []
         for each in psutil.process_iter():
@@ -238,13 +185,13 @@ class Killer:
         return found
 
 
-def children(pid: int) -> list[psutil.Process]:
+def children(pid):
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
-def spawned(pid: int) -> list[psutil.Process]:
+def spawned(pid):
     """Return the processes below one that compute: those that Python's multiprocessing spawned."""
     found = []
     for each in children(pid):
@@ -254,31 +201,11 @@ def spawned(pid: int) -> list[psutil.Process]:
     return found
 
 
-def kill_at_random(folder: Path, n_kills: int, seed: int, studies: list[str]) -> list[Kill]:
-    """Kill, each kind of process in turn, and return what came of it."""
-    killer, kills = Killer(folder, seed), []
-    folder.mkdir(parents=True, exist_ok=True)
-    for study in sorted(set(studies)):
-        killer.undisturbed(study)
-    for number in range(n_kills):
-        target, study = TARGETS[number % len(TARGETS)], killer.chance.choice(studies)
-        while not (kill := killer.kill(number, target, study)).hit:
+def kill_at_random(folder, study, seed, targets=TARGETS):
+    """Kill each kind of process in turn, and return what came of it."""
+    killer, kills = Killer(folder, study, seed), []
+    for target in targets:
+        while not (kill := killer.kill(target)).hit:
             pass  # it came too late
         kills.append(kill)
-        line = json.dumps({**vars(kills[-1]), "passed": kills[-1].passed})
-        print(line, flush=True)
-        with open(folder / "kills.jsonl", "a") as log:
-            print(line, file=log)
     return kills
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--studies", nargs="+", default=["housing", "housing", "swarm"])
-    options = parser.parse_args()
-    found = kill_at_random(options.folder.resolve(), options.kills, options.seed, options.studies)
-    print(f"{sum(each.passed for each in found)} of {len(found)} passed")
-    sys.exit(not all(each.passed for each in found))

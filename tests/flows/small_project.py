@@ -59,6 +59,14 @@ params = { covariate_bound = 3.0, response_bound = 2.0 }
 """
 
 
+def sentence(answer):
+    """Return the one sentence with which a command is refused."""
+    status, out, err = answer
+    assert (status, out, err.count("\n")) == (2, "", 1), answer
+    assert err.startswith("dpcost: ")
+    return err
+
+
 def until(condition, timeout=60.0):
     """Wait until something is true, and return what it is."""
     deadline = time.monotonic() + timeout

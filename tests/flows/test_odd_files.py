@@ -7,6 +7,7 @@ import stat
 
 import pytest
 from analyst_tables import completed, edited
+from small_project import sentence
 from test_local_cli import write_config
 
 from data.errors import StoreError
@@ -76,9 +77,7 @@ def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
         make(kind, folder / name)
     os.chdir(folder)
     edited(own, f"{folder}/rows.csv", f"{folder}/odd.csv")
-    status, out, err = command_line(*READING[case].format(odd="odd").split())
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "internal error" not in err
+    assert "internal error" not in sentence(command_line(*READING[case].format(odd="odd").split()))
 
 
 @pytest.mark.parametrize(
@@ -89,8 +88,7 @@ def test_only_a_regular_file_is_replaced(command_line, folder, case, kind):
     command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
     out = make(kind, folder / "out")
     before = os.lstat(out)
-    status, _, err = command_line(*WRITING[case].format(out=out).split())
-    assert (status, err.count("\n")) == (2, 1)
+    sentence(command_line(*WRITING[case].format(out=out).split()))
     assert (stat.S_IFMT(os.lstat(out).st_mode), os.lstat(out).st_ino) == (
         stat.S_IFMT(before.st_mode),
         before.st_ino,
@@ -111,9 +109,7 @@ def test_no_input_and_no_file_of_another_kind_is_replaced(command_line, folder, 
     (folder / "notes.txt").write_text("mine")
     before = {path.name: path.read_bytes() for path in folder.glob("*.*")}
     words = [out if word == "{out}" else word for word in WRITING[case].split()]
-    status, _, err = command_line(*words)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "internal error" not in err
+    assert "internal error" not in sentence(command_line(*words))
     assert {path.name: path.read_bytes() for path in folder.glob("*.*")} == before
 
 
@@ -145,9 +141,7 @@ def test_a_page_takes_the_place_of_no_link(tmp_path):
 def test_a_state_that_is_no_state_is_refused(command_line, folder, state):
     (folder / "state.json").write_text(state)
     command = "local report --data rows.csv --state state.json --out r.arrow"
-    status, _, err = command_line(*command.split())
-    assert (status, err.count("\n")) == (2, 1)
-    assert "state.json" in err
+    assert "state.json" in sentence(command_line(*command.split()))
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "card.json"])
@@ -159,13 +153,11 @@ def test_deep_json_beside_a_report_is_no_internal_error(command_line, folder, na
 
 def test_a_null_character_in_a_path_is_told(command_line, folder):
     edited(analyst_study(folder), f"{folder}/rows.csv", "\\u0000.csv")
-    status, _, err = command_line("run", "own.toml")
-    assert (status, "data.path" in err) == (2, True)
+    assert "data.path" in sentence(command_line("run", "own.toml"))
 
 
 def test_a_table_that_no_study_file_can_declare_is_refused(command_line, folder):
     names = ",".join(f"c{i}" for i in range(1001))
     (folder / "wide.csv").write_text(f"{names}\n")
-    status, _, err = command_line("init", "mine", "--data", "wide.csv")
-    assert (status, "1,001 columns" in err) == (2, True)
+    assert "1,001 columns" in sentence(command_line("init", "mine", "--data", "wide.csv"))
     assert not (folder / "mine.toml").exists()

@@ -3,6 +3,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from small_project import sentence
 
 from data.store.shared import remove_shared, shared_files, write_shared
 from flows.record import inventory as shared_inventory
@@ -102,8 +103,7 @@ def test_the_command_prunes_the_shared_store_and_not_the_home(stocked, home, com
 
 def test_without_a_shared_store_it_is_refused_in_words(command_line, monkeypatch):
     monkeypatch.delenv("DPCOST_STORE", raising=False)
-    status, _, err = command_line("cache", "prune", "--store")
-    assert status == 2
+    err = sentence(command_line("cache", "prune", "--store"))
     assert "--store needs the address of a shared store; set DPCOST_STORE, or leave it out" in err
     with pytest.raises(SpecError):
         shared_inventory.prune_shared(everything=True)
